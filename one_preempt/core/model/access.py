@@ -1,0 +1,64 @@
+"""Users, groups, quotas and access rules as oned reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ADMINISTRATORS_GID = 0
+ONEADMIN_UID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """VM quota of a user or group in one cluster (-1 or '': all clusters): limits and use by name.
+
+    Names are oned's (CPU, MEMORY, VMS, RUNNING_CPU, ...); a limit of -1 means the default, -2 unlimited.
+    """
+
+    cluster_ids: tuple[int, ...]
+    limits: Mapping[str, float]
+    used: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user with all its groups."""
+
+    id: int
+    name: str
+    gid: int
+    gname: str
+    group_ids: tuple[int, ...]
+    enabled: bool = True
+    vm_quotas: tuple[Quota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group."""
+
+    id: int
+    name: str
+    user_ids: tuple[int, ...] = ()
+    vm_quotas: tuple[Quota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AclRule:
+    """One rule of one.acl.info: four bit fields as oned packs them in hexadecimal (FACTS 2.3)."""
+
+    id: int
+    user: int
+    resource: int
+    rights: int
+    zone: int
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Who exists and who may do what."""
+
+    users: Mapping[int, User] = field(default_factory=dict)
+    groups: Mapping[int, Group] = field(default_factory=dict)
+    acl_rules: tuple[AclRule, ...] = ()

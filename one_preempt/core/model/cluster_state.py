@@ -1,0 +1,56 @@
+"""The cluster as the decision sees it: the snapshot, interpreted with the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class HostTable:
+    """Hosts in ascending id as columns: `free` and `capacity` have shape (hosts, 2): CPU in hundredths, MiB."""
+
+    ids: IntArray
+    free: IntArray
+    capacity: IntArray
+    accepts_vms: npt.NDArray[np.bool_]
+    index_by_id: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Discrepancy:
+    """Something that was not as the ledger had it, for the log: a code and one sentence."""
+
+    code: str
+    text: str
+    vm_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """All that `decide` may know. `leases` by lease id; `lease_of_vm` maps each VM to its lease.
+
+    `unsettled` are open actions of ours whose effect is not observed yet, by VM id.
+    `failed_actions` closed as failed inside the retry window, newest last.
+    """
+
+    now_s: int
+    snapshot: PoolSnapshot
+    hosts: HostTable
+    leases: Mapping[int, Lease]
+    lease_of_vm: Mapping[int, int]
+    preemptions: tuple[OpenPreemption, ...] = ()
+    actions: Mapping[str, ActionRecord] = field(default_factory=dict)
+    failed_actions: tuple[ActionRecord, ...] = ()
+    victims_last_hour: tuple[int, ...] = ()
+    paused: bool = False
+    discrepancies: tuple[Discrepancy, ...] = ()

@@ -1,0 +1,134 @@
+"""A physical host as oned reports it (FACTS 4: states; 3.3: what counts as used)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from one_preempt.core.model.resources import Resources
+
+KIB_PER_MIB = 1024
+
+
+class HostState(IntEnum):
+    """HOST/STATE. The MONITORING_* values are legacy and mean "monitoring in progress"."""
+
+    INIT = 0
+    MONITORING_MONITORED = 1
+    MONITORED = 2
+    ERROR = 3
+    DISABLED = 4
+    MONITORING_ERROR = 5
+    MONITORING_INIT = 6
+    MONITORING_DISABLED = 7
+    OFFLINE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """One PCI device of a host; `vm_id` is -1 while the device is free. Ids are lower-case hexadecimal."""
+
+    address: str
+    short_address: str
+    vendor: str
+    device: str
+    device_class: str
+    vm_id: int
+    numa_node: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaCore:
+    """One core: its hardware threads as (cpu id, id of the VM pinned to it or -1)."""
+
+    id: int
+    threads: tuple[tuple[int, int], ...]
+    free_threads: int
+    dedicated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """Huge pages of one size on one NUMA node, in pages; `size_kib` is the size of one page."""
+
+    size_kib: int
+    pages: int
+    usage_pages: int
+    free_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """One NUMA node; memory in KiB as oned writes it."""
+
+    id: int
+    cores: tuple[NumaCore, ...]
+    hugepages: tuple[HugePages, ...]
+    total_memory_kib: int
+    usage_memory_kib: int
+    distance: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostDatastore:
+    """Space of one datastore as seen on one host (non-shared system datastores)."""
+
+    datastore_id: int
+    free_mib: int
+    total_mib: int
+    used_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host of the pool.
+
+    `attributes` holds every scalar element of the document as {path below HOST: values in document order},
+    for example ``{"TEMPLATE/RACK": ("A",)}``; PCI devices and NUMA nodes are typed fields instead. Cluster
+    template entries are under ``CLUSTER_TEMPLATE/``, the last monitoring record under ``MONITORING/``.
+    `max_*` is what may be used (TOTAL - RESERVED, zero while OFFLINE), `*_usage` what oned has charged.
+    """
+
+    id: int
+    name: str
+    state: HostState
+    cluster_id: int
+    cluster_name: str
+    max_cpu_centi: int
+    cpu_usage_centi: int
+    max_memory_kib: int
+    memory_usage_kib: int
+    total_cpu_centi: int
+    total_memory_kib: int
+    running_vms: int
+    vm_ids: tuple[int, ...]
+    vms_thread: int = 1
+    free_disk_mib: int = 0
+    datastores: tuple[HostDatastore, ...] = ()
+    pci_devices: tuple[PciDevice, ...] = ()
+    numa_nodes: tuple[NumaNode, ...] = ()
+    vm_mad: str = ""
+    im_mad: str = ""
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def capacity(self) -> Resources:
+        """What VMs may use in all; memory rounded down to whole MiB."""
+        return Resources(self.max_cpu_centi, self.max_memory_kib // KIB_PER_MIB)
+
+    @property
+    def free(self) -> Resources:
+        """What is left by oned's accounting; negative where the host is overcommitted."""
+        free_memory_kib = self.max_memory_kib - self.memory_usage_kib
+        return Resources(self.max_cpu_centi - self.cpu_usage_centi, free_memory_kib // KIB_PER_MIB)
+
+    @property
+    def accepts_vms(self) -> bool:
+        """MONITORED, or its legacy twin: the states in which the matchmaker places (FACTS 2.3)."""
+        return self.state in (HostState.MONITORED, HostState.MONITORING_MONITORED)
+
+    @property
+    def pinned_only(self) -> bool:
+        """The host takes pinned VMs only (PIN_POLICY = PINNED in its template)."""
+        return self.attributes.get("TEMPLATE/PIN_POLICY", ("",))[0].upper() == "PINNED"

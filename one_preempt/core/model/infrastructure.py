@@ -1,0 +1,102 @@
+"""Clusters, datastores, networks and VM groups as oned reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class DatastoreType(IntEnum):
+    """DATASTORE/TYPE."""
+
+    IMAGE = 0
+    SYSTEM = 1
+    FILE = 2
+    BACKUP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """USE, MANAGE and ADMIN of owner, group and others."""
+
+    owner_use: bool = True
+    owner_manage: bool = True
+    owner_admin: bool = False
+    group_use: bool = False
+    group_manage: bool = False
+    group_admin: bool = False
+    other_use: bool = False
+    other_manage: bool = False
+    other_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One cluster; `attributes` are its template's texts by name."""
+
+    id: int
+    name: str
+    host_ids: tuple[int, ...] = ()
+    datastore_ids: tuple[int, ...] = ()
+    network_ids: tuple[int, ...] = ()
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Datastore:
+    """One datastore; space in MiB. `attributes`: {path below DATASTORE: values}, as for hosts."""
+
+    id: int
+    name: str
+    uid: int
+    gid: int
+    permissions: Permissions
+    type: DatastoreType
+    enabled: bool
+    shared: bool
+    cluster_ids: tuple[int, ...]
+    total_mib: int
+    free_mib: int
+    used_mib: int
+    limit_mib: int | None
+    tm_mad: str
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One virtual network; `size_leases` adds up its address ranges."""
+
+    id: int
+    name: str
+    uid: int
+    gid: int
+    permissions: Permissions
+    cluster_ids: tuple[int, ...]
+    size_leases: int
+    used_leases: int
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VmGroupRole:
+    """One role of a VM group: its members and how they stand to each other and to hosts."""
+
+    id: int
+    name: str
+    policy: str
+    vm_ids: tuple[int, ...]
+    host_affined: tuple[int, ...] = ()
+    host_anti_affined: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VmGroup:
+    """One VM group; `affined` and `anti_affined` are the rules between roles, each a set of role names."""
+
+    id: int
+    name: str
+    roles: tuple[VmGroupRole, ...]
+    affined: tuple[tuple[str, ...], ...] = ()
+    anti_affined: tuple[tuple[str, ...], ...] = ()

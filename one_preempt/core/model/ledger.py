@@ -1,0 +1,144 @@
+"""What the scheduler itself knows and must not forget: admitted leases, open preemptions, intents, outcomes.
+
+The ledger is the store's content as a value. `reconcile` holds it against what was observed and returns
+`LedgerChanges`; the cycle writes them. Outcomes of actions are appended one by one, as they happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.plan import ActionKind, Preemption
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """One admitted lease. Written once at admission; counters and the end are updated later.
+
+    Only leases with terms of their own (a LEASE attribute or a rule) and privileged requests are recorded.
+    """
+
+    id: int
+    terms: LeaseTerms
+    uid: int
+    gid: int
+    vm_ids: tuple[int, ...]
+    explicit: bool
+    may_preempt: bool
+    admitted_at_s: int
+    arrived_at_s: int
+    rule: str = ""
+    preemptions: int = 0
+    preempted_by: int | None = None
+    last_preempted_at_s: int | None = None
+    ended_at_s: int | None = None
+    shielded_by_lock: bool = True
+
+
+class Outcome(StrEnum):
+    """What became of a call: ACCEPTED by oned, REFUSED by it, UNKNOWN (no answer), DROPPED before the call."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord:
+    """One intent and what became of it. `outcome` None: intended, and then nothing was written.
+
+    `closed_at_s` is set once the action was observed as done (`succeeded` True) or as failed (False).
+    `attempts` counts the times it was issued.
+    """
+
+    id: str
+    kind: ActionKind
+    vm_id: int
+    lease_id: int
+    preemption_id: str | None
+    host_id: int | None
+    datastore_id: int | None
+    reason_code: str
+    reason_text: str
+    intended_at_s: int
+    attempts: int = 0
+    outcome: Outcome | None = None
+    outcome_at_s: int | None = None
+    error_code: str = ""
+    error_text: str = ""
+    closed_at_s: int | None = None
+    succeeded: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPreemption:
+    """A preemption that is not over, as stored."""
+
+    preemption: Preemption
+    opened_at_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One observed change of a VM's state, for the log and for learning overheads."""
+
+    vm_id: int
+    lease_id: int
+    observed_at_s: int
+    from_state: str
+    to_state: str
+    host_id: int | None
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostCapacity:
+    """Last known capacity of a host; oned zeroes it while the host is OFFLINE (FACTS 0.5)."""
+
+    host_id: int
+    observed_at_s: int
+    max_cpu_centi: int
+    max_memory_kib: int
+    total_cpu_centi: int
+    total_memory_kib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The store's content that a cycle needs. `vm_states`: last logged state name of VMs of recorded leases.
+
+    `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
+    `victims_last_hour` are the instants at which victims were sent out during the last hour.
+    `last_messages` is what we last wrote to a VM as (LEASE_STATUS, SCHED_MESSAGE) by VM id.
+    """
+
+    leases: Mapping[int, LeaseRecord] = field(default_factory=dict)
+    preemptions: tuple[OpenPreemption, ...] = ()
+    open_actions: Mapping[str, ActionRecord] = field(default_factory=dict)
+    failed_actions: tuple[ActionRecord, ...] = ()
+    vm_states: Mapping[int, str] = field(default_factory=dict)
+    host_capacities: Mapping[int, HostCapacity] = field(default_factory=dict)
+    victims_last_hour: tuple[int, ...] = ()
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerChanges:
+    """What one reconciliation found out; written in one transaction before anything is decided."""
+
+    admitted: tuple[LeaseRecord, ...] = ()
+    updated: tuple[LeaseRecord, ...] = ()
+    closed_actions: tuple[ActionRecord, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+    host_capacities: tuple[HostCapacity, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to write."""
+        return not (
+            self.admitted or self.updated or self.closed_actions or self.transitions or self.host_capacities
+        )

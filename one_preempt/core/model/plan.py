@@ -1,0 +1,161 @@
+"""A plan: what is to be done, in which order, and why. A value; nothing in it has happened yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from one_preempt.core.model.lease import PreemptionMethod
+
+
+class ActionKind(StrEnum):
+    """What is asked of oned. HOLD, RELEASE and MESSAGE change no capacity."""
+
+    DEPLOY = "deploy"
+    STOP = "stop"
+    UNDEPLOY = "undeploy"
+    TERMINATE = "terminate"
+    MIGRATE = "migrate"
+    LIVE_MIGRATE = "live-migrate"
+    RESUME = "resume"
+    HOLD = "hold"
+    RELEASE = "release"
+    MESSAGE = "message"
+
+
+METHOD_ACTIONS = {
+    PreemptionMethod.STOP: ActionKind.STOP,
+    PreemptionMethod.UNDEPLOY: ActionKind.UNDEPLOY,
+    PreemptionMethod.TERMINATE: ActionKind.TERMINATE,
+    PreemptionMethod.MIGRATE: ActionKind.MIGRATE,
+    PreemptionMethod.LIVE_MIGRATE: ActionKind.LIVE_MIGRATE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why: a stable code for programs and one sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step. `id` is the same in every cycle that still wants the step, so that it is issued once.
+
+    `after` names the actions that must have been observed as done before. `expected_states` are the names
+    (`VirtualMachine.state_name`) in which the VM must be found just before the call, else it changed hands
+    and the step is dropped. `nics` are (NIC id, network id) of automatic NICs. `attributes` are what a
+    MESSAGE writes into the user template, as (name, text) pairs of our own attributes only.
+    """
+
+    id: str
+    kind: ActionKind
+    vm_id: int
+    lease_id: int
+    reason: Reason
+    host_id: int | None = None
+    datastore_id: int | None = None
+    nics: tuple[tuple[int, int], ...] = ()
+    after: tuple[str, ...] = ()
+    preemption_id: str | None = None
+    expected_states: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
+    enforce_capacity: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one VM goes. `datastore_id` None lets oned choose."""
+
+    vm_id: int
+    host_id: int
+    datastore_id: int | None = None
+    nics: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """One VM that leaves its host for a preemptor; `target_host_id` for the migrations."""
+
+    vm_id: int
+    lease_id: int
+    host_id: int
+    method: PreemptionMethod
+    target_host_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """One set of leases whose leaving makes room; for the explanation. `frees_vms` counts VMs freed."""
+
+    lease_ids: tuple[int, ...]
+    overhead_ms: int
+    frees_vms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """One decided preemption (CCPE13 1.3): who preempts whom, where the preemptor goes, what it costs.
+
+    `optimal` says the choice is proven best for the policy; else `bound_ms` is a proven lower bound on the
+    overhead of any admissible set. `considered` holds the candidate sets looked at, cheapest first, cut to a
+    readable number; `candidate_count` counts all of them.
+    """
+
+    id: str
+    preemptor_lease_id: int
+    victims: tuple[Victim, ...]
+    placements: tuple[Placement, ...]
+    policy: str
+    overhead_ms: int
+    optimal: bool
+    bound_ms: int
+    decided_at_s: int
+    considered: tuple[CandidateSet, ...] = ()
+    candidate_count: int = 0
+    median_overhead_ms: int | None = None
+
+    @property
+    def victim_lease_ids(self) -> tuple[int, ...]:
+        """The leases preempted, ascending."""
+        return tuple(sorted({victim.lease_id for victim in self.victims}))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """VMs that get nothing this time, and why."""
+
+    vm_ids: tuple[int, ...]
+    lease_id: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionEnd:
+    """A preemption under way is over: `fulfilled`, or given up with the reason."""
+
+    preemption_id: str
+    fulfilled: bool
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a cycle decided.
+
+    `actions` are ordered; those of earlier plans that are still wanted stand here again under their id.
+    `advised` are the preemptions that `preemption: advise` keeps from being acted on, with the actions they
+    would take. `wake_at_s` is when the next decision is due though nothing else happens, or None.
+    """
+
+    made_at_s: int
+    policy: str
+    actions: tuple[Action, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    ended_preemptions: tuple[PreemptionEnd, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    advised: tuple[Preemption, ...] = ()
+    advised_actions: tuple[Action, ...] = ()
+    wake_at_s: int | None = None

@@ -1,0 +1,38 @@
+"""What was observed of one zone at one instant, nothing interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from one_preempt.core.model.access import Directory
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+
+class RaftState(IntEnum):
+    """RAFT/STATE of this front-end (FACTS 6): a scheduler acts only as SOLO or LEADER."""
+
+    SOLO = 0
+    CANDIDATE = 1
+    FOLLOWER = 2
+    LEADER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSnapshot:
+    """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for."""
+
+    observed_at_s: int
+    version: str
+    zone_id: int
+    raft_state: RaftState
+    hosts: Mapping[int, Host]
+    vms: Mapping[int, VirtualMachine]
+    clusters: Mapping[int, Cluster] = field(default_factory=dict)
+    datastores: Mapping[int, Datastore] = field(default_factory=dict)
+    networks: Mapping[int, Network] = field(default_factory=dict)
+    vm_groups: Mapping[int, VmGroup] = field(default_factory=dict)
+    directory: Directory = field(default_factory=Directory)

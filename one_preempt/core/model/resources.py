@@ -1,0 +1,26 @@
+"""Amounts of the resources that a host offers and a VM takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resources:
+    """CPU in hundredths of a processor and memory in MiB. PCI devices are matched one by one, see `host`."""
+
+    cpu_centi: int
+    memory_mib: int
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.cpu_centi + other.cpu_centi, self.memory_mib + other.memory_mib)
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(self.cpu_centi - other.cpu_centi, self.memory_mib - other.memory_mib)
+
+    def fits_in(self, room: Resources) -> bool:
+        """True when every amount is at most the same amount of `room`."""
+        return self.cpu_centi <= room.cpu_centi and self.memory_mib <= room.memory_mib
+
+
+NO_RESOURCES = Resources(0, 0)

@@ -1,0 +1,88 @@
+"""The ports: all that the scheduling cycle knows of the world outside, on one page.
+
+Adapters implement these Protocols; `composition` picks them; a contract suite in tests/ runs over every
+implementation. Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+
+class CloudUnavailable(Exception):
+    """The endpoint gave no usable answer; the message says what was asked, where, and what to look at."""
+
+
+class Clock(Protocol):
+    """Where "now" comes from."""
+
+    def now_s(self) -> int:
+        """Seconds since the epoch."""
+
+
+class PoolReader(Protocol):
+    """Observes the cloud. Raises `CloudUnavailable`."""
+
+    def read(self) -> PoolSnapshot:
+        """All pools at one instant."""
+
+    def read_vm(self, vm_id: int) -> VirtualMachine | None:
+        """One VM afresh, or None where it does not exist any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What oned answered to one action. `error_code` is the name of oned's code (ACTION, AUTHORIZATION, LOCKED,
+    ...), NO_ANSWER where none came, or CHANGED_HANDS where the VM was not in an expected state."""
+
+    outcome: Outcome
+    error_code: str = ""
+    error_text: str = ""
+
+
+class Enactor(Protocol):
+    """Carries out one action; never raises for a refusal. A call is sent at most once per invocation."""
+
+    def perform(self, action: Action) -> CallResult:
+        """Re-read the VM, check `expected_states`, call, and tell what was answered."""
+
+
+class LeaseStore(Protocol):
+    """The ledger on disk. Every method is one transaction; a process may die between any two of them."""
+
+    def load(self, now_s: int) -> Ledger:
+        """What the cycle needs to know."""
+
+    def apply(self, changes: LedgerChanges) -> None:
+        """Write what reconciliation found out."""
+
+    def record_plan(self, plan: Plan) -> None:
+        """Write the plan as intended: new actions, opened and ended preemptions. Known action ids keep their row."""
+
+    def begin_attempt(self, action: Action, now_s: int) -> None:
+        """Write that `action` is about to be issued (attempts + 1, outcome cleared)."""
+
+    def record_result(self, action_id: str, result: CallResult, now_s: int) -> None:
+        """Write what was answered."""
+
+    def set_paused(self, paused: bool, now_s: int) -> None:
+        """Stop or start preempting and power actions."""
+
+    def leases(self, include_ended: bool = False) -> Sequence[LeaseRecord]:
+        """Recorded leases, oldest first."""
+
+    def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
+        """The log of actions, newest first."""
+
+    def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
+        """The log of observed transitions, newest first."""
+
+    def close(self) -> None:
+        """Let go of the database."""
