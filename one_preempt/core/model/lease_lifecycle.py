@@ -1,0 +1,114 @@
+"""Where a lease stands, read off the states of its VMs and what the ledger says was done to it.
+
+    WAITING -> STARTING -> RUNNING -> ENDED
+                              |  \\-> PAUSED_BY_OWNER (the owner suspended, stopped or powered off)
+                              v
+                           LEAVING -> PREEMPTED -> RETURNING -> RUNNING
+
+Nothing here is stored: after a crash the same observation gives the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.virtual_machine import FAILURE_STATES, LcmState, VirtualMachine, VmState
+
+
+class VmPhase(StrEnum):
+    """What a VM is doing, as far as a scheduler cares."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    LEAVING = "leaving"
+    MOVING = "moving"
+    OUT = "out"
+    PAUSED = "paused"
+    BUSY = "busy"
+    FAILED = "failed"
+
+
+_LEAVING = frozenset(
+    {
+        LcmState.SAVE_STOP,
+        LcmState.EPILOG_STOP,
+        LcmState.SHUTDOWN_UNDEPLOY,
+        LcmState.EPILOG_UNDEPLOY,
+        LcmState.SHUTDOWN,
+        LcmState.EPILOG,
+        LcmState.CLEANUP_DELETE,
+    }
+)
+_STARTING = frozenset(
+    {
+        LcmState.LCM_INIT,
+        LcmState.PROLOG,
+        LcmState.BOOT,
+        LcmState.PROLOG_RESUME,
+        LcmState.PROLOG_UNDEPLOY,
+        LcmState.BOOT_STOPPED,
+        LcmState.BOOT_UNDEPLOY,
+        LcmState.BOOT_POWEROFF,
+        LcmState.BOOT_SUSPENDED,
+        LcmState.BOOT_UNKNOWN,
+        LcmState.CLEANUP_RESUBMIT,
+    }
+)
+_MOVING = frozenset(
+    {LcmState.MIGRATE, LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE, LcmState.BOOT_MIGRATE}
+)
+_WAITING_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.INIT})
+_OUT_STATES = frozenset({VmState.STOPPED, VmState.UNDEPLOYED})
+
+
+def phase_of(vm: VirtualMachine) -> VmPhase:
+    """The phase of one VM. BUSY: running, but in the middle of a snapshot, backup, hotplug or shutdown."""
+    if vm.state in _WAITING_STATES:
+        return VmPhase.WAITING
+    if vm.state in _OUT_STATES:
+        return VmPhase.OUT
+    if vm.state in (VmState.SUSPENDED, VmState.POWEROFF):
+        return VmPhase.PAUSED
+    if vm.state != VmState.ACTIVE:
+        return VmPhase.FAILED if vm.state == VmState.CLONING_FAILURE else VmPhase.LEAVING
+    lcm_state = vm.lcm_state
+    if lcm_state == LcmState.RUNNING:
+        return VmPhase.RUNNING
+    if lcm_state in _STARTING:
+        return VmPhase.STARTING
+    if lcm_state in _LEAVING:
+        return VmPhase.LEAVING
+    if lcm_state in _MOVING:
+        return VmPhase.MOVING
+    return VmPhase.FAILED if lcm_state in FAILURE_STATES else VmPhase.BUSY
+
+
+def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool) -> LeaseState:
+    """The state of a lease from its members; `preempted`: we sent it out and it is not back yet."""
+    phases = frozenset(phase_of(vm) for vm in vms)
+    if not phases:
+        return LeaseState.ENDED
+    if VmPhase.FAILED in phases:
+        return LeaseState.FAILED
+    if preempted:
+        return _preempted_state(phases)
+    if VmPhase.LEAVING in phases:
+        return LeaseState.LEAVING
+    if phases & {VmPhase.PAUSED, VmPhase.OUT}:
+        return LeaseState.PAUSED_BY_OWNER
+    if phases <= {VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY}:
+        return LeaseState.RUNNING
+    return LeaseState.WAITING if phases == {VmPhase.WAITING} else LeaseState.STARTING
+
+
+def _preempted_state(phases: frozenset[VmPhase]) -> LeaseState:
+    if phases & {VmPhase.LEAVING}:
+        return LeaseState.LEAVING
+    if phases <= {VmPhase.OUT, VmPhase.WAITING}:
+        return LeaseState.PREEMPTED
+    if phases <= {VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY}:
+        return LeaseState.RUNNING
+    return LeaseState.PAUSED_BY_OWNER if VmPhase.PAUSED in phases else LeaseState.RETURNING
