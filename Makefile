@@ -1,0 +1,69 @@
+# The whole project from a fresh clone: python3, python3-venv and make are all it takes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-warn-script-location
+RUNTIME := $(VENV)/.runtime-installed
+DEVELOPMENT := $(VENV)/.development-installed
+CHECKED := one_preempt tests benchmarks
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench experiments lock clean
+
+help: ## Show what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "make: $(PYTHON) is missing or older than 3.11; name another one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+		{ echo "make: $(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): requirements/runtime.txt pyproject.toml | $(BIN)/python
+	@echo "Installing one_preempt (requirements/runtime.txt)"
+	@$(PIP) --require-hashes -r requirements/runtime.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEVELOPMENT): requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo "Installing one_preempt and its tools (requirements/dev.txt)"
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $(RUNTIME) $@
+
+setup: $(DEVELOPMENT) ## Make .venv with everything, from the locked requirements
+
+demo: $(RUNTIME) ## See a preemption on an emulated cloud; needs no OpenNebula
+	@$(BIN)/one-preempt demo
+
+test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
+	@$(BIN)/python -m pytest -n 2 $(TESTS)
+
+lint: $(DEVELOPMENT) ## Check style, types and who may import whom
+	@$(BIN)/ruff check $(CHECKED)
+	@$(BIN)/ruff format --check $(CHECKED)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: $(DEVELOPMENT) ## Mend what ruff can mend
+	@$(BIN)/ruff check --fix $(CHECKED)
+	@$(BIN)/ruff format $(CHECKED)
+
+bench: $(DEVELOPMENT) ## Measure the speed
+	@$(BIN)/python -m pytest -p no:xdist -s benchmarks
+
+experiments: $(RUNTIME) ## Reproduce the papers' tables
+	@for name in $$($(BIN)/one-preempt experiment list --names); do $(BIN)/one-preempt experiment run $$name || exit 1; done
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
+lock: $(DEVELOPMENT) ## Resolve the requirements anew
+	@$(LOCK) --upgrade --extra build --extra dev --output-file requirements/dev.txt
+	@$(LOCK) --extra build --constraint requirements/dev.txt --output-file requirements/runtime.txt
+
+clean: ## Remove what was made
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@find one_preempt tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
