@@ -1,0 +1,398 @@
+"""What the simulated cloud keeps: mutable records, one per element of oned's documents.
+
+Field order follows element order, so that a front can render a record element by element. Attributes that oned
+keeps as free templates stay dictionaries of lists in their own words (`TemplateDict`): oned writes them sorted by
+name, repeated names in the order they were given. Times are whole seconds since the epoch, 0 = not yet; memory on
+hosts is in KiB, CPU in hundredths, sizes of datastores in MiB, as in the documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from one_preempt.simulation.simulated_cloud.states import HostState, LcmState, VmState
+
+# A template attribute is a text, or a vector of named texts; the same name may stand several times.
+Vector = dict[str, str]
+Attribute = str | Vector
+TemplateDict = dict[str, list[Attribute]]
+
+
+@dataclass(slots=True)
+class SimPermissions:
+    """PERMISSIONS: one figure per holder and right, as oned's 600 for VMs of a user (umask 177)."""
+
+    owner_u: bool = True
+    owner_m: bool = True
+    owner_a: bool = False
+    group_u: bool = False
+    group_m: bool = False
+    group_a: bool = False
+    other_u: bool = False
+    other_m: bool = False
+    other_a: bool = False
+
+
+@dataclass(slots=True)
+class SimLock:
+    """LOCK: `level` is a `LockLevel`."""
+
+    level: int
+    owner_uid: int
+    time_s: int
+    request_id: int
+
+
+@dataclass(slots=True)
+class SimHistory:
+    """HISTORY: one stay on a host. `plan_id` and `action_id` are written by 7.x only."""
+
+    vm_id: int
+    seq: int
+    hostname: str
+    host_id: int
+    cluster_id: int
+    stime_s: int
+    etime_s: int = 0
+    vm_mad: str = "kvm"
+    tm_mad: str = "ssh"
+    datastore_id: int = 0
+    plan_id: int = -2
+    action_id: int = -1
+    pstime_s: int = 0
+    petime_s: int = 0
+    rstime_s: int = 0
+    retime_s: int = 0
+    estime_s: int = 0
+    eetime_s: int = 0
+    action: int = 0
+    uid: int = -1
+    gid: int = -1
+    request_id: int = -1
+
+
+@dataclass(slots=True)
+class SimVm:
+    """VM. `template` is TEMPLATE without SCHED_ACTION; a SCHED_ACTION is a vector of `sched_actions`."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions = field(default_factory=SimPermissions)
+    last_poll_s: int = 0
+    state: VmState = VmState.PENDING
+    lcm_state: LcmState = LcmState.LCM_INIT
+    prev_state: VmState = VmState.PENDING
+    prev_lcm_state: LcmState = LcmState.LCM_INIT
+    resched: bool = False
+    stime_s: int = 0
+    etime_s: int = 0
+    deploy_id: str = ""
+    lock: SimLock | None = None
+    monitoring: Vector = field(default_factory=dict)
+    template: TemplateDict = field(default_factory=dict)
+    sched_actions: list[Vector] = field(default_factory=list)
+    user_template: TemplateDict = field(default_factory=dict)
+    history: list[SimHistory] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SimCore:
+    """NUMA_NODES/NODE/CORE: hardware thread -> the VM pinned to it, -1 = none."""
+
+    id: int
+    cpus: dict[int, int]
+    dedicated: bool = False
+
+
+@dataclass(slots=True)
+class SimHugePages:
+    """NUMA_NODES/NODE/HUGEPAGE: `size_kib` of one page, counts of pages."""
+
+    size_kib: int
+    pages: int
+    usage: int = 0
+
+
+@dataclass(slots=True)
+class SimNumaNode:
+    """NUMA_NODES/NODE."""
+
+    node_id: int
+    cores: list[SimCore]
+    hugepages: list[SimHugePages]
+    memory_total_kib: int
+    memory_usage_kib: int = 0
+    memory_distance: str = "0"
+
+
+@dataclass(slots=True)
+class SimHostShare:
+    """HOST_SHARE. `disks` holds DISK_USAGE, FREE_DISK, MAX_DISK and USED_DISK, `datastores` its DS vectors."""
+
+    mem_usage: int = 0
+    cpu_usage: int = 0
+    total_mem: int = 0
+    total_cpu: int = 0
+    max_mem: int = 0
+    max_cpu: int = 0
+    running_vms: int = 0
+    vms_thread: int = 1
+    disks: Vector = field(default_factory=dict)
+    datastores: list[Vector] = field(default_factory=list)
+    pci_devices: list[Vector] = field(default_factory=list)
+    numa_nodes: list[SimNumaNode] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SimHostMonitoring:
+    """HOST/MONITORING; all zero and empty until the host was monitored."""
+
+    timestamp_s: int = 0
+    capacity: Vector = field(default_factory=dict)
+    system: Vector = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimHost:
+    """HOST. `physical_*` is what the machine has: what the next monitoring will find."""
+
+    id: int
+    name: str
+    state: HostState
+    prev_state: HostState
+    im_mad: str
+    vm_mad: str
+    cluster_id: int
+    cluster: str
+    physical_cpu: int
+    physical_memory_kib: int
+    share: SimHostShare = field(default_factory=SimHostShare)
+    vm_ids: list[int] = field(default_factory=list)
+    template: TemplateDict = field(default_factory=dict)
+    monitoring: SimHostMonitoring = field(default_factory=SimHostMonitoring)
+    alive: bool = True
+
+
+@dataclass(slots=True)
+class SimCluster:
+    """CLUSTER."""
+
+    id: int
+    name: str
+    host_ids: list[int] = field(default_factory=list)
+    datastore_ids: list[int] = field(default_factory=list)
+    network_ids: list[int] = field(default_factory=list)
+    template: TemplateDict = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimDatastore:
+    """DATASTORE; `type` is a `DatastoreType`, `state` 0 while enabled, 1 disabled."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions
+    ds_mad: str
+    tm_mad: str
+    base_path: str
+    type: int
+    disk_type: int = 0
+    state: int = 0
+    cluster_ids: list[int] = field(default_factory=list)
+    total_mib: int = 0
+    free_mib: int = 0
+    used_mib: int = 0
+    image_ids: list[int] = field(default_factory=list)
+    template: TemplateDict = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimImage:
+    """IMAGE: what VM disks are made from."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions
+    regtime_s: int
+    datastore_id: int
+    datastore: str
+    size_mib: int
+    type: int = 0
+    disk_type: int = 0
+    persistent: bool = False
+    source: str = ""
+    path: str = ""
+    format: str = "raw"
+    state: int = 1
+    running_vms: int = 0
+    vm_ids: list[int] = field(default_factory=list)
+    template: TemplateDict = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimAddressRange:
+    """AR: `leases` maps the offset of an address to the id of the VM that has it."""
+
+    vector: Vector
+    size: int
+    leases: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimNetwork:
+    """VNET."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions
+    cluster_ids: list[int] = field(default_factory=list)
+    bridge: str = ""
+    bridge_type: str = "linux"
+    state: int = 1
+    vn_mad: str = "bridge"
+    template: TemplateDict = field(default_factory=dict)
+    address_ranges: list[SimAddressRange] = field(default_factory=list)
+
+    @property
+    def used_leases(self) -> int:
+        """Addresses given out."""
+        return sum(len(address_range.leases) for address_range in self.address_ranges)
+
+
+@dataclass(slots=True)
+class SimRole:
+    """ROLE of a VM group; `vector` holds everything but ID, NAME and VMS (POLICY, HOST_AFFINED, ...)."""
+
+    id: int
+    name: str
+    vector: Vector = field(default_factory=dict)
+    vm_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SimVmGroup:
+    """VM_GROUP; the group-level AFFINED and ANTI_AFFINED lists are in `template`."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions
+    roles: list[SimRole] = field(default_factory=list)
+    template: TemplateDict = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimVmTemplate:
+    """VMTEMPLATE."""
+
+    id: int
+    uid: int
+    gid: int
+    uname: str
+    gname: str
+    name: str
+    permissions: SimPermissions
+    regtime_s: int
+    template: TemplateDict = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SimVmQuota:
+    """VM_QUOTA/VM: limits and use by oned's names (CPU, MEMORY, VMS, SYSTEM_DISK_SIZE, RUNNING_CPU, ...).
+
+    Limits: -1 = the default of the cloud (none here), -2 = unlimited. CPU is in CPUs, MEMORY and disk in MiB; use
+    keeps hundredths of a CPU so that it stays exact (`used_text` writes it as oned does). `cluster_id` is None for
+    the quota over the whole cloud; 7.4 also knows quotas of one cluster.
+    """
+
+    limits: dict[str, float] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    cluster_id: int | None = None
+
+
+@dataclass(slots=True)
+class SimQuotas:
+    """QUOTAS of a user or a group; the three others stay as vectors of the documents. No `vm` entry exists until
+    the first VM, or until a limit was set."""
+
+    datastore: list[Vector] = field(default_factory=list)
+    network: list[Vector] = field(default_factory=list)
+    vm: list[SimVmQuota] = field(default_factory=list)
+    image: list[Vector] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SimUser:
+    """USER; `password` in clear text, the simulated cloud has no secrets."""
+
+    id: int
+    gid: int
+    group_ids: list[int]
+    gname: str
+    name: str
+    password: str
+    auth_driver: str = "core"
+    enabled: bool = True
+    template: TemplateDict = field(default_factory=dict)
+    quotas: SimQuotas = field(default_factory=SimQuotas)
+
+
+@dataclass(slots=True)
+class SimGroup:
+    """GROUP."""
+
+    id: int
+    name: str
+    template: TemplateDict = field(default_factory=dict)
+    user_ids: list[int] = field(default_factory=list)
+    admin_ids: list[int] = field(default_factory=list)
+    quotas: SimQuotas = field(default_factory=SimQuotas)
+
+
+@dataclass(slots=True)
+class SimAcl:
+    """ACL: the four numbers of a rule as oned packs them."""
+
+    id: int
+    user: int
+    resource: int
+    rights: int
+    zone: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: as oned knows a user after authentication."""
+
+    uid: int
+    gid: int
+    group_ids: tuple[int, ...]
+    name: str = ""
+
+    @property
+    def is_admin(self) -> bool:
+        """User 0 and everybody in group 0 pass every check."""
+        return self.uid == 0 or self.gid == 0 or 0 in self.group_ids
+
+
+ONEADMIN = Caller(0, 0, (0,), "oneadmin")
