@@ -57,9 +57,7 @@ _STARTING = frozenset(
         LcmState.CLEANUP_RESUBMIT,
     }
 )
-_MOVING = frozenset(
-    {LcmState.MIGRATE, LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE, LcmState.BOOT_MIGRATE}
-)
+_MOVING = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE, LcmState.BOOT_MIGRATE})
 _WAITING_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.INIT})
 _OUT_STATES = frozenset({VmState.STOPPED, VmState.UNDEPLOYED})
 

@@ -139,6 +139,4 @@ class LedgerChanges:
     @property
     def is_empty(self) -> bool:
         """Nothing to write."""
-        return not (
-            self.admitted or self.updated or self.closed_actions or self.transitions or self.host_capacities
-        )
+        return not (self.admitted or self.updated or self.closed_actions or self.transitions or self.host_capacities)

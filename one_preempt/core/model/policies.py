@@ -1,0 +1,69 @@
+"""What the administrator chose: the limits and modes under which a decision is made.
+
+The policies themselves (queue order, host selection, preemption) are objects of their own packages; `decide`
+takes them in `Policies`. Everything here is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+
+
+class Mode(StrEnum):
+    """ADVISE decides, logs and acts not; ACT acts."""
+
+    ADVISE = "advise"
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionLimits:
+    """The ceilings that keep preemption civil; zero victims an hour forbids it.
+
+    `minimum_run_time_s`: a VM that runs for less is left alone. `cooldown_s`: a lease that was preempted is
+    left alone for that long after it runs again (hysteresis). `attempts`: how often a step is issued before the
+    preemption is given up. `victim_retry_s`: how long a lease that would not leave is not asked again.
+    """
+
+    victims_in_flight: int = 8
+    victims_per_hour: int = 60
+    minimum_run_time_s: int = 120
+    cooldown_s: int = 300
+    attempts: int = 3
+    victim_retry_s: int = 1800
+    preemption_timeout_s: int = 3600
+    enumerated_leases: int = 18
+
+
+DEFAULT_METHODS: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = {
+    LeaseType.BE_CANCELLABLE: (PreemptionMethod.TERMINATE,),
+    LeaseType.BE_SUSPENDABLE: (PreemptionMethod.STOP,),
+    LeaseType.DC_MIGRATABLE: (PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.STOP),
+    LeaseType.DC_NON_PREEMPTABLE: (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VictimRules:
+    """Who may be a victim, and how. `methods`: by lease type, the first that is possible is taken.
+
+    The three switches open what is closed as shipped: locked VMs, members of OneFlow services and virtual
+    routers are never victims unless the administrator says so.
+    """
+
+    methods: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = field(default_factory=lambda: DEFAULT_METHODS)
+    service_members: bool = False
+    virtual_routers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnactmentLimits:
+    """`retry_delay_s`: pause before a refused placement is tried again. `gang_attempts`: tries before the members
+    of a gang that did start are stopped again because one did not."""
+
+    retry_delay_s: int = 15
+    gang_attempts: int = 3

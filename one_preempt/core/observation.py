@@ -1,0 +1,89 @@
+"""What became of the actions under way, read off the states that were observed since.
+
+A call that oned accepted is not done: an action is done when its effect is seen. The rules here need nothing
+but the action's record and the VM, so a process that died in the middle finds out the same way.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.ledger import ActionRecord, Outcome
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+
+
+class Progress(StrEnum):
+    """Where an action stands: to be issued, its effect under way, seen as done, or failed."""
+
+    TO_ISSUE = "to-issue"
+    UNDER_WAY = "under-way"
+    DONE = "done"
+    FAILED = "failed"
+
+
+LEAVING_KINDS = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
+MOVING_KINDS = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
+VICTIM_KINDS = LEAVING_KINDS | MOVING_KINDS
+
+
+def observe_action(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
+    """Where `record` stands now that `vm` was observed (None: it exists no more)."""
+    if record.attempts == 0:
+        return Progress.TO_ISSUE
+    if record.kind is ActionKind.MESSAGE:
+        return _by_answer(record)
+    if vm is None:
+        return Progress.DONE if record.kind in LEAVING_KINDS else Progress.FAILED
+    if record.kind in LEAVING_KINDS:
+        return _leaving(record, vm)
+    if record.kind in MOVING_KINDS:
+        return _moving(record, vm)
+    if record.kind in (ActionKind.DEPLOY, ActionKind.RESUME):
+        return _starting(record, vm)
+    if record.kind is ActionKind.HOLD:
+        return Progress.DONE if vm.state == VmState.HOLD else _by_answer(record)
+    return Progress.DONE if vm.state != VmState.HOLD else _by_answer(record)
+
+
+def _by_answer(record: ActionRecord) -> Progress:
+    if record.outcome is Outcome.ACCEPTED:
+        return Progress.DONE
+    return _unmoved(record)
+
+
+def _unmoved(record: ActionRecord) -> Progress:
+    """The VM is where it was before the call. Accepted and yet unmoved means that it fell back: failed."""
+    if record.outcome in (Outcome.ACCEPTED, Outcome.REFUSED, Outcome.DROPPED):
+        return Progress.FAILED
+    return Progress.TO_ISSUE
+
+
+def _leaving(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    if not vm.holds_capacity or (record.host_id is not None and vm.host_id != record.host_id):
+        return Progress.DONE
+    phase = phase_of(vm)
+    if phase is VmPhase.LEAVING:
+        return Progress.UNDER_WAY
+    return Progress.FAILED if phase is VmPhase.FAILED else _unmoved(record)
+
+
+def _moving(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    phase = phase_of(vm)
+    if phase is VmPhase.MOVING:
+        return Progress.UNDER_WAY
+    if phase is VmPhase.RUNNING and vm.host_id == record.host_id:
+        return Progress.DONE
+    if not vm.holds_capacity or phase is VmPhase.FAILED:
+        return Progress.FAILED
+    return _unmoved(record)
+
+
+def _starting(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    phase = phase_of(vm)
+    if phase in (VmPhase.STARTING, VmPhase.LEAVING):
+        return Progress.UNDER_WAY
+    if phase in (VmPhase.RUNNING, VmPhase.BUSY, VmPhase.MOVING, VmPhase.PAUSED):
+        return Progress.DONE
+    return Progress.FAILED if phase is VmPhase.FAILED else _unmoved(record)

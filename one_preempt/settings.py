@@ -1,0 +1,245 @@
+"""The configuration file: YAML, every key optional, unknown keys refused by name.
+
+`load_settings` turns the file into `Settings`; `composition` turns those into adapters and policies. Values
+are checked here, once, so that nothing behind has to doubt them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import yaml
+
+from one_preempt.errors import OnePreemptError
+
+DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
+CONFIGURATION_VARIABLE = "ONE_PREEMPT_CONF"
+
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+PositiveRate = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
+MethodName = Literal["stop", "undeploy", "terminate", "migrate", "live-migrate"]
+
+
+class SettingsError(OnePreemptError):
+    """The configuration cannot be used; the message names the file, the key and the mend."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mapping of the file whose keys are all known."""
+
+
+class OpenNebulaSettings(Section):
+    """Where the endpoint is, and how long to wait for it. ONE_XMLRPC and ONE_AUTH win over the file."""
+
+    endpoint: str | None = None
+    auth_file: str | None = None
+    connect_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 5.0
+    read_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0
+
+
+class StoreSettings(Section):
+    """The database that keeps leases, intents and outcomes: a SQLAlchemy URL."""
+
+    url: str = "sqlite:////var/lib/one/one_preempt/leases.db"
+
+
+class MatchmakerSettings(Section):
+    """What sched.conf and rank.conf call MAX_VM, MAX_DISPATCH, MAX_HOST, DEFAULT_SCHED and so on."""
+
+    max_vm: NotNegative = 5000
+    max_dispatch: NotNegative = 30
+    max_host: NotNegative = 1
+    host_policy: Literal["packing", "striping", "load-aware", "custom", "fixed"] = "striping"
+    host_rank: str = ""
+    datastore_policy: Literal["packing", "striping", "custom", "fixed"] = "striping"
+    datastore_rank: str = ""
+    network_policy: Literal["packing", "striping", "custom", "fixed"] = "striping"
+    network_rank: str = ""
+    different_networks: bool = True
+    memory_system_datastore_scale: Annotated[float, msgspec.Meta(ge=-1, le=100)] = 0.0
+
+
+class OverheadSettings(Section):
+    """The rates and times of CCPE13's overhead models (its section 5 gives the values shipped)."""
+
+    suspend_mib_per_s: PositiveRate = 6.36
+    resume_mib_per_s: PositiveRate = 8.12
+    copy_mib_per_s: PositiveRate = 6.392
+    pause_s: Seconds = 0.005
+    reschedule_s: Seconds = 2.3
+    boot_s: Seconds = 60.0
+    shutdown_s: Seconds = 30.0
+
+
+class LimitSettings(Section):
+    """Ceilings and hysteresis of preemption."""
+
+    victims_in_flight: Positive = 8
+    victims_per_hour: NotNegative = 60
+    minimum_run_time_s: NotNegative = 120
+    cooldown_s: NotNegative = 300
+    attempts: Positive = 3
+    victim_retry_s: NotNegative = 1800
+    preemption_timeout_s: Positive = 3600
+    enumerated_leases: Annotated[int, msgspec.Meta(ge=1, le=24)] = 18
+    retry_delay_s: NotNegative = 15
+    gang_attempts: Positive = 3
+
+
+class VictimSettings(Section):
+    """Who may be a victim although it is spared as shipped, and by which methods each type leaves."""
+
+    service_members: bool = False
+    virtual_routers: bool = False
+    methods: dict[TypeName, list[MethodName]] = {}
+
+
+class MatchSettings(Section):
+    """Which VMs a rule is for: all keys given must hold. `attributes`: user template name -> shell pattern."""
+
+    user: str | None = None
+    group: str | None = None
+    template_id: int | None = None
+    attributes: dict[str, str] = {}
+
+
+class LeaseRuleSettings(Section):
+    """Gives VMs without a LEASE attribute a type. The first rule that matches counts."""
+
+    name: str
+    match: MatchSettings
+    type: TypeName | None = None
+    may_preempt: bool = False
+    shutdown_ok: bool = False
+    max_suspensions: NotNegative | None = None
+
+
+class RightsSettings(Section):
+    """What the LEASE attributes of a user or group may claim. The first entry that matches counts."""
+
+    name: str
+    user: str | None = None
+    group: str | None = None
+    may_claim: list[TypeName] = []
+    may_preempt: bool = False
+    max_size: Positive | None = None
+    max_duration_s: Positive | None = None
+    max_ahead_s: Positive | None = None
+
+
+class LeaseSettings(Section):
+    """Rules and rights; `beyond_rights` is what happens to a claim that goes further."""
+
+    beyond_rights: Literal["hold", "fall_back"] = "hold"
+    rules: list[LeaseRuleSettings] = []
+    rights: list[RightsSettings] = []
+
+
+class LogSettings(Section):
+    """Where the daemon's log goes (standard error without a file) and how much it says."""
+
+    file: str | None = None
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(Section):
+    """The whole configuration. As shipped it decides, advises, and preempts nothing."""
+
+    preemption: Literal["advise", "act"] = "advise"
+    power: Literal["advise", "act"] = "advise"
+    preemption_policy: str = "moml"
+    queue_order: str = "user_priority"
+    cycle_interval_s: Positive = 15
+    opennebula: OpenNebulaSettings = OpenNebulaSettings()
+    store: StoreSettings = StoreSettings()
+    matchmaker: MatchmakerSettings = MatchmakerSettings()
+    overhead: OverheadSettings = OverheadSettings()
+    limits: LimitSettings = LimitSettings()
+    victims: VictimSettings = VictimSettings()
+    leases: LeaseSettings = LeaseSettings()
+    log: LogSettings = LogSettings()
+
+
+def configuration_path(given: Path | None) -> Path | None:
+    """The file to read: the one given, else ONE_PREEMPT_CONF, else the usual place where it exists, else none."""
+    if given is not None:
+        return given
+    named = os.environ.get(CONFIGURATION_VARIABLE)
+    if named:
+        return Path(named)
+    return DEFAULT_CONFIGURATION if DEFAULT_CONFIGURATION.exists() else None
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read and check the configuration. Raises `SettingsError`; without any file the shipped values hold."""
+    source = configuration_path(path)
+    if source is None:
+        return Settings()
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read the configuration {source}: {_cause(error)}") from error
+    return parse_settings(text, str(source))
+
+
+def parse_settings(text: str, source: str) -> Settings:
+    """Check configuration text; `source` names it in messages."""
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SettingsError(f"{source} is not YAML: {_yaml_cause(error)}") from error
+    if content is None:
+        return Settings()
+    try:
+        settings = msgspec.convert(content, Settings)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise SettingsError(f"{source}: {_in_plain_words(str(error))}") from error
+    _check(settings, source)
+    return settings
+
+
+def _check(settings: Settings, source: str) -> None:
+    for kind, names in (
+        ("rules", [rule.name for rule in settings.leases.rules]),
+        ("rights", [right.name for right in settings.leases.rights]),
+    ):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise SettingsError(f"{source}: leases.{kind} has two entries named '{repeated[0]}': names must differ")
+    for rule in settings.leases.rules:
+        if rule.type is None and not rule.may_preempt:
+            raise SettingsError(f"{source}: rule '{rule.name}' gives nothing: write type or may_preempt")
+        match = rule.match
+        if match.user is None and match.group is None and match.template_id is None and not match.attributes:
+            raise SettingsError(
+                f"{source}: rule '{rule.name}' matches every VM: name a user, group, template or attribute"
+            )
+    for right in settings.leases.rights:
+        if (right.user is None) == (right.group is None):
+            raise SettingsError(f"{source}: right '{right.name}' must name either a user or a group")
+
+
+def _cause(error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    return error.strerror or str(error)
+
+
+def _yaml_cause(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "nested too deeply or with a value out of range"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark is not None else str(problem)
+
+
+def _in_plain_words(message: str) -> str:
+    """msgspec's message with the place first: "at `$.limits.attempts`" becomes "limits.attempts: ..."."""
+    what, separator, where = message.partition(" - at `")
+    place = where.rstrip("`").removeprefix("$").removeprefix(".") if separator else ""
+    what = what.replace("Object contains unknown field", "unknown key").replace("Expected", "expected")
+    return f"{place}: {what}" if place else what
