@@ -34,7 +34,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A mapping of the file whose keys are all known."""
 
 
-class OpenNebulaSettings(Section):
+class OpenNebulaSettings(Section, frozen=True):
     """Where the endpoint is, and how long to wait for it. ONE_XMLRPC and ONE_AUTH win over the file."""
 
     endpoint: str | None = None
@@ -43,13 +43,13 @@ class OpenNebulaSettings(Section):
     read_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0
 
 
-class StoreSettings(Section):
+class StoreSettings(Section, frozen=True):
     """The database that keeps leases, intents and outcomes: a SQLAlchemy URL."""
 
     url: str = "sqlite:////var/lib/one/one_preempt/leases.db"
 
 
-class MatchmakerSettings(Section):
+class MatchmakerSettings(Section, frozen=True):
     """What sched.conf and rank.conf call MAX_VM, MAX_DISPATCH, MAX_HOST, DEFAULT_SCHED and so on."""
 
     max_vm: NotNegative = 5000
@@ -65,7 +65,7 @@ class MatchmakerSettings(Section):
     memory_system_datastore_scale: Annotated[float, msgspec.Meta(ge=-1, le=100)] = 0.0
 
 
-class OverheadSettings(Section):
+class OverheadSettings(Section, frozen=True):
     """The rates and times of CCPE13's overhead models (its section 5 gives the values shipped)."""
 
     suspend_mib_per_s: PositiveRate = 6.36
@@ -77,7 +77,7 @@ class OverheadSettings(Section):
     shutdown_s: Seconds = 30.0
 
 
-class LimitSettings(Section):
+class LimitSettings(Section, frozen=True):
     """Ceilings and hysteresis of preemption."""
 
     victims_in_flight: Positive = 8
@@ -92,7 +92,7 @@ class LimitSettings(Section):
     gang_attempts: Positive = 3
 
 
-class VictimSettings(Section):
+class VictimSettings(Section, frozen=True):
     """Who may be a victim although it is spared as shipped, and by which methods each type leaves."""
 
     service_members: bool = False
@@ -100,7 +100,7 @@ class VictimSettings(Section):
     methods: dict[TypeName, list[MethodName]] = {}
 
 
-class MatchSettings(Section):
+class MatchSettings(Section, frozen=True):
     """Which VMs a rule is for: all keys given must hold. `attributes`: user template name -> shell pattern."""
 
     user: str | None = None
@@ -109,7 +109,7 @@ class MatchSettings(Section):
     attributes: dict[str, str] = {}
 
 
-class LeaseRuleSettings(Section):
+class LeaseRuleSettings(Section, frozen=True):
     """Gives VMs without a LEASE attribute a type. The first rule that matches counts."""
 
     name: str
@@ -120,7 +120,7 @@ class LeaseRuleSettings(Section):
     max_suspensions: NotNegative | None = None
 
 
-class RightsSettings(Section):
+class RightsSettings(Section, frozen=True):
     """What the LEASE attributes of a user or group may claim. The first entry that matches counts."""
 
     name: str
@@ -133,7 +133,7 @@ class RightsSettings(Section):
     max_ahead_s: Positive | None = None
 
 
-class LeaseSettings(Section):
+class LeaseSettings(Section, frozen=True):
     """Rules and rights; `beyond_rights` is what happens to a claim that goes further."""
 
     beyond_rights: Literal["hold", "fall_back"] = "hold"
@@ -141,14 +141,14 @@ class LeaseSettings(Section):
     rights: list[RightsSettings] = []
 
 
-class LogSettings(Section):
+class LogSettings(Section, frozen=True):
     """Where the daemon's log goes (standard error without a file) and how much it says."""
 
     file: str | None = None
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-class Settings(Section):
+class Settings(Section, frozen=True):
     """The whole configuration. As shipped it decides, advises, and preempts nothing."""
 
     preemption: Literal["advise", "act"] = "advise"

@@ -1,7 +1,7 @@
-"""Where a lease stands, read off the states of its VMs and what the ledger says was done to it.
+r"""Where a lease stands, read off the states of its VMs and what the ledger says was done to it.
 
     WAITING -> STARTING -> RUNNING -> ENDED
-                              |  \\-> PAUSED_BY_OWNER (the owner suspended, stopped or powered off)
+                              |  \-> PAUSED_BY_OWNER (the owner suspended, stopped or powered off)
                               v
                            LEAVING -> PREEMPTED -> RETURNING -> RUNNING
 

@@ -46,8 +46,9 @@ class Action:
 
     `after` names the actions that must have been observed as done before. `expected_states` are the names
     (`VirtualMachine.state_name`) in which the VM must be found just before the call, else it changed hands
-    and the step is dropped; so it is when `expected_uid` is given and the VM has another owner. `nics` are (NIC id, network id) of automatic NICs. `attributes` are what a
-    MESSAGE writes into the user template, as (name, text) pairs of our own attributes only.
+    and the step is dropped; so it is when `expected_uid` is given and the VM has another owner. `nics` are
+    (NIC id, network id) of automatic NICs. `attributes` are what a MESSAGE writes into the user template, as
+    (name, text) pairs of our own attributes only.
     """
 
     id: str
