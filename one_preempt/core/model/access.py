@@ -57,8 +57,10 @@ class AclRule:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Who exists and who may do what."""
+    """Who exists and who may do what. The default quotas stand in where a limit is -1."""
 
     users: Mapping[int, User] = field(default_factory=dict)
     groups: Mapping[int, Group] = field(default_factory=dict)
     acl_rules: tuple[AclRule, ...] = ()
+    default_user_vm_quotas: tuple[Quota, ...] = ()
+    default_group_vm_quotas: tuple[Quota, ...] = ()

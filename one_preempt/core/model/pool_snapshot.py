@@ -23,7 +23,10 @@ class RaftState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
-    """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for."""
+    """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for.
+
+    `problems` tells, one sentence each, which objects could not be read and were left out or mended.
+    """
 
     observed_at_s: int
     version: str
@@ -36,3 +39,4 @@ class PoolSnapshot:
     networks: Mapping[int, Network] = field(default_factory=dict)
     vm_groups: Mapping[int, VmGroup] = field(default_factory=dict)
     directory: Directory = field(default_factory=Directory)
+    problems: tuple[str, ...] = ()
