@@ -14,9 +14,10 @@ from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Led
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.errors import OnePreemptError
 
 
-class CloudUnavailable(Exception):
+class CloudUnavailable(OnePreemptError):
     """The endpoint gave no usable answer; the message says what was asked, where, and what to look at."""
 
 

@@ -1,0 +1,108 @@
+"""A plan as a document for programs: plain objects, ready for JSON, every id a number, every reason code and text.
+
+`explain_tables` shows the same to people. Both only read values: they fetch nothing and decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Victim
+from one_preempt.core.model.time import ms_to_seconds
+
+JsonValue: TypeAlias = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+JsonObject: TypeAlias = dict[str, JsonValue]
+
+MAX_TEXT = 200
+
+
+def printable(text: str, limit: int = MAX_TEXT) -> str:
+    """`text` on one line without control characters, cut to `limit`: names written by users reach terminals."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(char if char.isprintable() else "�" for char in cut)
+
+
+def plan_document(plan: Plan) -> JsonObject:
+    """The whole plan. Instants are seconds since the epoch, durations seconds; `lease` and `preemptor` lease ids."""
+    return {
+        "made_at": plan.made_at_s,
+        "policy": plan.policy,
+        "actions": [_action(action) for action in plan.actions],
+        "preemptions": [_preemption(preemption) for preemption in plan.preemptions],
+        "ended_preemptions": [
+            {"id": end.preemption_id, "fulfilled": end.fulfilled, "reason": _reason(end.reason)}
+            for end in plan.ended_preemptions
+        ],
+        "refusals": [
+            {
+                "vm_ids": list(refusal.vm_ids),
+                "lease": refusal.lease_id,
+                "code": refusal.reason.code,
+                "text": refusal.reason.text,
+            }
+            for refusal in plan.refusals
+        ],
+        "advised": [_preemption(preemption) for preemption in plan.advised],
+        "advised_actions": [_action(action) for action in plan.advised_actions],
+        "wake_at": plan.wake_at_s,
+    }
+
+
+def _reason(reason: Reason) -> JsonObject:
+    return {"code": reason.code, "text": reason.text}
+
+
+def _action(action: Action) -> JsonObject:
+    return {
+        "id": action.id,
+        "kind": action.kind.value,
+        "vm_id": action.vm_id,
+        "lease": action.lease_id,
+        "host_id": action.host_id,
+        "datastore_id": action.datastore_id,
+        "after": list(action.after),
+        "reason": _reason(action.reason),
+        "preemption": action.preemption_id,
+    }
+
+
+def _preemption(preemption: Preemption) -> JsonObject:
+    return {
+        "id": preemption.id,
+        "preemptor": preemption.preemptor_lease_id,
+        "policy": preemption.policy,
+        "victims": [_victim(victim) for victim in preemption.victims],
+        "victim_leases": list(preemption.victim_lease_ids),
+        "placements": [
+            {"vm_id": place.vm_id, "host_id": place.host_id, "datastore_id": place.datastore_id}
+            for place in preemption.placements
+        ],
+        "overhead_s": ms_to_seconds(preemption.overhead_ms),
+        "optimal": preemption.optimal,
+        "bound_s": ms_to_seconds(preemption.bound_ms),
+        "decided_at": preemption.decided_at_s,
+        "candidates": [_candidate(candidate) for candidate in preemption.considered],
+        "candidate_count": preemption.candidate_count,
+        "median_overhead_s": None
+        if preemption.median_overhead_ms is None
+        else ms_to_seconds(preemption.median_overhead_ms),
+    }
+
+
+def _victim(victim: Victim) -> JsonObject:
+    return {
+        "vm_id": victim.vm_id,
+        "lease": victim.lease_id,
+        "host_id": victim.host_id,
+        "method": victim.method.value,
+        "target_host_id": victim.target_host_id,
+    }
+
+
+def _candidate(candidate: CandidateSet) -> JsonObject:
+    return {
+        "leases": list(candidate.lease_ids),
+        "overhead_s": ms_to_seconds(candidate.overhead_ms),
+        "frees_vms": candidate.frees_vms,
+    }

@@ -1,0 +1,208 @@
+"""A plan as tables for people: what is done where and why, who is preempted for whom at what price, who waits.
+
+Names come from users, so they enter as plain `Text`, never as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Refusal
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.time import ms_to_seconds
+from one_preempt.explain import printable
+
+NAME_LENGTH = 40
+REASON_LENGTH = 400
+VMS_NAMED = 6
+
+KIND_STYLES = {
+    ActionKind.DEPLOY: "green",
+    ActionKind.RESUME: "green",
+    ActionKind.RELEASE: "green",
+    ActionKind.MIGRATE: "yellow",
+    ActionKind.LIVE_MIGRATE: "yellow",
+    ActionKind.STOP: "yellow",
+    ActionKind.UNDEPLOY: "red",
+    ActionKind.TERMINATE: "red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How ids are shown, from what was observed."""
+
+    snapshot: PoolSnapshot
+    leases: Mapping[int, Lease]
+
+    @classmethod
+    def of(cls, observed: ClusterState | PoolSnapshot) -> Names:
+        """Names from a state or, without leases, from a snapshot."""
+        if isinstance(observed, ClusterState):
+            return cls(observed.snapshot, observed.leases)
+        return cls(observed, {})
+
+    def vm(self, vm_id: int) -> str:
+        """Id and name of a VM."""
+        vm = self.snapshot.vms.get(vm_id)
+        return f"{vm_id} {printable(vm.name, NAME_LENGTH)}" if vm else str(vm_id)
+
+    def host(self, host_id: int | None) -> str:
+        """Name of a host, its id where it is not known, nothing for None."""
+        if host_id is None:
+            return ""
+        host = self.snapshot.hosts.get(host_id)
+        return printable(host.name, NAME_LENGTH) if host else str(host_id)
+
+    def lease(self, lease_id: int) -> str:
+        """The lease's own name where it has one."""
+        lease = self.leases.get(lease_id)
+        name = lease.terms.name if lease else ""
+        return f"{lease_id} {printable(name, NAME_LENGTH)}" if name else str(lease_id)
+
+    def lease_type(self, lease_id: int) -> str:
+        """Type of a lease, or nothing where the lease is not known."""
+        lease = self.leases.get(lease_id)
+        return lease.terms.type.value if lease else ""
+
+
+def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[RenderableType]:
+    """The plan from the headline to the refusals; parts with nothing to say are left out."""
+    names = Names.of(observed)
+    yield headline(plan)
+    if plan.actions:
+        yield action_table(plan.actions, names, "What is done")
+    for preemption in plan.preemptions:
+        yield from preemption_tables(preemption, names, "preempts")
+    for preemption in plan.advised:
+        yield from preemption_tables(preemption, names, "would preempt")
+    if plan.advised_actions:
+        yield action_table(plan.advised_actions, names, "What would be done (preemption: advise)")
+    for end in plan.ended_preemptions:
+        how = "fulfilled" if end.fulfilled else "given up"
+        yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
+    if plan.refusals:
+        yield refusal_table(plan.refusals, names)
+
+
+def instant(at_s: int) -> str:
+    """An instant for people, in UTC."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def seconds(duration_ms: int) -> str:
+    """A duration for people, to a tenth of a second."""
+    return f"{ms_to_seconds(duration_ms):.1f} s"
+
+
+def headline(plan: Plan) -> Text:
+    """When, by which policy, and how much."""
+    counts = [(len(plan.actions), "action"), (len(plan.preemptions), "preemption"), (len(plan.refusals), "refusal")]
+    if plan.advised:
+        counts.append((len(plan.advised), "advised preemption"))
+    said = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    wake = f"; next decision at {instant(plan.wake_at_s)}" if plan.wake_at_s is not None else ""
+    return Text(f"Plan of {instant(plan.made_at_s)}, preemption policy {plan.policy}: {said}{wake}", style="bold")
+
+
+def action_table(actions: Iterable[Action], names: Names, title: str) -> Table:
+    """Actions in order; `after` names the rows that must be done before."""
+    table = titled_table(title, "#", "action", "VM", "lease", "host", "after", "why")
+    rows: dict[str, str] = {}
+    for number, action in enumerate(actions, start=1):
+        rows[action.id] = str(number)
+        table.add_row(
+            str(number),
+            Text(action.kind.value, style=KIND_STYLES.get(action.kind, "")),
+            Text(names.vm(action.vm_id)),
+            Text(names.lease(action.lease_id)),
+            Text(names.host(action.host_id)),
+            ", ".join(rows.get(before, before) for before in action.after),
+            Text(printable(action.reason.text, REASON_LENGTH)),
+        )
+    return table
+
+
+def preemption_tables(preemption: Preemption, names: Names, verb: str) -> Iterator[RenderableType]:
+    """One preemption: the sentence, the candidate sets with the chosen one marked, the victims."""
+    yield preemption_sentence(preemption, names, verb)
+    if preemption.considered:
+        yield candidate_table(preemption)
+    yield victim_table(preemption, names)
+
+
+def preemption_sentence(preemption: Preemption, names: Names, verb: str) -> Text:
+    """Who preempts whom, at what price, and how sure it is that there is none better."""
+    leaving = ", ".join(names.lease(lease_id) for lease_id in preemption.victim_lease_ids)
+    sure = "proven best" if preemption.optimal else f"at least {seconds(preemption.bound_ms)} whatever is chosen"
+    going = ", ".join(f"VM {place.vm_id} to {names.host(place.host_id)}" for place in preemption.placements)
+    return Text(
+        f"Lease {names.lease(preemption.preemptor_lease_id)} {verb} {leaving} ({preemption.policy}): "
+        f"overhead {seconds(preemption.overhead_ms)}, {sure}; then {going or 'no VM is placed'}",
+        style="bold",
+    )
+
+
+def candidate_table(preemption: Preemption) -> Table:
+    """The candidate sets looked at, cheapest first, as {lease ids}."""
+    shown, counted = len(preemption.considered), max(preemption.candidate_count, len(preemption.considered))
+    title = "Candidate sets" if shown == counted else f"Candidate sets ({shown} of {counted})"
+    if preemption.median_overhead_ms is not None:
+        title += f", median overhead {seconds(preemption.median_overhead_ms)}"
+    table = titled_table(title, "leases", "overhead", "frees VMs", "")
+    for candidate in preemption.considered:
+        chosen = tuple(sorted(candidate.lease_ids)) == preemption.victim_lease_ids
+        table.add_row(
+            "{" + ", ".join(str(lease_id) for lease_id in candidate.lease_ids) + "}",
+            seconds(candidate.overhead_ms),
+            str(candidate.frees_vms),
+            "chosen" if chosen else "",
+            style="bold green" if chosen else "",
+        )
+    return table
+
+
+def victim_table(preemption: Preemption, names: Names) -> Table:
+    """Every VM that leaves, how, and where to."""
+    table = titled_table("Victims", "VM", "lease", "type", "leaves", "by", "to")
+    for victim in preemption.victims:
+        table.add_row(
+            Text(names.vm(victim.vm_id)),
+            Text(names.lease(victim.lease_id)),
+            names.lease_type(victim.lease_id),
+            Text(names.host(victim.host_id)),
+            victim.method.value,
+            Text(names.host(victim.target_host_id)),
+        )
+    return table
+
+
+def refusal_table(refusals: Iterable[Refusal], names: Names) -> Table:
+    """Who gets nothing this time, and why."""
+    table = titled_table("Who waits", "VMs", "lease", "code", "why")
+    for refusal in refusals:
+        named = ", ".join(names.vm(vm_id) for vm_id in refusal.vm_ids[:VMS_NAMED])
+        more = len(refusal.vm_ids) - VMS_NAMED
+        table.add_row(
+            Text(f"{named} and {more} more" if more > 0 else named),
+            Text(names.lease(refusal.lease_id)),
+            refusal.reason.code,
+            Text(printable(refusal.reason.text, REASON_LENGTH)),
+        )
+    return table
+
+
+def titled_table(title: str, *columns: str) -> Table:
+    """An empty table in the project's one look."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
