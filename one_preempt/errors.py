@@ -1,11 +1,10 @@
-"""The base of every error that a person can mend: its text says what is wrong, where, and what to do about it."""
+"""Failures that a person can mend."""
 
 from __future__ import annotations
 
 
 class OnePreemptError(Exception):
-    """A mistake in what the user gave or found, told in one line; entry points print it without a traceback."""
+    """Bad input or surroundings; the message names what is wrong, where, and how to mend it.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    Entry points print it as one line, without a traceback.
+    """

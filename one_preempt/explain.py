@@ -11,7 +11,7 @@ from typing import TypeAlias
 from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Victim
 from one_preempt.core.model.time import ms_to_seconds
 
-JsonValue: TypeAlias = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+JsonValue: TypeAlias = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_TEXT = 200
