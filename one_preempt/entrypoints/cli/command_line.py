@@ -1,0 +1,72 @@
+"""The commands by name, and what they share: loading on demand, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from one_preempt import __version__
+from one_preempt.errors import OnePreemptError
+
+# Name -> (module of this package, one line for the list of commands).
+COMMANDS = {
+    "demo": ("demo", "Watch a preemption on an emulated cloud; needs no OpenNebula."),
+    "plan": ("plan", "Decide once, act not, and explain; on the cloud or on a recording."),
+    "record": ("record", "Write the cloud as a recording, without secrets."),
+    "daemon": ("daemon", "Schedule."),
+    "pause": ("pause", "Stop preempting and power actions at once."),
+    "resume": ("pause", "Allow preempting and power actions again."),
+    "check": ("check", "Look for what is wrong in the set-up, and say how to mend it."),
+    "config": ("config", "Show or check the configuration."),
+    "policies": ("policies", "List the preemption policies."),
+    "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
+    "lease": ("lease", "List, show or cancel leases."),
+    "host": ("host", "List the hosts."),
+    "db": ("db", "Look after the database of leases."),
+    "experiment": ("experiment", "Reproduce a paper's table or figure."),
+}
+
+
+class CommandLine(click.Group):
+    """The commands, each imported when it is called. A command returns its exit code, None for 0."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of a newcomer's interest."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, its module imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"one_preempt.entrypoints.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_module, text) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the command; a mistake of the user becomes one line on standard error and exit code 1."""
+        try:
+            code = super().invoke(ctx)
+        except OnePreemptError as error:
+            raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        ctx.exit(code or 0)
+
+
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="one-preempt %(version)s")
+def cli() -> None:
+    """A lease scheduler for OpenNebula that preempts virtual machines with known cost.
+
+    The configuration is FILE of --config, else of the variable ONE_PREEMPT_CONF, else
+    /etc/one/schedulers/one_preempt.conf, else the values as shipped. Exit codes: 0 done, 1 refused or found
+    wrong, 2 not understood.
+    """

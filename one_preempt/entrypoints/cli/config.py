@@ -1,0 +1,69 @@
+"""`config show|check`: the configuration in force, and whether it can be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+import yaml
+
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.explain import JsonObject
+from one_preempt.policy_registry import preemption_policy
+from one_preempt.settings import Settings, configuration_path, load_settings
+
+
+@click.group("config")
+def config_command() -> None:
+    """Show or check the configuration."""
+
+
+@config_command.command("show")
+@config_option
+@json_option
+def config_show(config_path: Path | None, as_json: bool) -> None:
+    """Show every value in force: what the file says and what is as shipped."""
+    document = shown(load_settings(config_path))
+    if as_json:
+        write_json(document)
+        return
+    source = configuration_path(config_path)
+    click.echo(f"# {f'from {source}' if source else 'as shipped, no file was found'}")
+    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=False), nl=False)
+
+
+@config_command.command("check")
+@config_option
+@json_option
+def config_check(config_path: Path | None, as_json: bool) -> None:
+    """Check the configuration: unknown keys, wrong values, policies that do not exist."""
+    preemption_policy(load_settings(config_path).preemption_policy)
+    source = configuration_path(config_path)
+    if as_json:
+        write_json({"file": str(source) if source else None, "ok": True})
+    else:
+        click.echo(f"{source}: can be used" if source else "no configuration file: the values as shipped hold")
+
+
+def shown(settings: Settings) -> JsonObject:
+    """The settings as plain objects, passwords inside URLs left out."""
+    store, opennebula = settings.store, settings.opennebula
+    document: JsonObject = msgspec.to_builtins(
+        msgspec.structs.replace(
+            settings,
+            store=msgspec.structs.replace(store, url=without_password(store.url)),
+            opennebula=msgspec.structs.replace(
+                opennebula, endpoint=opennebula.endpoint and without_password(opennebula.endpoint)
+            ),
+        )
+    )
+    return document
+
+
+def without_password(url: str) -> str:
+    """A URL that may be shown."""
+    scheme, separator, rest = url.partition("://")
+    credentials, at, place = rest.rpartition("@")
+    user = credentials.partition(":")[0]
+    return f"{scheme}{separator}{user}:***@{place}" if at and ":" in credentials else url

@@ -1,0 +1,53 @@
+"""Options that several commands have, and the two ways to answer: a document for programs, a table for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from one_preempt.explain import JsonValue
+
+WIDTH_WITHOUT_TERMINAL = 160
+
+config_option = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    envvar="ONE_PREEMPT_CONF",
+    metavar="FILE",
+    help="Configuration; ONE_PREEMPT_CONF names it as well.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer with JSON.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def write_json(document: JsonValue) -> None:
+    """`document` on standard output; only ASCII, so that no name can reach the terminal's controls."""
+    click.echo(json.dumps(document, indent=2))
+
+
+def write_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table on standard output, coloured on a terminal; `title` says what there is when there are no rows."""
+    from rich.text import Text
+
+    from one_preempt.explain_tables import titled_table
+
+    table = titled_table(title, *columns)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    write_renderables([table])
+
+
+def write_renderables(renderables: Iterable[object]) -> None:
+    """Rich renderables, a blank line between them. Colours only on a terminal, and never with NO_COLOR."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
+    for number, renderable in enumerate(renderables):
+        if number:
+            console.print()
+        console.print(renderable)
