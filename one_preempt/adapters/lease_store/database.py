@@ -1,0 +1,137 @@
+"""Opening a database of leases: its file, its transactions, and its failures in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.engine import Connection
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from one_preempt.errors import OnePreemptError
+
+BUSY_TIMEOUT_S = 10.0
+_READING = "one_preempt_reading"
+
+
+class LeaseStoreError(OnePreemptError):
+    """The database of leases cannot be used; the message says why and what to do."""
+
+
+def parsed_url(url: str) -> URL:
+    """`url` read; raises `LeaseStoreError` where it names no database that keeps anything."""
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise LeaseStoreError(
+            f"{url[:80]!r} is no database URL; write for example sqlite:////var/lib/one/one_preempt.db"
+        ) from None
+    if is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
+        raise LeaseStoreError("the database of leases must be a file: sqlite:////var/lib/one/one_preempt.db")
+    return parsed
+
+
+def is_sqlite(url: URL) -> bool:
+    """A file beside us, not a server."""
+    return url.get_backend_name() == "sqlite"
+
+
+def name_of(url: URL) -> str:
+    """How messages name the database: the path of its file, or the URL without the password."""
+    return str(url.database) if is_sqlite(url) else url.render_as_string(hide_password=True)
+
+
+def prepare_file(url: URL) -> None:
+    """Create the file of a new SQLite database (0600), and its folder (0700) where only that is missing."""
+    path = Path(str(url.database))
+    try:
+        if not path.parent.is_dir():
+            path.parent.mkdir(mode=0o700)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise LeaseStoreError(
+            f"cannot write the database of leases {path}: {error.strerror}; "
+            f"its folder must exist and belong to the user that runs the scheduler"
+        ) from None
+
+
+def open_engine(url: URL, busy_timeout_s: float) -> Engine:
+    """An engine whose transactions are what the store expects.
+
+    SQLite: write-ahead log, every commit synced, foreign keys enforced. A transaction takes the write lock when
+    it begins, since one that starts by reading and then writes fails at once while another writes; those of
+    `reading_engine` take none, so that looking never waits for the daemon.
+    """
+    try:
+        engine = create_engine(url)
+    except ModuleNotFoundError as error:
+        raise LeaseStoreError(
+            f"the driver for {name_of(url)} is not installed: python module {error.name!r} is missing"
+        ) from None
+    if is_sqlite(url):
+        _prepare_sqlite(engine, busy_timeout_s)
+    return engine
+
+
+def reading_engine(engine: Engine) -> Engine:
+    """The same database for transactions that only look, each seeing one state of it."""
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(**{_READING: True})
+    return engine.execution_options(isolation_level="REPEATABLE READ")
+
+
+def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
+    @event.listens_for(engine, "connect")
+    def configure(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        # Without an isolation level of its own the driver leaves BEGIN to us.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        reading = connection.get_execution_options().get(_READING, False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+@contextmanager
+def failures_in_words(name: str) -> Iterator[None]:
+    """Turn what the driver raises into one message about the database `name`."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise LeaseStoreError(f"database of leases {name}: {_in_words(cause)}") from error
+
+
+_SQLITE_FAILURES = {
+    "SQLITE_BUSY": "is locked: another process has been writing for too long; look for a hung one_preempt or backup",
+    "SQLITE_LOCKED": "is locked by another transaction of this process",
+    "SQLITE_FULL": "the disk is full; make room, nothing that was acknowledged is lost",
+    "SQLITE_CORRUPT": "is damaged; stop the scheduler, keep the file, and restore the last backup",
+    "SQLITE_NOTADB": "is not a database; the configured path names another file, or the file is damaged",
+    "SQLITE_READONLY": "is read-only; it must belong to the user that runs the scheduler",
+    "SQLITE_CANTOPEN": "cannot be opened; the folder must be writable by the user that runs the scheduler",
+    "SQLITE_IOERR": "the disk failed to read or write; see the system log",
+}
+
+
+def _in_words(cause: BaseException | None) -> str:
+    # Extended codes continue the name of the plain one: SQLITE_IOERR_WRITE, SQLITE_READONLY_DBMOVED.
+    code = getattr(cause, "sqlite_errorname", "")
+    for prefix, text in _SQLITE_FAILURES.items():
+        if code.startswith(prefix):
+            return text
+    first_line = str(cause).strip().splitlines()[:1]
+    return first_line[0] if first_line else type(cause).__name__

@@ -1,0 +1,70 @@
+"""What both stores agree on: how an intent is recorded, and what counts as recent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Plan
+from one_preempt.ports import CallResult
+
+# A failed action is remembered this long, so that it is not tried again at once.
+RETRY_WINDOW_S = 3600
+# Victims sent out are counted over this long (the ceiling of victims per hour).
+VICTIM_WINDOW_S = 3600
+VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
+
+
+def intended(action: Action, now_s: int) -> ActionRecord:
+    """The record of an action that a plan wants and nobody has issued yet."""
+    return ActionRecord(
+        id=action.id,
+        kind=action.kind,
+        vm_id=action.vm_id,
+        lease_id=action.lease_id,
+        preemption_id=action.preemption_id,
+        host_id=action.host_id,
+        datastore_id=action.datastore_id,
+        reason_code=action.reason.code,
+        reason_text=action.reason.text,
+        intended_at_s=now_s,
+    )
+
+
+def intended_again(known: ActionRecord | None, action: Action, now_s: int) -> ActionRecord | None:
+    """The record to write for an action of a plan, or None where the known one stands.
+
+    An open action keeps its record. A closed one is opened again with its attempts kept: the same step
+    became necessary once more, for example because a VM was preempted by the same lease a second time.
+    """
+    if known is None:
+        return intended(action, now_s)
+    if known.closed_at_s is None:
+        return None
+    return replace(intended(action, now_s), attempts=known.attempts)
+
+
+def attempted(record: ActionRecord) -> ActionRecord:
+    """The record while a call is under way: one attempt more, nothing answered."""
+    return replace(record, attempts=record.attempts + 1, outcome=None, outcome_at_s=None, error_code="", error_text="")
+
+
+def answered(record: ActionRecord, result: CallResult, now_s: int) -> ActionRecord:
+    """The record once a call was answered, or known to have none."""
+    return replace(
+        record,
+        outcome=result.outcome,
+        outcome_at_s=now_s,
+        error_code=result.error_code,
+        error_text=result.error_text,
+    )
+
+
+def unknown_action(action_id: str) -> LookupError:
+    """Only an action that a plan has recorded may be issued: the intent must be on disk before the effect."""
+    return LookupError(f"action {action_id} was never recorded by a plan")
+
+
+def distinct_actions(plan: Plan) -> dict[str, Action]:
+    """The actions of a plan by id, in the plan's order."""
+    return {action.id: action for action in plan.actions}

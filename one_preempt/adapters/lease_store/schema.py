@@ -1,0 +1,78 @@
+"""Which schema a database has, and bringing it up to date.
+
+alembic takes 0.3 s to import: it is loaded only where something must change.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, inspect, text
+
+from one_preempt.adapters.lease_store.database import (
+    BUSY_TIMEOUT_S,
+    LeaseStoreError,
+    failures_in_words,
+    is_sqlite,
+    name_of,
+    open_engine,
+    parsed_url,
+    prepare_file,
+    reading_engine,
+)
+
+# Oldest first; the last is what this code reads and writes.
+REVISIONS = ("0001",)
+
+
+def upgrade(url: str) -> str:
+    """Create the database or bring it up to date; returns its revision. Raises `LeaseStoreError`.
+
+    Nothing is done to a database that is up to date already, and nothing to one that is newer than this code.
+    """
+    parsed = parsed_url(url)
+    if is_sqlite(parsed):
+        prepare_file(parsed)
+    engine = open_engine(parsed, BUSY_TIMEOUT_S)
+    try:
+        if stored_revision(engine, name_of(parsed)) != REVISIONS[-1]:
+            migrate(engine, name_of(parsed))
+    finally:
+        engine.dispose()
+    return REVISIONS[-1]
+
+
+def require_current(engine: Engine, name: str) -> None:
+    """Create the tables of an empty database; raises `LeaseStoreError` where an older one must be upgraded."""
+    revision = stored_revision(engine, name)
+    if revision is None:
+        migrate(engine, name)
+    elif revision != REVISIONS[-1]:
+        raise LeaseStoreError(
+            f"database of leases {name} has schema {revision}, this program needs {REVISIONS[-1]}: "
+            f"stop the scheduler, make a backup, and run: one-preempt db upgrade"
+        )
+
+
+def stored_revision(engine: Engine, name: str) -> str | None:
+    """The revision the database says it has; None for an empty one. Raises `LeaseStoreError` for a newer one."""
+    with failures_in_words(name), reading_engine(engine).begin() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if revision is not None and revision not in REVISIONS:
+        raise LeaseStoreError(
+            f"database of leases {name} has schema {revision}, which this program does not know (its newest is "
+            f"{REVISIONS[-1]}): a newer one_preempt has written it; run that version, or restore an older backup"
+        )
+    return revision
+
+
+def migrate(engine: Engine, name: str) -> None:
+    """Run the migrations that are missing, in one transaction, so that two processes may do it at once."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
+    with failures_in_words(name), engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

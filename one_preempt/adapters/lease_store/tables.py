@@ -1,0 +1,175 @@
+"""The tables of the lease store, newest schema. How an older database gets there is told in `migrations`.
+
+Instants are seconds since the epoch. `leases` and `actions` have the columns of `LeaseRecord`, `LeaseTerms`
+and `ActionRecord`, under the same names. What is read only as a whole (a decided preemption) is a document.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData()
+
+ID_LENGTH = 255
+WORD_LENGTH = 64
+# SQLite numbers rows by itself only in a column declared INTEGER.
+ROW_NUMBER: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("type", String(WORD_LENGTH), nullable=False),
+    Column("name", String(ID_LENGTH), nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("duration_s", BigInteger),
+    Column("start_at_s", BigInteger),
+    Column("start_offset_s", BigInteger),
+    Column("deadline_at_s", BigInteger),
+    Column("max_suspensions", BigInteger),
+    Column("shutdown_ok", Boolean, nullable=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("gid", BigInteger, nullable=False),
+    Column("explicit", Boolean, nullable=False),
+    Column("may_preempt", Boolean, nullable=False),
+    Column("admitted_at_s", BigInteger, nullable=False),
+    Column("arrived_at_s", BigInteger, nullable=False),
+    Column("rule", String(ID_LENGTH), nullable=False),
+    Column("preemptions", Integer, nullable=False),
+    Column("preempted_by", BigInteger),
+    Column("last_preempted_at_s", BigInteger),
+    Column("ended_at_s", BigInteger),
+    Column("shielded_by_lock", Boolean, nullable=False),
+    Index("ix_leases_ended_at_s", "ended_at_s"),
+)
+
+lease_members = Table(
+    "lease_members",
+    metadata,
+    Column("lease_id", ForeignKey("leases.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("vm_id", BigInteger, nullable=False),
+    Index("ix_lease_members_vm_id", "vm_id"),
+)
+
+transitions = Table(
+    "transitions",
+    metadata,
+    Column("number", ROW_NUMBER, primary_key=True),
+    Column("vm_id", BigInteger, nullable=False),
+    Column("lease_id", BigInteger, nullable=False),
+    Column("observed_at_s", BigInteger, nullable=False),
+    Column("from_state", String(WORD_LENGTH), nullable=False),
+    Column("to_state", String(WORD_LENGTH), nullable=False),
+    Column("host_id", BigInteger),
+    Column("memory_mib", BigInteger, nullable=False),
+    Index("ix_transitions_vm_id", "vm_id", "number"),
+    Index("ix_transitions_observed_at_s", "observed_at_s"),
+)
+
+vm_states = Table(
+    "vm_states",
+    metadata,
+    Column("vm_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", String(WORD_LENGTH), nullable=False),
+    Column("observed_at_s", BigInteger, nullable=False),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("number", ROW_NUMBER, primary_key=True),
+    Column("made_at_s", BigInteger, nullable=False),
+    Column("policy", String(WORD_LENGTH), nullable=False),
+    Column("wake_at_s", BigInteger),
+    Index("ix_plans_made_at_s", "made_at_s"),
+)
+
+actions = Table(
+    "actions",
+    metadata,
+    Column("id", String(ID_LENGTH), primary_key=True),
+    Column("plan_number", ForeignKey("plans.number", ondelete="SET NULL")),
+    Column("kind", String(WORD_LENGTH), nullable=False),
+    Column("vm_id", BigInteger, nullable=False),
+    Column("lease_id", BigInteger, nullable=False),
+    Column("preemption_id", String(ID_LENGTH)),
+    Column("host_id", BigInteger),
+    Column("datastore_id", BigInteger),
+    Column("reason_code", String(ID_LENGTH), nullable=False),
+    Column("reason_text", Text, nullable=False),
+    Column("intended_at_s", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("outcome", String(WORD_LENGTH)),
+    Column("outcome_at_s", BigInteger),
+    Column("error_code", String(ID_LENGTH), nullable=False),
+    Column("error_text", Text, nullable=False),
+    Column("closed_at_s", BigInteger),
+    Column("succeeded", Boolean),
+    Index("ix_actions_closed_at_s", "closed_at_s"),
+    Index("ix_actions_intended_at_s", "intended_at_s", "id"),
+    Index("ix_actions_lease_id", "lease_id", "intended_at_s"),
+    Index("ix_actions_plan_number", "plan_number"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("number", ROW_NUMBER, primary_key=True),
+    Column("action_id", ForeignKey("actions.id", ondelete="CASCADE"), nullable=False),
+    Column("begun_at_s", BigInteger, nullable=False),
+    Column("outcome", String(WORD_LENGTH)),
+    Column("outcome_at_s", BigInteger),
+    Column("error_code", String(ID_LENGTH), nullable=False),
+    Column("error_text", Text, nullable=False),
+    Index("ix_attempts_action_id", "action_id", "number"),
+    Index("ix_attempts_outcome_at_s", "outcome", "outcome_at_s"),
+)
+
+preemptions = Table(
+    "preemptions",
+    metadata,
+    Column("id", String(ID_LENGTH), primary_key=True),
+    Column("preemptor_lease_id", BigInteger, nullable=False),
+    Column("policy", String(WORD_LENGTH), nullable=False),
+    Column("advised_only", Boolean, nullable=False),
+    Column("opened_at_s", BigInteger, nullable=False),
+    Column("closed_at_s", BigInteger),
+    Column("fulfilled", Boolean),
+    Column("reason_code", String(ID_LENGTH), nullable=False),
+    Column("reason_text", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("ix_preemptions_closed_at_s", "closed_at_s"),
+)
+
+host_capacities = Table(
+    "host_capacities",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("observed_at_s", BigInteger, nullable=False),
+    Column("max_cpu_centi", BigInteger, nullable=False),
+    Column("max_memory_kib", BigInteger, nullable=False),
+    Column("total_cpu_centi", BigInteger, nullable=False),
+    Column("total_memory_kib", BigInteger, nullable=False),
+)
+
+# What an operator switched; one row a switch ("paused").
+control = Table(
+    "control",
+    metadata,
+    Column("name", String(WORD_LENGTH), primary_key=True),
+    Column("switched_on", Boolean, nullable=False),
+    Column("changed_at_s", BigInteger, nullable=False),
+)

@@ -1,0 +1,104 @@
+"""One daemon writes: a lock that lives exactly as long as its holder.
+
+A row saying who writes would outlive a killed process. The lock on a file, and the advisory lock of a database
+server, are let go by the system the moment their holder dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from one_preempt.adapters.lease_store.database import LeaseStoreError
+
+LOCK_NAME = "one_preempt_writer"
+# PostgreSQL names advisory locks by a number: the ASCII letters "onepreem".
+LOCK_NUMBER = int.from_bytes(b"onepreem", "big")
+
+
+class WriterLock(Protocol):
+    """Held by the one process that schedules."""
+
+    def check(self) -> None:
+        """Raise `LeaseStoreError` where the lock was lost meanwhile."""
+
+    def release(self) -> None:
+        """Let another one write."""
+
+
+class FileWriterLock:
+    """A lock on a file beside the SQLite database."""
+
+    def __init__(self, database: str) -> None:
+        self._path = Path(database + ".lock")
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LeaseStoreError(f"cannot open the lock file {self._path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(self._descriptor, 200).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            raise _held(database, holder) from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def check(self) -> None:
+        """Raise `LeaseStoreError` where the file was removed or replaced: another daemon may hold the new one."""
+        try:
+            same = os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except OSError:
+            same = False
+        if not same:
+            raise LeaseStoreError(f"the lock file {self._path} was removed; restart the scheduler")
+
+    def release(self) -> None:
+        """Let another one write. The file stays: removing it could split the lock in two."""
+        os.close(self._descriptor)
+
+
+_TAKE = {
+    "postgresql": f"SELECT pg_try_advisory_lock({LOCK_NUMBER})",
+    "mysql": f"SELECT GET_LOCK('{LOCK_NAME}', 0)",
+    "mariadb": f"SELECT GET_LOCK('{LOCK_NAME}', 0)",
+}
+
+
+class ServerWriterLock:
+    """An advisory lock of the database server, held by a connection of its own."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        if engine.dialect.name not in _TAKE:
+            raise LeaseStoreError(f"{name}: use SQLite, PostgreSQL or MariaDB for the database of leases")
+        self._name = name
+        self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if not self._connection.execute(text(_TAKE[engine.dialect.name])).scalar():
+            self._connection.close()
+            raise _held(name, "")
+
+    def check(self) -> None:
+        """Raise `LeaseStoreError` where the server has dropped the connection, and the lock with it."""
+        try:
+            self._connection.execute(text("SELECT 1"))
+        except DBAPIError:
+            raise LeaseStoreError(
+                f"the database server of {self._name} dropped the connection that held the writer's lock; "
+                f"restart the scheduler"
+            ) from None
+
+    def release(self) -> None:
+        """Let another one write: the lock goes with its connection, which must not return to the pool."""
+        self._connection.invalidate()
+        self._connection.close()
+
+
+def _held(name: str, holder: str) -> LeaseStoreError:
+    who = f" ({holder})" if holder else ""
+    return LeaseStoreError(f"another one_preempt daemon{who} writes to {name}; stop it first, only one may schedule")
