@@ -1,0 +1,211 @@
+"""What the database adds to the contract: schema, failures in words, one writer, other processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, text
+
+from one_preempt.adapters.lease_store.database import LeaseStoreError, failures_in_words
+from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.adapters.lease_store.tables import metadata
+from one_preempt.core.model.ledger import LedgerChanges, Transition
+
+NOW_S = 1_800_000_000
+MOVE = Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1024)
+
+
+def refusal_of(url: str, **options: float) -> str:
+    with pytest.raises(LeaseStoreError) as caught:
+        SqlLeaseStore(url, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_the_migrations_lead_to_the_tables_of_the_code(url: str) -> None:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+
+
+def test_the_revisions_of_the_code_are_those_of_the_migrations() -> None:
+    config = Config()
+    config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
+    newest_first = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert tuple(reversed(newest_first)) == REVISIONS
+
+
+def test_upgrade_creates_a_database_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'leases.db'}"
+    assert upgrade(url) == REVISIONS[-1]
+    store = SqlLeaseStore(url)
+    store.set_paused(True, NOW_S)
+    store.close()
+    assert upgrade(url) == REVISIONS[-1]
+    store = SqlLeaseStore(url)
+    assert store.load(NOW_S).paused
+    store.close()
+
+
+def test_opening_a_current_database_does_not_import_alembic(url: str) -> None:
+    program = (
+        "import sys; from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore\n"
+        f"SqlLeaseStore({url!r}).load(0); sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_newer_database_is_refused_and_left_alone(url: str, database: Path) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    assert "a newer one_preempt has written it" in refusal_of(url)
+    with pytest.raises(LeaseStoreError, match="0999"):
+        upgrade(url)
+
+
+def test_an_older_database_asks_for_the_upgrade(url: str, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("one_preempt.adapters.lease_store.schema.REVISIONS", ("0001", "0002"))
+    assert "one-preempt db upgrade" in refusal_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense", "no database URL"),
+        ("sqlite://", "must be a file"),
+        ("sqlite:///:memory:", "must be a file"),
+        ("oracle+nothing://host/db", "no database URL"),
+        ("postgresql+psycopg2://u:secret@h/db", "psycopg2"),
+    ],
+)
+def test_a_url_that_names_no_usable_database_is_refused(url: str, words: str) -> None:
+    message = refusal_of(url)
+    assert words in message
+    assert "secret" not in message
+
+
+def test_a_missing_folder_is_created_for_the_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "leases.db"
+    SqlLeaseStore(f"sqlite:///{path}").close()
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_missing_parent_of_the_folder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "such" / "leases.db"
+    assert str(path) in refusal_of(f"sqlite:///{path}")
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
+    assert f"cannot write the database of leases {tmp_path}" in refusal_of(f"sqlite:///{tmp_path}")
+
+
+def test_a_file_system_that_takes_no_files_is_named() -> None:
+    assert "cannot write the database of leases /proc/leases.db" in refusal_of("sqlite:////proc/leases.db")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable for root")
+def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in refusal_of(f"sqlite:///{tmp_path / 'leases.db'}")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "leases.db"
+    path.write_text("these are not the pages of a database " * 100)
+    assert "is not a database" in refusal_of(f"sqlite:///{path}")
+
+
+def test_a_damaged_database_is_refused_in_words(url: str, database: Path) -> None:
+    pages = bytearray(database.read_bytes())
+    pages[100:] = b"\xa5" * (len(pages) - 100)
+    database.write_bytes(pages)
+    assert "is damaged" in refusal_of(url)
+
+
+def test_a_database_that_another_process_keeps_locked_is_named(url: str, database: Path) -> None:
+    store = SqlLeaseStore(url, busy_timeout_s=0.01)
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LeaseStoreError, match="is locked: another process"):
+        store.set_paused(True, NOW_S)
+    assert not store.load(NOW_S).paused, "looking never waits for a writer"
+    other.close()
+    store.set_paused(True, NOW_S)
+    assert store.load(NOW_S).paused
+    store.close()
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'small.db'}")
+
+    def fill() -> None:
+        with failures_in_words("small.db"), engine.begin() as connection:
+            connection.execute(text("CREATE TABLE one (text TEXT)"))
+            connection.execute(text("PRAGMA max_page_count = 3"))
+            connection.execute(text("INSERT INTO one VALUES (:filler)"), {"filler": "x" * 100_000})
+
+    with pytest.raises(LeaseStoreError, match="the disk is full"):
+        fill()
+    engine.dispose()
+
+
+def test_a_failed_transaction_leaves_nothing_behind(open_store: Callable[[], SqlLeaseStore]) -> None:
+    store = open_store()
+    impossible = Transition(8, 8, NOW_S, "PENDING", None, 3, 1024)  # type: ignore[arg-type]
+    with pytest.raises(LeaseStoreError, match="NOT NULL"):
+        store.apply(LedgerChanges(transitions=(MOVE, impossible)))
+    assert store.transitions() == ()
+
+
+def test_the_command_line_pauses_while_the_daemon_writes(open_store: Callable[[], SqlLeaseStore]) -> None:
+    daemon, command_line = open_store(), open_store()
+    daemon.acquire_writer()
+    daemon.apply(LedgerChanges(transitions=(MOVE,)))
+    command_line.set_paused(True, NOW_S)
+    daemon.apply(LedgerChanges(transitions=(MOVE,)))
+    assert daemon.load(NOW_S).paused
+    assert len(command_line.transitions()) == 2
+
+
+def test_only_one_daemon_writes(open_store: Callable[[], SqlLeaseStore]) -> None:
+    first, second = open_store(), open_store()
+    first.acquire_writer()
+    with pytest.raises(
+        LeaseStoreError, match=f"another one_preempt daemon \\(process {os.getpid()} on .*stop it first"
+    ):
+        second.acquire_writer()
+    first.close()
+    second.acquire_writer()
+
+
+def test_a_writer_whose_lock_file_was_removed_writes_no_more(
+    open_store: Callable[[], SqlLeaseStore], database: Path
+) -> None:
+    store = open_store()
+    store.acquire_writer()
+    Path(f"{database}.lock").unlink()
+    with pytest.raises(LeaseStoreError, match="was removed"):
+        store.set_paused(True, NOW_S)
+
+
+def test_processes_that_create_the_database_at_once_agree(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'leases.db'}"
+    program = f"from one_preempt.adapters.lease_store.schema import upgrade; print(upgrade({url!r}))"
+    both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].strip() for process in both] == [REVISIONS[-1]] * 2
