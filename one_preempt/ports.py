@@ -12,7 +12,7 @@ from typing import Protocol
 
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.plan import Action, Plan
-from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
 
@@ -33,6 +33,9 @@ class PoolReader(Protocol):
 
     def read(self) -> PoolSnapshot:
         """All pools at one instant."""
+
+    def read_raft_state(self) -> RaftState:
+        """Whether this front-end is the one to act, asked afresh."""
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
         """One VM afresh, or None where it does not exist any more."""
@@ -72,6 +75,9 @@ class LeaseStore(Protocol):
 
     def record_result(self, action_id: str, result: CallResult, now_s: int) -> None:
         """Write what was answered."""
+
+    def is_paused(self) -> bool:
+        """Whether preempting and power actions are stopped, asked afresh."""
 
     def set_paused(self, paused: bool, now_s: int) -> None:
         """Stop or start preempting and power actions."""

@@ -98,6 +98,10 @@ class MemoryLeaseStore:
         if record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
             self._victims_out_at_s.append(now_s)
 
+    def is_paused(self) -> bool:
+        """Whether preempting and power actions are stopped."""
+        return self._paused
+
     def set_paused(self, paused: bool, now_s: int) -> None:
         """Stop or start preempting and power actions."""
         self._paused = paused

@@ -168,6 +168,11 @@ class SqlLeaseStore:
             else:
                 connection.execute(update(attempts).where(attempts.c.number == number).values(answer))
 
+    def is_paused(self) -> bool:
+        """Whether preempting and power actions are stopped, asked afresh."""
+        with self._reading() as connection:
+            return _is_on(connection, PAUSED)
+
     def set_paused(self, paused: bool, now_s: int) -> None:
         """Stop or start preempting and power actions; the daemon sees it at its next `load`."""
         with self._writing() as connection:

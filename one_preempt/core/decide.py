@@ -1,0 +1,26 @@
+"""The decision: from what is known to what is to be done. The only way in; pure and deterministic."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.phases.continue_preemptions import continue_preemptions
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.hold_leases import hold_leases
+from one_preempt.core.phases.place_waiting import place_waiting
+from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
+from one_preempt.core.phases.repair_gangs import repair_gangs
+from one_preempt.core.phases.tell_owners import tell_owners
+from one_preempt.core.policies import Policies
+
+
+def decide(state: ClusterState, policies: Policies) -> Plan:
+    """The plan for `state` under `policies`, at the instant `state.now_s`."""
+    draft = PlanDraft.begin(state, policies)
+    continue_preemptions(draft)
+    repair_gangs(draft)
+    place_waiting(draft)
+    preempt_for_waiting(draft)
+    hold_leases(draft)
+    tell_owners(draft)
+    return draft.plan()

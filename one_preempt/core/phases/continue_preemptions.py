@@ -1,0 +1,199 @@
+"""Carry on the preemptions under way, or give them up.
+
+Each is one sequence: the victims leave, their leaving is observed, the preemptor is deployed, and is over when
+the preemptor runs. Whatever does not go as planned (a victim that will not leave, an owner or administrator
+who acts meanwhile, a host that dies) ends it: nothing is undone by force, the victims that left return by the
+queue, and a preemptor that still needs room is decided upon anew, in this same cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from one_preempt.core.matching.placement import Unplaced
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.ledger import OpenPreemption
+from one_preempt.core.model.plan import (
+    METHOD_ACTIONS,
+    Action,
+    Placement,
+    Preemption,
+    PreemptionEnd,
+    Reason,
+    Victim,
+)
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft, chained
+from one_preempt.core.victims import has_left
+
+_ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+
+
+def continue_preemptions(draft: PlanDraft) -> None:
+    """Take each open preemption one step further; the oldest first."""
+    for open_preemption in draft.state.preemptions:
+        _continue(draft, open_preemption)
+
+
+def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
+    preemption = open_preemption.preemption
+    lease = draft.state.leases.get(preemption.preemptor_lease_id)
+    end = _over(draft, preemption, lease)
+    if end is None and lease is not None:
+        outstanding = [victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim)]
+        end = _obstacle(draft, open_preemption, outstanding)
+        if end is None and outstanding:
+            _keep_victims_leaving(draft, preemption, lease, outstanding)
+        elif end is None:
+            end = _deploy_preemptor(draft, preemption, lease)
+    if end is not None:
+        draft.ended.append(end)
+
+
+def _give_up(preemption: Preemption, code: str, text: str) -> PreemptionEnd:
+    return PreemptionEnd(preemption.id, fulfilled=False, reason=Reason(code, text))
+
+
+def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> PreemptionEnd | None:
+    """The preemptor runs, or needs its room no more."""
+    vms = draft.state.snapshot.vms
+    wanted = [vms.get(placement.vm_id) for placement in preemption.placements]
+    present = [vm for vm in wanted if vm is not None]
+    if lease is None or len(present) < len(wanted):
+        return _give_up(preemption, "preemptor-gone", "the preemptor, or a VM of it, was ended meanwhile")
+    phases = {phase_of(vm) for vm in present}
+    if phases == {VmPhase.RUNNING}:
+        return PreemptionEnd(preemption.id, True, Reason("preemptor-running", "the preemptor runs"))
+    for vm in present:
+        if vm.lock_level is not LockLevel.NONE:
+            return _give_up(preemption, "preemptor-locked", f"VM {vm.id} of the preemptor was locked meanwhile")
+        if phase_of(vm) not in _ARRIVED and not vm.may_be_deployed:
+            return _give_up(preemption, "preemptor-changed", f"VM {vm.id} of the preemptor is {vm.state_name} now")
+    return None
+
+
+def _obstacle(
+    draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]
+) -> PreemptionEnd | None:
+    """Why the preemption cannot go on, or None."""
+    preemption = open_preemption.preemption
+    if not outstanding:
+        return None
+    if draft.state.paused:
+        return _give_up(preemption, "paused", "preempting is paused")
+    if draft.policies.mode is not Mode.ACT:
+        return _give_up(preemption, "advise", "the configuration says preemption: advise now")
+    if draft.state.now_s - open_preemption.opened_at_s > draft.policies.limits.preemption_timeout_s:
+        return _give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
+    for placement in preemption.placements:
+        host = draft.state.snapshot.hosts.get(placement.host_id)
+        if host is None or not host.accepts_vms:
+            return _give_up(preemption, "host-lost", f"host {placement.host_id} takes no VMs any more")
+    for victim in outstanding:
+        hindrance = _why_not_leaving(draft, preemption, victim)
+        if hindrance is not None:
+            return hindrance
+    return None
+
+
+def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -> PreemptionEnd | None:
+    """A victim on its host that must not, or cannot, be sent out any more."""
+    vm = draft.state.snapshot.vms[victim.vm_id]
+    lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
+    phase = phase_of(vm)
+    if phase in (VmPhase.LEAVING, VmPhase.MOVING, VmPhase.BUSY):
+        return None
+    if phase is not VmPhase.RUNNING:
+        return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
+    if lease is None or lease.id != victim.lease_id or not lease.terms.type.preemptable or vm.uid != lease.uid:
+        return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
+    if vm.lock_level is not LockLevel.NONE or vm.resched:
+        return _give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
+    record = draft.last_attempt(_leave_id(preemption, victim))
+    if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
+        return _give_up(
+            preemption,
+            "victim-would-not-leave",
+            f"victim VM {vm.id} did not leave after {record.attempts} attempts: {record.error_text or 'it fell back'}",
+        )
+    return None
+
+
+def _leave_id(preemption: Preemption, victim: Victim) -> str:
+    return f"{preemption.id}/{victim.method}/{victim.vm_id}"
+
+
+def _keep_victims_leaving(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]
+) -> None:
+    """Ask again for what is still to leave, and keep the room that comes free for the preemptor."""
+    actions = leave_actions(draft, preemption, lease, outstanding)
+    draft.actions.extend(actions)
+    after = tuple(action.id for action in actions)
+    for placement in preemption.placements:
+        vm = draft.state.snapshot.vms[placement.vm_id]
+        if not vm.may_be_deployed:
+            continue
+        draft.room.hold(placement.host_id, vm.resources)
+        draft.actions.append(_start(draft, preemption, lease, placement, after))
+    draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
+    draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"
+
+
+def leave_actions(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, victims: list[Victim]
+) -> list[Action]:
+    """One action a victim, at most `victims_in_flight` under way at once."""
+    room_for = max(1, draft.policies.limits.victims_in_flight)
+    actions = [_leave(draft, preemption, lease, victim) for victim in victims]
+    return chained(actions, room_for)
+
+
+def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
+    vm = draft.state.snapshot.vms[victim.vm_id]
+    return Action(
+        id=_leave_id(preemption, victim),
+        kind=METHOD_ACTIONS[victim.method],
+        vm_id=victim.vm_id,
+        lease_id=victim.lease_id,
+        reason=Reason("preempted", f"{victim.method} to make room for {lease.label}, chosen by {preemption.policy}"),
+        host_id=victim.host_id if victim.target_host_id is None else victim.target_host_id,
+        preemption_id=preemption.id,
+        expected_states=("RUNNING",),
+        expected_uid=vm.uid,
+    )
+
+
+def _start(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, placement: Placement, after: tuple[str, ...]
+) -> Action:
+    reason = Reason("preemptor", f"starts on the room that preemption {preemption.id} freed")
+    action = draft.deploy(placement, lease, f"{preemption.id}/deploy/{placement.vm_id}", reason)
+    return replace(action, preemption_id=preemption.id, after=after)
+
+
+def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) -> PreemptionEnd | None:
+    """All victims have left: put the preemptor's VMs where they were meant to go, or wherever they fit now."""
+    waiting: list[VirtualMachine] = []
+    for placement in preemption.placements:
+        vm = draft.state.snapshot.vms[placement.vm_id]
+        if vm.may_be_deployed:
+            waiting.append(vm)
+        record = draft.last_attempt(f"{preemption.id}/deploy/{vm.id}")
+        if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
+            return _give_up(
+                preemption, "preemptor-would-not-start", f"VM {vm.id} did not start: {record.error_text or vm.state_name}"
+            )
+    placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
+    if isinstance(placed, Unplaced):
+        placed = draft.matchmaker.place_together(waiting, draft.room)
+    if isinstance(placed, Unplaced):
+        return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
+    for placement in placed:
+        if not draft.must_pause_before(f"{preemption.id}/deploy/{placement.vm_id}"):
+            draft.actions.append(_start(draft, preemption, lease, placement, ()))
+    draft.busy_leases.add(lease.id)
+    draft.statuses[lease.id] = "starts"
+    return None

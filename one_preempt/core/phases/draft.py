@@ -1,0 +1,126 @@
+"""The plan while it is being made: what the phases share and add to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.plan import (
+    Action,
+    ActionKind,
+    Placement,
+    Plan,
+    Preemption,
+    PreemptionEnd,
+    Reason,
+    Refusal,
+)
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.observation import VICTIM_KINDS
+from one_preempt.core.policies import Policies
+
+WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
+
+
+@dataclass(slots=True)
+class PlanDraft:
+    """What has been decided so far in this cycle, and the room that is left.
+
+    `busy_leases` take no part in anything new: they are in a preemption, or were just placed. `statuses` is
+    what the owners of leases are told, by lease id; `waits` why a lease got nothing.
+    """
+
+    state: ClusterState
+    policies: Policies
+    matchmaker: Matchmaker
+    room: Room
+    busy_leases: set[int] = field(default_factory=set)
+    waits: dict[int, Reason] = field(default_factory=dict)
+    statuses: dict[int, str] = field(default_factory=dict)
+    actions: list[Action] = field(default_factory=list)
+    preemptions: list[Preemption] = field(default_factory=list)
+    ended: list[PreemptionEnd] = field(default_factory=list)
+    advised: list[Preemption] = field(default_factory=list)
+    advised_actions: list[Action] = field(default_factory=list)
+    wake_at_s: int | None = None
+
+    @classmethod
+    def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
+        """An empty plan over the room that oned's accounting leaves."""
+        matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match)
+        return cls(state=state, policies=policies, matchmaker=matchmaker, room=Room(state.snapshot, state.hosts))
+
+    def members(self, lease: Lease) -> list[VirtualMachine]:
+        """The VMs of a lease that exist, oldest first."""
+        return [self.state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+
+    def last_attempt(self, action_id: str) -> ActionRecord | None:
+        """The record of an action: the open one, else the latest one that failed inside the retry window."""
+        record = self.state.actions.get(action_id)
+        if record is not None:
+            return record
+        return next((failed for failed in reversed(self.state.failed_actions) if failed.id == action_id), None)
+
+    def must_pause_before(self, action_id: str) -> bool:
+        """A refused call is not repeated before the retry delay is over."""
+        record = self.last_attempt(action_id)
+        if record is None or record.outcome_at_s is None or record.closed_at_s is None:
+            return False
+        return self.state.now_s < record.outcome_at_s + self.policies.enactment.retry_delay_s
+
+    def victims_in_flight(self) -> int:
+        """How many victims were sent out and have not yet left."""
+        return sum(
+            1 for record in self.state.actions.values() if record.kind in VICTIM_KINDS and record.attempts > 0
+        )
+
+    def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
+        """The action that puts one VM on its host, and nothing else: the caller adds it."""
+        vm = self.state.snapshot.vms[placement.vm_id]
+        return Action(
+            id=action_id,
+            kind=ActionKind.DEPLOY,
+            vm_id=vm.id,
+            lease_id=lease.id,
+            reason=reason,
+            host_id=placement.host_id,
+            datastore_id=placement.datastore_id,
+            nics=placement.nics,
+            expected_states=(vm.state_name,),
+            expected_uid=vm.uid,
+        )
+
+    def wake_by(self, at_s: int) -> None:
+        """The next decision is due at `at_s` at the latest."""
+        if at_s > self.state.now_s and (self.wake_at_s is None or at_s < self.wake_at_s):
+            self.wake_at_s = at_s
+
+    def plan(self) -> Plan:
+        """The plan as a value."""
+        refusals = tuple(
+            Refusal(vm_ids=self.state.leases[lease_id].vm_ids, lease_id=lease_id, reason=reason)
+            for lease_id, reason in sorted(self.waits.items())
+        )
+        return Plan(
+            made_at_s=self.state.now_s,
+            policy=self.policies.preemption.name,
+            actions=tuple(self.actions),
+            preemptions=tuple(self.preemptions),
+            ended_preemptions=tuple(self.ended),
+            refusals=refusals,
+            advised=tuple(self.advised),
+            advised_actions=tuple(self.advised_actions),
+            wake_at_s=self.wake_at_s,
+        )
+
+
+def chained(actions: list[Action], ceiling: int) -> list[Action]:
+    """Let at most `ceiling` of these victims' actions be under way at once: each waits for an earlier one."""
+    return [
+        action if index < ceiling else replace(action, after=(*action.after, actions[index - ceiling].id))
+        for index, action in enumerate(actions)
+    ]

@@ -1,0 +1,42 @@
+"""VMs with a LEASE attribute that must wait are put on HOLD, again when their owner released them early.
+
+A VM on HOLD without LEASE is somebody's wish and is never touched.
+"""
+
+from __future__ import annotations
+
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Action, ActionKind, Reason
+from one_preempt.core.model.virtual_machine import LockLevel, VmState
+from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+
+_HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
+
+
+def hold_leases(draft: PlanDraft) -> None:
+    """Hold the PENDING members of explicit leases that do not start in this very cycle."""
+    starting = {action.vm_id for action in draft.actions if action.kind is ActionKind.DEPLOY and not action.after}
+    for lease_id in sorted(draft.state.leases):
+        lease = draft.state.leases[lease_id]
+        if lease.explicit and lease.state in _HELD_STATES:
+            _hold(draft, lease, starting)
+
+
+def _hold(draft: PlanDraft, lease: Lease, starting: set[int]) -> None:
+    for vm in draft.members(lease):
+        action_id = f"hold/{vm.id}"
+        if vm.state != VmState.PENDING or vm.id in starting or vm.lock_level is not LockLevel.NONE:
+            continue
+        if draft.must_pause_before(action_id):
+            continue
+        draft.actions.append(
+            Action(
+                id=action_id,
+                kind=ActionKind.HOLD,
+                vm_id=vm.id,
+                lease_id=lease.id,
+                reason=Reason("waits-on-hold", "a VM with a LEASE attribute waits on HOLD"),
+                expected_states=("PENDING",),
+                expected_uid=vm.uid,
+            )
+        )

@@ -1,0 +1,100 @@
+"""Place what fits now: new requests and preempted leases alike, in queue order.
+
+Requests that may preempt come first, so that room which was freed for one of them is not handed to a lease that
+would be sent out again at once; then the queue order of the policy.
+"""
+
+from __future__ import annotations
+
+from one_preempt.core.matching.placement import Unplaced
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+
+
+def waiting_leases(draft: PlanDraft) -> list[Lease]:
+    """Leases that want room now, in the order in which they get it."""
+    state = draft.state
+    waiting = [
+        lease
+        for lease in state.leases.values()
+        if lease.state in WAITING_STATES and lease.id not in draft.busy_leases and _is_due(draft, lease)
+    ]
+    order = draft.policies.queue_order
+    return sorted(waiting, key=lambda lease: (not lease.may_preempt, *order.key(lease, draft.members(lease))))
+
+
+def _is_due(draft: PlanDraft, lease: Lease) -> bool:
+    """A START in the future is waited for."""
+    start_at_s = lease.terms.start_at_s
+    if start_at_s is None or start_at_s <= draft.state.now_s:
+        return True
+    draft.wake_by(start_at_s)
+    draft.statuses[lease.id] = "waits for its START"
+    return False
+
+
+def place_waiting(draft: PlanDraft) -> None:
+    """Give each waiting lease the room it needs, all its VMs together, or note why it waits."""
+    dispatched = 0
+    ceiling = draft.policies.match.max_dispatch
+    for lease in waiting_leases(draft):
+        vms = [vm for vm in draft.members(lease) if _wants_room(vm)]
+        if not vms:
+            continue
+        if ceiling and dispatched + len(vms) > ceiling and not lease.may_preempt and dispatched:
+            draft.waits[lease.id] = Reason("dispatch-limit", "waits: this cycle has started as many VMs as it may")
+            continue
+        dispatched += len(vms) if _place(draft, lease, vms) else 0
+
+
+def _wants_room(vm: VirtualMachine) -> bool:
+    """Deployable, and nothing of ours or the user's own HOLD stands against it."""
+    return vm.may_be_deployed
+
+
+def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> bool:
+    hindrance = _hindrance(draft, lease, vms)
+    if hindrance is not None:
+        draft.waits[lease.id] = hindrance
+        return False
+    placed = draft.matchmaker.place_together(vms, draft.room)
+    if isinstance(placed, Unplaced):
+        draft.waits[lease.id] = placed.reason
+        return False
+    returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
+    for placement in placed:
+        reason = _why_here(lease, returning)
+        action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
+        draft.actions.append(draft.deploy(placement, lease, action_id, reason))
+    draft.busy_leases.add(lease.id)
+    draft.statuses[lease.id] = "returns after its preemption" if returning else "starts"
+    return True
+
+
+def start_id(vm: VirtualMachine, *, returning: bool) -> str:
+    """The id of the action that starts `vm`: another one for each stay on a host."""
+    return f"{'return' if returning else 'deploy'}/{vm.id}/{len(vm.history)}"
+
+
+def _why_here(lease: Lease, returning: bool) -> Reason:
+    if returning:
+        return Reason("return", f"{lease.label} returns: there is room for it again")
+    if len(lease.vm_ids) > 1:
+        return Reason("fits", f"all {len(lease.vm_ids)} VMs of {lease.label} fit together")
+    return Reason("fits", "the best ranked host that matches and has room")
+
+
+def _hindrance(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> Reason | None:
+    """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
+    returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
+    for vm in vms:
+        if vm.lock_level is not LockLevel.NONE:
+            return Reason("locked", f"VM {vm.id} is locked: it starts when it is unlocked")
+        action_id = start_id(vm, returning=returning)
+        if draft.must_pause_before(action_id):
+            record = draft.last_attempt(action_id)
+            answer = record.error_text if record is not None and record.error_text else "it fell back"
+            return Reason("refused", f"VM {vm.id} was not started: {answer}; it is tried again")
+    return None

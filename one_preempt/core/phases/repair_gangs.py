@@ -1,0 +1,64 @@
+"""All or nothing, also in what happens: when a member of a gang fails to start, the others are stopped again.
+
+Members that were refused are tried again first, by the queue; only after `gang_attempts` do the members that
+run give their room back, and the lease waits as a whole.
+"""
+
+from __future__ import annotations
+
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.plan import Action, ActionKind, Reason
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.place_waiting import start_id
+
+_HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
+
+
+def repair_gangs(draft: PlanDraft) -> None:
+    """Stop the running members of gangs of which another member cannot be started."""
+    for lease_id in sorted(draft.state.leases):
+        lease = draft.state.leases[lease_id]
+        if lease.terms.size > 1 and lease.state in _HALF_STARTED and lease_id not in draft.busy_leases:
+            culprit = _would_not_start(draft, lease)
+            if culprit is not None:
+                _stop_the_others(draft, lease, culprit)
+
+
+def _would_not_start(draft: PlanDraft, lease: Lease) -> VirtualMachine | None:
+    """A member that failed while starting, or was refused too often."""
+    for vm in draft.members(lease):
+        if phase_of(vm) is VmPhase.FAILED:
+            return vm
+        for returning in (False, True):
+            record = draft.last_attempt(start_id(vm, returning=returning))
+            if record is not None and record.succeeded is False:
+                if record.attempts >= draft.policies.enactment.gang_attempts:
+                    return vm
+    return None
+
+
+def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) -> None:
+    for vm in draft.members(lease):
+        action_id = f"gang/{lease.id}/stop/{vm.id}/{len(vm.history)}"
+        if phase_of(vm) is not VmPhase.RUNNING or vm.lock_level is not LockLevel.NONE:
+            continue
+        if draft.must_pause_before(action_id):
+            continue
+        draft.actions.append(
+            Action(
+                id=action_id,
+                kind=ActionKind.STOP,
+                vm_id=vm.id,
+                lease_id=lease.id,
+                reason=Reason(
+                    "gang-incomplete", f"VM {culprit.id} of the same lease did not start: all wait together"
+                ),
+                host_id=vm.host_id,
+                expected_states=("RUNNING",),
+                expected_uid=vm.uid,
+            )
+        )
+    draft.busy_leases.add(lease.id)
+    draft.statuses[lease.id] = f"VM {culprit.id} did not start: the others are stopped until all can start"

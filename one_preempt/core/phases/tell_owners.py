@@ -1,0 +1,102 @@
+"""What owners read in `onevm show`: LEASE_STATUS for leases, SCHED_MESSAGE for whatever waits.
+
+Written only where the text changes, so that a quiet cloud costs nothing. SCHED_MESSAGE also belongs to oned: it
+is written when empty or ours, and emptied when ours and no longer true.
+"""
+
+from __future__ import annotations
+
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Action, ActionKind, Reason
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+
+LEASE_STATUS = "LEASE_STATUS"
+SCHED_MESSAGE = "SCHED_MESSAGE"
+OUR_MARK = "one_preempt: "
+LENGTH = 240
+# The first cycle over a full queue would otherwise spend minutes on messages.
+MESSAGES_A_CYCLE = 50
+
+_STATE_TEXTS = {
+    LeaseState.RUNNING: "running",
+    LeaseState.STARTING: "starting",
+    LeaseState.LEAVING: "leaving its hosts to make room",
+    LeaseState.RETURNING: "returning after a preemption",
+    LeaseState.PAUSED_BY_OWNER: "paused by its owner: resume it to have it scheduled",
+    LeaseState.FAILED: "a VM of it failed: recover or terminate that VM",
+}
+
+
+def tell_owners(draft: PlanDraft) -> None:
+    """Append the messages that are due, as the last actions of the plan."""
+    written = 0
+    for lease_id in sorted(draft.state.leases):
+        lease = draft.state.leases[lease_id]
+        texts = _texts(draft, lease)
+        for vm in draft.members(lease):
+            changes = _changes(vm, texts)
+            if not changes or vm.lock_level is not LockLevel.NONE or draft.must_pause_before(f"message/{vm.id}"):
+                continue
+            draft.actions.append(_message(vm, lease, changes))
+            written += 1
+            if written == MESSAGES_A_CYCLE:
+                return
+
+
+def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
+    """The texts that the lease's VMs should show now; "" means none."""
+    wait = draft.waits.get(lease.id)
+    texts = {SCHED_MESSAGE: OUR_MARK + wait.text if wait is not None else ""}
+    if _has_status(lease):
+        texts[LEASE_STATUS] = _status(draft, lease)
+    return {name: text[:LENGTH] for name, text in texts.items()}
+
+
+def _has_status(lease: Lease) -> bool:
+    return lease.explicit or lease.terms.type.preemptable
+
+
+def _status(draft: PlanDraft, lease: Lease) -> str:
+    if lease.state is LeaseState.REFUSED:
+        return f"on hold: {lease.refusal_text}"
+    if lease.state is LeaseState.INCOMPLETE:
+        return f"waits for more VMs: {lease.refusal_text}"
+    told = draft.statuses.get(lease.id)
+    wait = draft.waits.get(lease.id)
+    waiting = told or (wait.text if wait is not None else "waits for room")
+    if lease.state is LeaseState.PREEMPTED:
+        return f"preempted by lease {lease.preempted_by}, returns when there is room; {waiting}"
+    if lease.state is LeaseState.WAITING:
+        return waiting
+    return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
+
+
+def _changes(vm: VirtualMachine, texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    changes = []
+    for name, text in sorted(texts.items()):
+        present = vm.user_template.get(name, ("",))[0]
+        now = present if isinstance(present, str) else ""
+        if name == SCHED_MESSAGE and not _may_write(now, text):
+            continue
+        if now != text and not (text and now.endswith(text)):
+            changes.append((name, text))
+    return tuple(changes)
+
+
+def _may_write(now: str, text: str) -> bool:
+    """SCHED_MESSAGE is ours to write when empty or ours; emptying is only for ours."""
+    ours = OUR_MARK in now
+    return ours or (not now and bool(text))
+
+
+def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], ...]) -> Action:
+    return Action(
+        id=f"message/{vm.id}",
+        kind=ActionKind.MESSAGE,
+        vm_id=vm.id,
+        lease_id=lease.id,
+        reason=Reason("tell-owner", "what its owner reads about it has changed"),
+        expected_uid=vm.uid,
+        attributes=changes,
+    )

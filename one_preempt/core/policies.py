@@ -1,0 +1,27 @@
+"""The policies and limits under which a decision is made, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from one_preempt.core.matching.placement import MatchOptions
+from one_preempt.core.model.policies import EnactmentLimits, Mode, PreemptionLimits, VictimRules
+from one_preempt.core.overhead.rates import OverheadRates
+from one_preempt.core.preemption.policy import PreemptionPolicy
+from one_preempt.core.preemption.problem import SearchLimits
+from one_preempt.core.queue_order.order import QueueOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Each field answers one question; see its type."""
+
+    preemption: PreemptionPolicy
+    queue_order: QueueOrder
+    mode: Mode = Mode.ADVISE
+    match: MatchOptions = field(default_factory=MatchOptions)
+    overhead: OverheadRates = field(default_factory=OverheadRates)
+    limits: PreemptionLimits = field(default_factory=PreemptionLimits)
+    search: SearchLimits = field(default_factory=SearchLimits)
+    victims: VictimRules = field(default_factory=VictimRules)
+    enactment: EnactmentLimits = field(default_factory=EnactmentLimits)

@@ -1,0 +1,241 @@
+"""Hold what was observed against what the ledger says: the cluster state, and what is to be written down.
+
+Nothing is decided here. The result is the same whether the process has run for a month or died a second ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from one_preempt.core.admission.admit import Admission, admit
+from one_preempt.core.admission.rules import AdmissionRules
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy, HostTable
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease_lifecycle import lease_state
+from one_preempt.core.model.ledger import (
+    ActionRecord,
+    HostCapacity,
+    LeaseRecord,
+    Ledger,
+    LedgerChanges,
+    Transition,
+)
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.resources import NO_RESOURCES
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
+
+MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The state to decide upon, and the changes to write before."""
+
+    state: ClusterState
+    changes: LedgerChanges
+
+
+def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now_s: int) -> Reconciliation:
+    """Interpret `snapshot` with `ledger` at the instant `now_s`."""
+    settled = _settle_actions(snapshot, ledger, now_s)
+    admission = admit(snapshot.vms, ledger.leases, rules, now_s)
+    known = {**ledger.leases, **{record.id: record for record in admission.records}}
+    updated = _update_records(snapshot, known, settled, now_s)
+    records = {**known, **updated}
+    leases = _leases(snapshot, admission, records)
+    admitted = tuple(records[record.id] for record in admission.records)
+    new_ids = {record.id for record in admitted}
+    changes = LedgerChanges(
+        admitted=admitted,
+        updated=tuple(record for lease_id, record in sorted(updated.items()) if lease_id not in new_ids),
+        closed_actions=settled.closed,
+        transitions=_transitions(snapshot, ledger, records, now_s),
+        host_capacities=_host_capacities(snapshot, ledger, now_s),
+    )
+    failed = tuple(record for record in settled.closed if not record.succeeded)
+    state = ClusterState(
+        now_s=now_s,
+        snapshot=snapshot,
+        hosts=host_table(snapshot),
+        leases=leases,
+        lease_of_vm={vm_id: lease.id for lease in leases.values() for vm_id in lease.vm_ids},
+        preemptions=ledger.preemptions,
+        actions=settled.open,
+        failed_actions=(*ledger.failed_actions, *failed),
+        victims_last_hour=ledger.victims_last_hour,
+        paused=ledger.paused,
+        discrepancies=_discrepancies(snapshot, settled, admission),
+    )
+    return Reconciliation(state, changes)
+
+
+def host_table(snapshot: PoolSnapshot) -> HostTable:
+    """The hosts as columns, by ascending id."""
+    hosts = [snapshot.hosts[host_id] for host_id in sorted(snapshot.hosts)]
+    free = [(host.free.cpu_centi, host.free.memory_mib) for host in hosts]
+    capacity = [(host.capacity.cpu_centi, host.capacity.memory_mib) for host in hosts]
+    return HostTable(
+        ids=np.array([host.id for host in hosts], dtype=np.int64),
+        free=np.array(free, dtype=np.int64).reshape(len(hosts), 2),
+        capacity=np.array(capacity, dtype=np.int64).reshape(len(hosts), 2),
+        accepts_vms=np.array([host.accepts_vms for host in hosts], dtype=np.bool_),
+        index_by_id={host.id: index for index, host in enumerate(hosts)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledActions:
+    """The open actions after observation: still open, just closed, and the VMs that are leaving by our hand."""
+
+    open: Mapping[str, ActionRecord]
+    closed: tuple[ActionRecord, ...]
+    sent_out: Mapping[int, ActionRecord]
+
+
+def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _SettledActions:
+    still_open: dict[str, ActionRecord] = {}
+    closed: list[ActionRecord] = []
+    sent_out: dict[int, ActionRecord] = {}
+    for action_id, record in sorted(ledger.open_actions.items()):
+        progress = observe_action(record, snapshot.vms.get(record.vm_id))
+        if progress in (Progress.DONE, Progress.FAILED):
+            closed.append(replace(record, closed_at_s=now_s, succeeded=progress is Progress.DONE))
+        else:
+            still_open[action_id] = record
+        if record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE):
+            sent_out[record.lease_id] = record
+    return _SettledActions(still_open, tuple(closed), sent_out)
+
+
+def _update_records(
+    snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord], settled: _SettledActions, now_s: int
+) -> dict[int, LeaseRecord]:
+    """Records that changed: ended, sent out by us, or back again."""
+    updated: dict[int, LeaseRecord] = {}
+    for lease_id, record in records.items():
+        if record.ended_at_s is not None:
+            continue
+        present = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
+        changed = _changed_record(record, present, settled.sent_out.get(lease_id), now_s)
+        if changed is not record:
+            updated[lease_id] = changed
+    return updated
+
+
+def _changed_record(
+    record: LeaseRecord, present: list[VirtualMachine], sent_out: ActionRecord | None, now_s: int
+) -> LeaseRecord:
+    if not present:
+        return replace(record, ended_at_s=now_s)
+    if sent_out is not None:
+        return _mark_preempted(record, sent_out, now_s)
+    back = record.preempted_by is not None and lease_state(present, preempted=True) is LeaseState.RUNNING
+    return replace(record, preempted_by=None) if back else record
+
+
+def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:
+    """Count a preemption once, however many VMs and cycles it takes."""
+    if record.preempted_by is not None:
+        return record
+    return replace(
+        record,
+        preempted_by=preemptor_of(sent_out),
+        preemptions=record.preemptions + 1,
+        last_preempted_at_s=sent_out.outcome_at_s or now_s,
+    )
+
+
+def preemptor_of(record: ActionRecord) -> int:
+    """The lease that an action made room for, written at the head of the preemption's id; else the lease itself."""
+    head = (record.preemption_id or "").partition("@")[0]
+    return int(head) if head.isdigit() else record.lease_id
+
+
+def _leases(snapshot: PoolSnapshot, admission: Admission, records: Mapping[int, LeaseRecord]) -> dict[int, Lease]:
+    leases: dict[int, Lease] = {}
+    for admitted in admission.leases:
+        record = records.get(admitted.id)
+        vms = [snapshot.vms[vm_id] for vm_id in admitted.vm_ids]
+        total = NO_RESOURCES
+        for vm in vms:
+            total = total + vm.resources
+        state = admitted.state
+        if state is LeaseState.WAITING:
+            state = lease_state(vms, preempted=record is not None and record.preempted_by is not None)
+        leases[admitted.id] = replace(
+            admitted,
+            state=state,
+            total=total,
+            preemptions=record.preemptions if record else 0,
+            preempted_by=record.preempted_by if record else None,
+            last_preempted_at_s=record.last_preempted_at_s if record else None,
+        )
+    return leases
+
+
+def _transitions(
+    snapshot: PoolSnapshot, ledger: Ledger, records: Mapping[int, LeaseRecord], now_s: int
+) -> tuple[Transition, ...]:
+    """State changes of VMs of recorded leases since they were last logged; a VM that is gone counts as DONE."""
+    found = []
+    for lease_id in sorted(records):
+        for vm_id in records[lease_id].vm_ids:
+            vm = snapshot.vms.get(vm_id)
+            before = ledger.vm_states.get(vm_id, "")
+            after = vm.state_name if vm is not None else "DONE"
+            if before == after or (vm is None and not before):
+                continue
+            found.append(
+                Transition(
+                    vm_id=vm_id,
+                    lease_id=lease_id,
+                    observed_at_s=now_s,
+                    from_state=before,
+                    to_state=after,
+                    host_id=vm.host_id if vm is not None else None,
+                    memory_mib=vm.memory_mib if vm is not None else 0,
+                )
+            )
+    return tuple(found)
+
+
+def _host_capacities(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> tuple[HostCapacity, ...]:
+    """Capacities that are new or changed; an OFFLINE host shows none and keeps what is known."""
+    found = []
+    for host_id in sorted(snapshot.hosts):
+        host = snapshot.hosts[host_id]
+        if host.total_cpu_centi <= 0:
+            continue
+        known = ledger.host_capacities.get(host_id)
+        seen = HostCapacity(
+            host_id=host_id,
+            observed_at_s=known.observed_at_s if known is not None else now_s,
+            max_cpu_centi=host.max_cpu_centi,
+            max_memory_kib=host.max_memory_kib,
+            total_cpu_centi=host.total_cpu_centi,
+            total_memory_kib=host.total_memory_kib,
+        )
+        if seen != known:
+            found.append(replace(seen, observed_at_s=now_s))
+    return tuple(found)
+
+
+def _discrepancies(
+    snapshot: PoolSnapshot, settled: _SettledActions, admission: Admission
+) -> tuple[Discrepancy, ...]:
+    found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
+    found.extend(_failures(settled.closed))
+    found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
+    return tuple(found)
+
+
+def _failures(closed: Iterable[ActionRecord]) -> Iterable[Discrepancy]:
+    for record in closed:
+        if not record.succeeded and record.kind not in MESSAGE_KINDS:
+            cause = record.error_text or "the VM fell back to where it was"
+            yield Discrepancy("action-failed", f"{record.kind} of VM {record.vm_id}: {cause}", record.vm_id)

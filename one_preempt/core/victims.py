@@ -1,0 +1,139 @@
+"""Who may be a victim, and by which method each of its VMs would leave (DESIGN 5: never victims unless...)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.infrastructure import Datastore
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.plan import Victim
+from one_preempt.core.model.policies import PreemptionLimits, VictimRules
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.observation import VICTIM_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleVictim:
+    """A lease that may be preempted now, with the method for each VM in the order of `lease.vm_ids`."""
+
+    lease: Lease
+    methods: tuple[PreemptionMethod, ...]
+
+
+def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
+    """The victim's VM holds nothing any more on the host it was to leave."""
+    vm = snapshot.vms.get(victim.vm_id)
+    return vm is None or vm.host_id != victim.host_id
+
+
+def possible_victims(
+    state: ClusterState, limits: PreemptionLimits, rules: VictimRules, busy_leases: frozenset[int]
+) -> list[PossibleVictim]:
+    """All leases that may be preempted now, by id."""
+    asked_in_vain = _asked_in_vain(state.failed_actions, state.now_s - limits.victim_retry_s)
+    found = []
+    for lease_id in sorted(state.leases):
+        lease = state.leases[lease_id]
+        if not lease.terms.type.preemptable or lease_id in busy_leases or lease_id in asked_in_vain:
+            continue
+        if lease.state is not LeaseState.RUNNING or not _may_be_preempted_again(lease):
+            continue
+        vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+        if not all(_may_leave(state, vm, lease, limits, rules) for vm in vms):
+            continue
+        methods = [_first_possible(state.snapshot, vm, lease, rules) for vm in vms]
+        chosen = tuple(method for method in methods if method is not None)
+        if len(chosen) == len(vms):
+            found.append(PossibleVictim(lease, chosen))
+    return found
+
+
+def _asked_in_vain(failed_actions: tuple[ActionRecord, ...], since_s: int) -> frozenset[int]:
+    """Leases one of whose VMs lately would not leave: they are left alone for a while."""
+    return frozenset(
+        record.lease_id
+        for record in failed_actions
+        if record.kind in VICTIM_KINDS and record.closed_at_s is not None and record.closed_at_s >= since_s
+    )
+
+
+def _may_be_preempted_again(lease: Lease) -> bool:
+    """MAX_SUSPENSIONS of the lease (SR11's starvation limit) is not used up."""
+    return lease.terms.max_suspensions is None or lease.preemptions < lease.terms.max_suspensions
+
+
+def _may_leave(
+    state: ClusterState, vm: VirtualMachine, lease: Lease, limits: PreemptionLimits, rules: VictimRules
+) -> bool:
+    host = state.snapshot.hosts.get(vm.host_id) if vm.host_id is not None else None
+    history = vm.last_history
+    if host is None or history is None or not host.accepts_vms:
+        return False
+    if phase_of(vm) is not VmPhase.RUNNING or vm.lock_level is not LockLevel.NONE or vm.resched:
+        return False
+    if vm.uid != lease.uid or (vm.service_id and not rules.service_members):
+        return False
+    if vm.virtual_router_id is not None and not rules.virtual_routers:
+        return False
+    spared_s = limits.minimum_run_time_s
+    if lease.preemptions:
+        spared_s = max(spared_s, limits.cooldown_s)
+    return state.now_s - history.running_start_at_s >= spared_s
+
+
+def _first_possible(
+    snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, rules: VictimRules
+) -> PreemptionMethod | None:
+    """The first method of the administrator's list that this VM can take, or None."""
+    for method in rules.methods.get(lease.terms.type, ()):
+        if method_is_possible(snapshot, vm, lease, method):
+            return method
+    return None
+
+
+def method_is_possible(
+    snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, method: PreemptionMethod
+) -> bool:
+    """Whether oned can take `vm` off its host this way without losing what its lease was promised.
+
+    Where a migration goes is found later; here only that the VM can be moved at all.
+    """
+    cancellable = lease.terms.type is LeaseType.BE_CANCELLABLE
+    if method is PreemptionMethod.TERMINATE:
+        return cancellable
+    if method is PreemptionMethod.UNDEPLOY:
+        return cancellable or lease.terms.shutdown_ok
+    if vm.pci_requests:
+        return False
+    if method is PreemptionMethod.LIVE_MIGRATE:
+        return not vm.is_pinned and not any(disk.type == "FILESYSTEM" for disk in vm.disks)
+    if method is PreemptionMethod.MIGRATE:
+        return True
+    return has_room_for_memory_image(snapshot, vm)
+
+
+def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine, already_mib: int = 0) -> bool:
+    """A stop writes the VM's memory to its system datastore; `already_mib` is promised to others."""
+    history = vm.last_history
+    datastore = snapshot.datastores.get(history.datastore_id) if history is not None else None
+    if datastore is None:
+        return True
+    return vm.memory_mib + already_mib < _free_mib(snapshot, vm, datastore)
+
+
+def _free_mib(snapshot: PoolSnapshot, vm: VirtualMachine, datastore: Datastore) -> int:
+    """Free space where the image is written: the datastore itself, or its part on the VM's host."""
+    if datastore.shared:
+        limit = datastore.free_mib
+        if datastore.limit_mib is not None:
+            limit = min(limit, datastore.limit_mib - datastore.used_mib)
+        return limit
+    host = snapshot.hosts[vm.history[-1].host_id]
+    for local in host.datastores:
+        if local.datastore_id == datastore.id:
+            return local.free_mib
+    return host.free_disk_mib

@@ -1,0 +1,154 @@
+"""The scheduler as a process: cycles by the clock, or one for each line read (a rehearsal, and the tests).
+
+A cycle that fails does not end the daemon: the cause is logged once, and the next one starts from a fresh
+observation. SIGTERM and SIGINT end it between two actions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TextIO
+
+from one_preempt.adapters.clock import FixedClock, SystemClock
+from one_preempt.composition import open_cycle
+from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.errors import OnePreemptError
+from one_preempt.ports import Clock
+from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
+from one_preempt.settings import LogSettings, Settings
+
+LOGGER = logging.getLogger("one_preempt")
+LONGEST_PAUSE_S = 300
+
+
+def run_daemon(settings: Settings, *, stepwise: bool = False) -> int:
+    """Schedule until told to stop; the exit code. `stepwise`: one cycle for each line on standard input.
+
+    In stepwise mode a line is the instant of the cycle in seconds since the epoch, or empty for the system's; a
+    JSON object about each cycle is printed.
+    """
+    _log_to(settings.log)
+    clock: Clock = FixedClock(0) if stepwise else SystemClock()
+    with open_cycle(settings, clock) as cycle:
+        if stepwise:
+            return _run_stepwise(cycle, clock, sys.stdin, sys.stdout)
+        return _run_by_the_clock(cycle, settings)
+
+
+def _run_stepwise(cycle: SchedulingCycle, clock: Clock, steps: TextIO, reports: TextIO) -> int:
+    assert isinstance(clock, FixedClock)
+    for line in steps:
+        text = line.strip()
+        try:
+            clock.set(int(text) if text else SystemClock().now_s())
+        except ValueError:
+            LOGGER.error("a step must be an instant in seconds since the epoch, not %r", text[:80])
+            return 2
+        reports.write(json.dumps(_step(cycle)) + "\n")
+        reports.flush()
+    return 0
+
+
+def _step(cycle: SchedulingCycle) -> dict[str, object]:
+    try:
+        report = cycle.run()
+    except OnePreemptError as error:
+        LOGGER.error("%s", error)
+        return {"error": str(error)}
+    log_report(report)
+    return {
+        "issued": [
+            {"id": action.id, "kind": action.kind, "vm_id": action.vm_id, "outcome": result.outcome}
+            for action, result in report.results
+        ],
+        "violations": [violation.text for violation in report.violations],
+        "wake_at": report.plan.wake_at_s if report.plan is not None else None,
+    }
+
+
+def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings) -> int:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    LOGGER.info("scheduling every %d s; preemption: %s", settings.cycle_interval_s, settings.preemption)
+    pauses = _pauses(settings.cycle_interval_s)
+    while not stop.is_set():
+        try:
+            report = cycle.run()
+        except OnePreemptError as error:
+            LOGGER.error("%s", error)
+            stop.wait(next(pauses))
+            continue
+        except Exception:
+            LOGGER.exception("a cycle failed; the next one starts afresh")
+            stop.wait(next(pauses))
+            continue
+        pauses = _pauses(settings.cycle_interval_s)
+        log_report(report)
+        stop.wait(_wait_s(report, settings.cycle_interval_s))
+    LOGGER.info("stopped")
+    return 0
+
+
+def _pauses(interval_s: int) -> Iterator[float]:
+    """Growing pauses between cycles that fail."""
+    pause_s = float(interval_s)
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+def _wait_s(report: CycleReport, interval_s: int) -> float:
+    wake_at_s = report.plan.wake_at_s if report.plan is not None else None
+    if wake_at_s is None:
+        return float(interval_s)
+    return float(min(interval_s, max(1, wake_at_s - SystemClock().now_s())))
+
+
+def log_report(report: CycleReport) -> None:
+    """One line for each thing that happened or was noticed; a quiet cycle says nothing."""
+    if report.plan is None:
+        LOGGER.debug("this front-end is %s: another one schedules", RaftState(report.raft_state).name)
+        return
+    for discrepancy in report.discrepancies:
+        LOGGER.warning("%s: %s", discrepancy.code, discrepancy.text)
+    for violation in report.violations:
+        LOGGER.error("plan refused by its own check, nothing was done: %s: %s", violation.code, violation.text)
+    for preemption in report.plan.preemptions:
+        LOGGER.info(
+            "preemption %s: leases %s leave for lease %d (%s, overhead %.1f s)",
+            preemption.id,
+            ", ".join(str(lease_id) for lease_id in preemption.victim_lease_ids),
+            preemption.preemptor_lease_id,
+            preemption.policy,
+            preemption.overhead_ms / 1000,
+        )
+    for end in report.plan.ended_preemptions:
+        LOGGER.info("preemption %s is over: %s", end.preemption_id, end.reason.text)
+    for advised in report.plan.advised:
+        LOGGER.info("advice: preempt leases %s for lease %d", advised.victim_lease_ids, advised.preemptor_lease_id)
+    for action, result in report.results:
+        level = logging.DEBUG if action.kind is ActionKind.MESSAGE else logging.INFO
+        if result.outcome is not Outcome.ACCEPTED:
+            level = logging.WARNING
+        where = f" on host {action.host_id}" if action.host_id is not None else ""
+        answer = f"{result.outcome} {result.error_text}".strip()
+        LOGGER.log(level, "%s VM %d%s: %s (%s)", action.kind, action.vm_id, where, answer, action.reason.text)
+
+
+def _log_to(log: LogSettings) -> None:
+    try:
+        handler = logging.FileHandler(log.file) if log.file else logging.StreamHandler(sys.stderr)
+    except OSError as error:
+        raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOGGER.handlers[:] = [handler]
+    LOGGER.setLevel(log.level.upper())
+    LOGGER.propagate = False

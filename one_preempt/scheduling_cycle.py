@@ -1,0 +1,127 @@
+"""One cycle: observe, reconcile, decide, verify, store, enact. The same code serves every mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from one_preempt.core.admission.rules import AdmissionRules
+from one_preempt.core.decide import decide
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
+from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.observation import Progress, observe_action
+from one_preempt.core.policies import Policies
+from one_preempt.core.reconcile import reconcile
+from one_preempt.core.verify import Violation, verify
+from one_preempt.ports import CallResult, Clock, Enactor, LeaseStore, PoolReader
+
+# How many calls are sent before leadership is looked at again.
+BATCH = 25
+WITHDRAWN = "WITHDRAWN"
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act."""
+
+    raft_state: RaftState
+    plan: Plan | None = None
+    state: ClusterState | None = None
+    violations: tuple[Violation, ...] = ()
+    results: tuple[tuple[Action, CallResult], ...] = ()
+
+    @property
+    def discrepancies(self) -> tuple[Discrepancy, ...]:
+        """What was not as the ledger had it."""
+        return self.state.discrepancies if self.state is not None else ()
+
+
+class SchedulingCycle:
+    """The scheduler with its surroundings plugged in."""
+
+    def __init__(
+        self,
+        reader: PoolReader,
+        store: LeaseStore,
+        enactor: Enactor | None,
+        clock: Clock,
+        policies: Policies,
+        rules: AdmissionRules,
+    ) -> None:
+        """`enactor` None: decide and explain only."""
+        self._reader = reader
+        self._store = store
+        self._enactor = enactor
+        self._clock = clock
+        self._policies = policies
+        self._rules = rules
+
+    def run(self) -> CycleReport:
+        """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
+        snapshot = self._reader.read()
+        if not _may_act(snapshot.raft_state):
+            return CycleReport(snapshot.raft_state)
+        now_s = self._clock.now_s()
+        ledger = self._store.load(now_s)
+        reconciled = reconcile(snapshot, ledger, self._rules, now_s)
+        if not reconciled.changes.is_empty:
+            self._store.apply(reconciled.changes)
+        state = reconciled.state
+        plan = decide(state, self._policies)
+        violations = verify(state, plan)
+        if violations:
+            return CycleReport(snapshot.raft_state, plan, state, violations)
+        self._withdraw(state, plan, now_s)
+        self._store.record_plan(plan)
+        results = self._enact(plan, state) if self._enactor is not None else []
+        return CycleReport(snapshot.raft_state, plan, state, (), tuple(results))
+
+    def _withdraw(self, state: ClusterState, plan: Plan, now_s: int) -> None:
+        """Close intents that were never carried out and are not wanted any more."""
+        wanted = {action.id for action in plan.actions}
+        withdrawn = tuple(
+            replace(record, closed_at_s=now_s, succeeded=False, outcome=Outcome.DROPPED, error_code=WITHDRAWN)
+            for action_id, record in sorted(state.actions.items())
+            if action_id not in wanted and is_unissued(record, state)
+        )
+        if withdrawn:
+            self._store.apply(LedgerChanges(closed_actions=withdrawn))
+
+    def _enact(self, plan: Plan, state: ClusterState) -> list[tuple[Action, CallResult]]:
+        """Issue what is ready, in order; each attempt is written before, each answer after."""
+        results: list[tuple[Action, CallResult]] = []
+        for action in ready_actions(plan, state):
+            if results and len(results) % BATCH == 0 and not _may_act(self._reader.read_raft_state()):
+                break
+            if action.preemption_id is not None and not action.after and self._store.is_paused():
+                continue
+            results.append((action, self._issue(action)))
+        return results
+
+    def _issue(self, action: Action) -> CallResult:
+        assert self._enactor is not None
+        self._store.begin_attempt(action, self._clock.now_s())
+        result = self._enactor.perform(action)
+        self._store.record_result(action.id, result, self._clock.now_s())
+        return result
+
+
+def _may_act(raft_state: RaftState) -> bool:
+    return raft_state in (RaftState.SOLO, RaftState.LEADER)
+
+
+def is_unissued(record: ActionRecord, state: ClusterState) -> bool:
+    """Nothing was sent for this record, or nothing came of it."""
+    return observe_action(record, state.snapshot.vms.get(record.vm_id)) is Progress.TO_ISSUE
+
+
+def ready_actions(plan: Plan, state: ClusterState) -> list[Action]:
+    """The actions that wait for nothing and are not under way already, in the plan's order."""
+    ready = []
+    for action in plan.actions:
+        record = state.actions.get(action.id)
+        if not action.after and (record is None or is_unissued(record, state)):
+            ready.append(action)
+    return ready
+
