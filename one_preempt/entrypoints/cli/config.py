@@ -10,7 +10,6 @@ import yaml
 
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.explain import JsonObject
-from one_preempt.policy_registry import preemption_policy
 from one_preempt.settings import Settings, configuration_path, load_settings
 
 
@@ -38,6 +37,8 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
 @json_option
 def config_check(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration: unknown keys, wrong values, policies that do not exist."""
+    from one_preempt.policy_registry import preemption_policy
+
     preemption_policy(load_settings(config_path).preemption_policy)
     source = configuration_path(config_path)
     if as_json:

@@ -1,0 +1,24 @@
+"""`db upgrade`: bring the database of leases to the schema of this version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from one_preempt.adapters.lease_store.schema import upgrade
+from one_preempt.entrypoints.cli.options import config_option
+from one_preempt.settings import load_settings
+
+
+@click.group("db")
+def db_command() -> None:
+    """Look after the database of leases."""
+
+
+@db_command.command("upgrade")
+@config_option
+def db_upgrade(config_path: Path | None) -> None:
+    """Create the database or bring it up to date; one that is up to date is left alone."""
+    revision = upgrade(load_settings(config_path).store.url)
+    click.echo(f"The database of leases has schema {revision}, the newest.")

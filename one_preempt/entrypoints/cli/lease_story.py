@@ -1,0 +1,145 @@
+"""A lease on record as a document and as tables: its terms, its VMs, and its story in the order of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Transition
+from one_preempt.explain import JsonObject, printable
+
+LIST_COLUMNS = ("lease", "name", "type", "owner", "VMs", "last seen", "arrived", "preempted", "")
+STORY_COLUMNS = ("when", "VM", "what", "why")
+
+
+def lease_document(record: LeaseRecord, states: Mapping[int, str]) -> JsonObject:
+    """One lease; instants are seconds since the epoch."""
+    terms = record.terms
+    return {
+        "id": record.id,
+        "name": terms.name,
+        "type": terms.type.value,
+        "size": terms.size,
+        "duration_s": terms.duration_s,
+        "start_at": terms.start_at_s,
+        "deadline_at": terms.deadline_at_s,
+        "max_suspensions": terms.max_suspensions,
+        "shutdown_ok": terms.shutdown_ok,
+        "uid": record.uid,
+        "gid": record.gid,
+        "vms": [{"id": vm_id, "last_state": states.get(vm_id)} for vm_id in record.vm_ids],
+        "explicit": record.explicit,
+        "may_preempt": record.may_preempt,
+        "rule": record.rule,
+        "arrived_at": record.arrived_at_s,
+        "admitted_at": record.admitted_at_s,
+        "ended_at": record.ended_at_s,
+        "preemptions": record.preemptions,
+        "preempted_by": record.preempted_by,
+        "last_preempted_at": record.last_preempted_at_s,
+    }
+
+
+def action_document(action: ActionRecord) -> JsonObject:
+    """One action of the log with its reason and what became of it."""
+    return {
+        "id": action.id,
+        "kind": action.kind.value,
+        "vm_id": action.vm_id,
+        "host_id": action.host_id,
+        "preemption": action.preemption_id,
+        "reason": {"code": action.reason_code, "text": action.reason_text},
+        "intended_at": action.intended_at_s,
+        "attempts": action.attempts,
+        "outcome": action.outcome.value if action.outcome else None,
+        "outcome_at": action.outcome_at_s,
+        "error_code": action.error_code,
+        "error_text": action.error_text,
+        "closed_at": action.closed_at_s,
+        "succeeded": action.succeeded,
+    }
+
+
+def transition_document(transition: Transition) -> JsonObject:
+    """One observed change of a VM's state."""
+    return {
+        "vm_id": transition.vm_id,
+        "observed_at": transition.observed_at_s,
+        "from": transition.from_state,
+        "to": transition.to_state,
+        "host_id": transition.host_id,
+    }
+
+
+def instant(at_s: int | None) -> str:
+    """An instant for people, nothing for None."""
+    from one_preempt.explain_tables import instant as shown
+
+    return "" if at_s is None else shown(at_s)
+
+
+def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
+    """One line of the list, under `LIST_COLUMNS`."""
+    seen = Counter(states.get(vm_id, "not seen") for vm_id in record.vm_ids)
+    preempted = f"{record.preemptions} times" if record.preemptions else ""
+    if record.preempted_by is not None:
+        preempted += f", now for {record.preempted_by}"
+    return (
+        str(record.id),
+        printable(record.terms.name, 40),
+        record.terms.type.value,
+        f"uid {record.uid}",
+        str(len(record.vm_ids)),
+        ", ".join(f"{count} {state}" for state, count in sorted(seen.items())),
+        instant(record.arrived_at_s),
+        preempted,
+        f"ended {instant(record.ended_at_s)}" if record.ended_at_s is not None else "",
+    )
+
+
+def term_rows(record: LeaseRecord) -> list[tuple[str, str]]:
+    """What the lease was promised and how it stands, name by name; what is not set is left out."""
+    terms = record.terms
+    shown = [
+        ("name", printable(terms.name)),
+        ("type", terms.type.value),
+        ("size", str(terms.size)),
+        ("duration", "" if terms.duration_s is None else f"{terms.duration_s} s"),
+        ("start", instant(terms.start_at_s)),
+        ("deadline", instant(terms.deadline_at_s)),
+        ("suspensions at most", "" if terms.max_suspensions is None else str(terms.max_suspensions)),
+        ("may be shut down", "yes" if terms.shutdown_ok else ""),
+        ("owner", f"uid {record.uid}, gid {record.gid}"),
+        ("asked for", "by its LEASE attribute" if record.explicit else f"by rule {printable(record.rule)}"),
+        ("may preempt others", "yes" if record.may_preempt else ""),
+        ("arrived", instant(record.arrived_at_s)),
+        ("admitted", instant(record.admitted_at_s)),
+        ("ended", instant(record.ended_at_s)),
+        ("preempted", f"{record.preemptions} times" if record.preemptions else ""),
+        ("preempted now by lease", "" if record.preempted_by is None else str(record.preempted_by)),
+    ]
+    return [(name, value) for name, value in shown if value]
+
+
+def story_rows(actions: Iterable[ActionRecord], transitions: Sequence[Transition]) -> list[tuple[str, ...]]:
+    """Actions and observed transitions in the order of time, an action before what follows from it."""
+    told = [
+        (action.intended_at_s, 0, (str(action.vm_id), _what_was_done(action), printable(action.reason_text)))
+        for action in actions
+    ]
+    told += [(seen.observed_at_s, 1, (str(seen.vm_id), _what_was_seen(seen), "")) for seen in transitions]
+    return [(instant(at_s), *texts) for at_s, _order, texts in sorted(told, key=lambda item: item[:2])]
+
+
+def _what_was_done(action: ActionRecord) -> str:
+    where = "" if action.host_id is None else f" on host {action.host_id}"
+    what = f"{action.kind.value}{where}: {action.outcome.value if action.outcome else 'intended'}"
+    if action.error_code:
+        what += f" ({action.error_code}: {printable(action.error_text)})"
+    if action.succeeded is not None:
+        what += ", done" if action.succeeded else ", failed"
+    return what
+
+
+def _what_was_seen(transition: Transition) -> str:
+    return f"{transition.from_state or '?'} -> {transition.to_state}"

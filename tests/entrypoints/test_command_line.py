@@ -1,0 +1,160 @@
+"""What all commands share: starting at once, exit codes, one clear line for a mistake, no colours in a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from one_preempt import __version__
+from one_preempt.entrypoints.cli.command_line import COMMANDS, cli
+
+EXECUTABLE = Path(sys.executable).with_name("one-preempt")
+VERSION_BUDGET_S = 0.15
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONE_PREEMPT_CONF", raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The top-level modules and those of this package that a command has imported when it is done."""
+    program = (
+        "import sys, json\n"
+        "from one_preempt.entrypoints.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr))
+
+
+def test_the_version_is_told_within_the_cpu_budget() -> None:
+    used = []
+    for _attempt in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([EXECUTABLE, "--version"], capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert done.stdout == f"one-preempt {__version__}\n"
+    assert min(used) < VERSION_BUDGET_S
+
+
+def test_the_version_is_also_told_beside_other_options() -> None:
+    assert run("--version").output == f"one-preempt {__version__}\n"
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    assert all(f"\n  {name} " in run("--help").output for name in COMMANDS)
+    commands = {module for module, _text in COMMANDS.values()}
+    loaded = modules_after("--help")
+    assert not {f"one_preempt.entrypoints.cli.{command}" for command in commands} & loaded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (("--version",), {"click", "rich", "numpy"}),
+        (("--help",), {"rich", "numpy", "yaml", "sqlalchemy", "lxml", "pyone", "requests"}),
+        (("policies", "--json"), {"rich", "yaml", "sqlalchemy", "lxml", "pyone", "requests"}),
+        (("config", "show"), {"rich", "numpy", "sqlalchemy", "lxml", "pyone", "requests"}),
+    ],
+)
+def test_a_command_imports_only_what_it_uses(arguments: tuple[str, ...], unused: set[str]) -> None:
+    assert not unused & modules_after(*arguments)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert result.output.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("arguments", [("frobnicate",), ("policies", "--frobnicate"), ("config", "show", "extra")])
+def test_what_is_not_understood_ends_with_2(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: " in result.stderr
+
+
+def test_a_mistake_is_told_in_one_line_without_a_traceback(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text("preemptoin: act\n")
+    done = subprocess.run(
+        [EXECUTABLE, "config", "check", "--config", configuration], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert str(configuration) in line
+    assert "preemptoin" in line
+
+
+def test_the_environment_names_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text("cycle_interval_s: 77\n")
+    monkeypatch.setenv("ONE_PREEMPT_CONF", str(configuration))
+    assert json.loads(run("config", "show", "--json").output)["cycle_interval_s"] == 77
+
+
+def test_passwords_inside_urls_are_not_shown(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text(
+        "store: {url: 'postgresql://one:secret1@db/leases'}\n"
+        "opennebula: {endpoint: 'http://admin:secret2@front:2633/RPC2'}\n"
+    )
+    output = run("config", "show", "--config", str(configuration)).output
+    assert "secret" not in output
+    assert "postgresql://one:***@db/leases" in output
+
+
+def test_a_configured_policy_that_does_not_exist_is_found_wrong(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text("preemption_policy: best\n")
+    result = run("config", "check", "--config", str(configuration))
+    assert result.exit_code == 1
+    assert "'best'" in result.stderr
+
+
+def test_the_policies_are_listed_for_people_and_for_programs() -> None:
+    listed = json.loads(run("policies", "--json").output)
+    assert {"NOP", "MOV", "MLIP", "MOML"} <= {policy["name"] for policy in listed}
+    table = run("policies").output
+    assert all(policy["description"] in table for policy in listed)
+
+
+def test_there_are_colours_on_a_terminal_only_and_none_with_no_color() -> None:
+    assert on_terminal({}) == "\x1b[31mstopped\x1b[0m\r\n"
+    assert on_terminal({"NO_COLOR": "1"}) == "stopped\r\n"
+    assert subprocess.run([sys.executable, "-c", RED], capture_output=True, check=True).stdout == b"stopped\n"
+
+
+RED = """
+from rich.text import Text
+from one_preempt.entrypoints.cli.options import write_renderables
+write_renderables([Text("stopped", style="red")])
+"""
+
+
+def on_terminal(environment: dict[str, str]) -> str:
+    """What a red word becomes on a terminal."""
+    ours, theirs = os.openpty()
+    variables = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", **environment}
+    process = subprocess.Popen([sys.executable, "-c", RED], stdout=theirs, stdin=subprocess.DEVNULL, env=variables)
+    assert process.wait() == 0
+    os.close(theirs)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        return terminal.read(4096).decode()

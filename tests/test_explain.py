@@ -1,0 +1,201 @@
+"""A plan as a document: complete, plain, and with nothing that a user's text could break."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.plan import (
+    Action,
+    ActionKind,
+    CandidateSet,
+    Placement,
+    Plan,
+    Preemption,
+    PreemptionEnd,
+    Reason,
+    Refusal,
+    Victim,
+)
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.explain import plan_document, printable
+from one_preempt.explain_tables import plan_tables
+
+PREEMPTION = Preemption(
+    id="p-7",
+    preemptor_lease_id=7,
+    victims=(
+        Victim(vm_id=6, lease_id=6, host_id=2, method=PreemptionMethod.STOP),
+        Victim(vm_id=5, lease_id=5, host_id=1, method=PreemptionMethod.MIGRATE, target_host_id=3),
+    ),
+    placements=(Placement(vm_id=7, host_id=1, datastore_id=100),),
+    policy="MOML",
+    overhead_ms=27_800,
+    optimal=True,
+    bound_ms=27_800,
+    decided_at_s=1_000,
+    considered=(CandidateSet((2, 3, 5), 27_800, 3), CandidateSet((5, 6), 27_800, 2)),
+    candidate_count=9,
+    median_overhead_ms=50_000,
+)
+PLAN = Plan(
+    made_at_s=1_000,
+    policy="MOML",
+    actions=(
+        Action("stop-6", ActionKind.STOP, 6, 6, Reason("victim", "makes room for lease 7"), preemption_id="p-7"),
+        Action(
+            "deploy-7",
+            ActionKind.DEPLOY,
+            7,
+            7,
+            Reason("preemptor", "the room is free"),
+            host_id=1,
+            datastore_id=100,
+            after=("stop-6",),
+        ),
+    ),
+    preemptions=(PREEMPTION,),
+    ended_preemptions=(PreemptionEnd("p-3", False, Reason("host-lost", "host 9 failed")),),
+    refusals=(Refusal((8, 9), 8, Reason("no-capacity", "needs 4 CPU, 2 are free")),),
+    wake_at_s=1_060,
+)
+
+
+def a_vm(vm_id: int, name: str) -> VirtualMachine:
+    return VirtualMachine(
+        id=vm_id,
+        name=name,
+        uid=2,
+        gid=1,
+        uname="alice",
+        gname="users",
+        state=VmState.PENDING,
+        lcm_state=0,
+        resched=False,
+        submitted_at_s=0,
+        ended_at_s=0,
+        cpu_centi=100,
+        memory_mib=128,
+    )
+
+
+def a_host(host_id: int, name: str) -> Host:
+    return Host(
+        id=host_id,
+        name=name,
+        state=HostState.MONITORED,
+        cluster_id=0,
+        cluster_name="default",
+        max_cpu_centi=400,
+        cpu_usage_centi=0,
+        max_memory_kib=1024,
+        memory_usage_kib=0,
+        total_cpu_centi=400,
+        total_memory_kib=1024,
+        running_vms=0,
+        vm_ids=(),
+    )
+
+
+def a_snapshot(vm_name: str = "urgent") -> PoolSnapshot:
+    return PoolSnapshot(
+        observed_at_s=1_000,
+        version="7.4.0",
+        zone_id=0,
+        raft_state=RaftState.SOLO,
+        hosts={1: a_host(1, "node01"), 2: a_host(2, "node02")},
+        vms={7: a_vm(7, vm_name)},
+    )
+
+
+def shown(plan: Plan, snapshot: PoolSnapshot, color: bool = False) -> str:
+    output = io.StringIO()
+    console = Console(file=output, width=200, force_terminal=color, color_system="standard" if color else None)
+    for part in plan_tables(plan, snapshot):
+        console.print(part)
+    return output.getvalue()
+
+
+def test_the_document_names_everything_that_the_plan_holds() -> None:
+    document = json.loads(json.dumps(plan_document(PLAN)))
+    assert (document["made_at"], document["policy"], document["wake_at"]) == (1_000, "MOML", 1_060)
+    assert document["actions"][1] == {
+        "id": "deploy-7",
+        "kind": "deploy",
+        "vm_id": 7,
+        "lease": 7,
+        "host_id": 1,
+        "datastore_id": 100,
+        "after": ["stop-6"],
+        "reason": {"code": "preemptor", "text": "the room is free"},
+        "preemption": None,
+    }
+    assert document["refusals"] == [
+        {"vm_ids": [8, 9], "lease": 8, "code": "no-capacity", "text": "needs 4 CPU, 2 are free"}
+    ]
+    assert document["ended_preemptions"] == [
+        {"id": "p-3", "fulfilled": False, "reason": {"code": "host-lost", "text": "host 9 failed"}}
+    ]
+
+
+def test_a_preemption_is_told_with_its_victims_methods_and_price_in_seconds() -> None:
+    (preemption,) = json.loads(json.dumps(plan_document(PLAN)))["preemptions"]
+    assert preemption["preemptor"] == 7
+    assert preemption["victim_leases"] == [5, 6]
+    assert [(victim["lease"], victim["method"], victim["target_host_id"]) for victim in preemption["victims"]] == [
+        (6, "stop", None),
+        (5, "migrate", 3),
+    ]
+    assert (preemption["overhead_s"], preemption["optimal"], preemption["bound_s"]) == (27.8, True, 27.8)
+    assert preemption["candidates"][1] == {"leases": [5, 6], "overhead_s": 27.8, "frees_vms": 2}
+
+
+def test_what_is_only_advised_stands_apart_from_what_is_done() -> None:
+    advised = Plan(made_at_s=1, policy="MOV", advised=(PREEMPTION,), advised_actions=PLAN.actions)
+    document = json.loads(json.dumps(plan_document(advised)))
+    assert document["actions"] == document["preemptions"] == []
+    assert [preemption["preemptor"] for preemption in document["advised"]] == [7]
+    assert len(document["advised_actions"]) == 2
+    assert "would preempt" in shown(advised, a_snapshot())
+
+
+def test_the_tables_mark_the_chosen_set_and_name_hosts_and_vms() -> None:
+    text = shown(PLAN, a_snapshot())
+    (chosen,) = [line for line in text.splitlines() if "chosen" in line]
+    assert "{5, 6}" in chosen
+    assert "27.8 s" in chosen
+    deploy = next(line for line in text.splitlines() if " deploy " in line)
+    assert "7 urgent" in deploy
+    assert "node01" in deploy
+    assert "needs 4 CPU, 2 are free" in text
+    assert "Preemption p-3 is given up: host 9 failed" in text
+
+
+def test_an_empty_plan_is_one_line() -> None:
+    assert shown(Plan(made_at_s=0, policy="NOP"), a_snapshot()).strip().splitlines() == [
+        "Plan of 1970-01-01 00:00:00 UTC, preemption policy NOP: 0 actions, 0 preemptions, 0 refusals"
+    ]
+
+
+def test_a_choice_that_is_not_proven_best_says_so() -> None:
+    unsure = replace(PREEMPTION, optimal=False, bound_ms=20_000)
+    assert "at least 20.0 s whatever is chosen" in shown(replace(PLAN, preemptions=(unsure,)), a_snapshot())
+
+
+@pytest.mark.parametrize("name", ["[bold red]me[/]", "\x1b[31mred\x1b[0m", "a\nb", "\x9b31m", "\u202egnp.exe"])
+def test_a_users_name_is_neither_markup_nor_control(name: str) -> None:
+    text = shown(PLAN, a_snapshot(vm_name=name))
+    assert not set(text) & set("\x1b\x9b\u202e")
+    if name.isprintable():
+        assert name in text
+
+
+def test_a_name_of_any_length_is_cut() -> None:
+    assert printable("x" * 1_000_000, 10) == "x" * 9 + "…"

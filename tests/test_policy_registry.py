@@ -1,0 +1,57 @@
+"""Policies are found by their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from one_preempt.core import preemption
+from one_preempt.errors import OnePreemptError
+from one_preempt.policy_registry import UnknownPolicy, preemption_policies, preemption_policy
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One more folder of preemption policies; the registry looks anew before and after."""
+    monkeypatch.setattr(preemption, "__path__", [*preemption.__path__, str(tmp_path)])
+    preemption_policies.cache_clear()
+    yield tmp_path
+    preemption_policies.cache_clear()
+
+
+def a_policy_file(folder: Path, file: str, name: str) -> None:
+    source = (
+        "from dataclasses import replace\n"
+        "from one_preempt.core.preemption.mov import POLICY as MOV\n"
+        f"POLICY = replace(MOV, name={name!r})\n"
+    )
+    (folder / f"{file}.py").write_text(source)
+
+
+def test_the_policies_of_the_paper_are_there_and_describe_themselves() -> None:
+    policies = preemption_policies()
+    assert {"NOP", "MOV", "MLIP", "MOML"} <= set(policies)
+    assert list(policies) == sorted(policies)
+    assert all(policy.description and "\n" not in policy.description for policy in policies.values())
+
+
+def test_a_policy_is_found_in_upper_or_lower_case() -> None:
+    assert preemption_policy("moml") is preemption_policy("MOML") is preemption_policies()["MOML"]
+
+
+def test_an_unknown_policy_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(UnknownPolicy, match=r"no preemption policy is named 'best'; there are: .*MOML.*"):
+        preemption_policy("best")
+
+
+def test_adding_a_policy_is_adding_its_file(folder: Path) -> None:
+    a_policy_file(folder, "zz_added_policy", "ADDED")
+    assert preemption_policy("added").name == "ADDED"
+
+
+def test_two_policies_of_one_name_stop_the_start(folder: Path) -> None:
+    a_policy_file(folder, "zz_second_mov", "MOV")
+    with pytest.raises(OnePreemptError, match=r"two preemption policies are named 'MOV'.*zz_second_mov\.py"):
+        preemption_policies()
