@@ -1,0 +1,96 @@
+"""Where oned is and who we are there, found where every OpenNebula tool looks (FACTS 6)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from one_preempt.errors import OnePreemptError
+
+DEFAULT_ENDPOINT = "http://localhost:2633/RPC2"
+ONEADMIN_AUTH = Path("/var/lib/one/.one/one_auth")
+
+
+class CredentialsError(OnePreemptError):
+    """No usable credentials or endpoint; the message says which file or variable to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The session string ``user:password``; it is shown nowhere."""
+
+    session: str = field(repr=False)
+
+    @property
+    def user(self) -> str:
+        """The name without the secret."""
+        return self.session.partition(":")[0]
+
+
+def find_credentials(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> Credentials:
+    """Read $ONE_AUTH, else ~/.one/one_auth, else oneadmin's own. Raises `CredentialsError`."""
+    named = environment.get("ONE_AUTH")
+    if named:
+        return _read_auth(Path(named), "the file named by ONE_AUTH")
+    candidates = [_home(environment, home) / ".one" / "one_auth", ONEADMIN_AUTH]
+    for path in candidates:
+        if _exists(path):
+            return _read_auth(path, "the credentials file")
+    places = " nor ".join(str(path) for path in candidates)
+    raise CredentialsError(
+        f"no OpenNebula credentials: neither {places} exists; write user:password into one of them, "
+        "or name the file in ONE_AUTH"
+    )
+
+
+def find_endpoint(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> str:
+    """$ONE_XMLRPC, else ~/.one/one_endpoint, else oned's own default. Raises `CredentialsError`."""
+    named = environment.get("ONE_XMLRPC", "").strip()
+    if named:
+        return checked_endpoint(named, "ONE_XMLRPC")
+    path = _home(environment, home) / ".one" / "one_endpoint"
+    if _exists(path):
+        return checked_endpoint(_read(path, "the endpoint file").strip(), str(path))
+    return DEFAULT_ENDPOINT
+
+
+def checked_endpoint(endpoint: str, source: str) -> str:
+    """`endpoint` where it is an http or https URL with a host; `source` is named in the error."""
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise CredentialsError(f"{source} holds no http or https URL; write one like {DEFAULT_ENDPOINT}")
+    return endpoint
+
+
+def _home(environment: Mapping[str, str], home: Path | None) -> Path:
+    return home or Path(environment.get("HOME") or Path.home())
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _read_auth(path: Path, what: str) -> Credentials:
+    session = _read(path, what).strip()
+    user, colon, secret = session.partition(":")
+    if not (user and colon and secret) or "\n" in session:
+        raise CredentialsError(f"{what}, {path}, does not hold one line user:password; mend it")
+    return Credentials(session)
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CredentialsError(f"cannot read {what}, {path}: {reason}") from None

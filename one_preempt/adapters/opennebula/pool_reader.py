@@ -1,0 +1,79 @@
+"""The live cloud as a snapshot: every pool asked once, in an order that errs on the safe side."""
+
+from __future__ import annotations
+
+from lxml.etree import _Element
+
+from one_preempt.adapters.opennebula import snapshot_assembly as pools
+from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
+from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.ports import Clock, CloudUnavailable
+
+ALL, FROM_FIRST, TO_LAST, NOT_DONE, LAST_RECORD = -2, -1, -1, -1, 0
+
+# VMs before hosts: what is deployed in between is then charged to a host, never taken for free room.
+CALLS: tuple[tuple[str, tuple[Parameter, ...]], ...] = (
+    (pools.RAFT_STATUS, ()),
+    (pools.VERSION, ()),
+    (pools.VM_POOL, (ALL, FROM_FIRST, TO_LAST, NOT_DONE)),
+    (pools.HOST_POOL, ()),
+    (pools.HOST_MONITORING, (LAST_RECORD,)),
+    (pools.CLUSTER_POOL, ()),
+    (pools.DATASTORE_POOL, ()),
+    (pools.NETWORK_POOL, (ALL, FROM_FIRST, TO_LAST)),
+    (pools.VM_GROUP_POOL, (ALL, FROM_FIRST, TO_LAST)),
+    (pools.ACL, ()),
+    (pools.USER_POOL, ()),
+    (pools.GROUP_POOL, ()),
+)
+
+
+class OpenNebulaPoolReader:
+    """Implements `ports.PoolReader`."""
+
+    def __init__(self, transport: OnedTransport, clock: Clock) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._configuration = b""
+
+    def read(self) -> PoolSnapshot:
+        """All pools. Raises `CloudUnavailable`."""
+        observed_at_s = self._clock.now_s()
+        documents = {name: self._document(name, parameters) for name, parameters in CALLS}
+        # The zone never changes while oned runs, and its configuration is long.
+        self._configuration = self._configuration or self._document(pools.CONFIGURATION, ())
+        documents[pools.CONFIGURATION] = self._configuration
+        try:
+            return pools.assemble_snapshot(documents, observed_at_s)
+        except UnreadableDocument as error:
+            raise CloudUnavailable(f"{self._transport.endpoint}: {error}") from None
+
+    def read_vm(self, vm_id: int) -> VirtualMachine | None:
+        """One VM with all its history. Raises `CloudUnavailable`."""
+        try:
+            return read_virtual_machine(self._vm_element(vm_id))
+        except NoExistsError:
+            return None
+        except OnedError as error:
+            raise refused("one.vm.info", error) from None
+        except (KeyError, ValueError, UnreadableDocument) as error:
+            raise CloudUnavailable(f"one.vm.info: VM {vm_id} cannot be read: {error}") from None
+
+    def _vm_element(self, vm_id: int) -> _Element:
+        return parse_document(self._transport.document("one.vm.info", vm_id, False), [], f"VM {vm_id}")
+
+    def _document(self, name: str, parameters: tuple[Parameter, ...]) -> bytes:
+        try:
+            return self._transport.document(f"one.{name}", *parameters)
+        except OnedError as error:
+            raise refused(f"one.{name}", error) from None
+
+
+def refused(method: str, error: OnedError) -> CloudUnavailable:
+    """A refusal of a reading as the port has it: without the pools there is nothing to decide."""
+    mend = "check ONE_AUTH" if isinstance(error, AuthenticationError) else "is the user in the group oneadmin?"
+    return CloudUnavailable(f"{method} was refused: {error}; {mend}")

@@ -1,0 +1,81 @@
+"""The answers of a whole reading, put together into one snapshot. Live and recorded pools come this way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from one_preempt.adapters.opennebula.access_reader import read_directory
+from one_preempt.adapters.opennebula.host_reader import read_host_pool
+from one_preempt.adapters.opennebula.infrastructure_reader import (
+    read_cluster_pool,
+    read_datastore_pool,
+    read_network_pool,
+    read_vm_group_pool,
+)
+from one_preempt.adapters.opennebula.virtual_machine_reader import read_vm_pool
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+
+VM_POOL = "vmpool.infoextended"
+SHORT_VM_POOL = "vmpool.info"
+HOST_POOL = "hostpool.info"
+HOST_MONITORING = "hostpool.monitoring"
+CLUSTER_POOL = "clusterpool.info"
+DATASTORE_POOL = "datastorepool.info"
+NETWORK_POOL = "vnpool.info"
+VM_GROUP_POOL = "vmgrouppool.info"
+ACL = "acl.info"
+USER_POOL = "userpool.info"
+GROUP_POOL = "grouppool.info"
+RAFT_STATUS = "zone.raftstatus"
+VERSION = "system.version"
+CONFIGURATION = "system.config"
+
+
+def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> PoolSnapshot:
+    """The snapshot told by `documents`, which are named by the calls they answer.
+
+    Without hosts or VMs there is nothing to decide: `UnreadableDocument`. Other documents may be absent.
+    """
+    problems: list[str] = []
+
+    def document(name: str) -> bytes:
+        return documents.get(name, b"")
+
+    vm_pool = document(VM_POOL) or document(SHORT_VM_POOL)
+    if not vm_pool or not document(HOST_POOL):
+        raise UnreadableDocument(f"{HOST_POOL} and {VM_POOL} are needed; one of them is absent or empty")
+    clusters = read_cluster_pool(document(CLUSTER_POOL), problems)
+    hosts = read_host_pool(document(HOST_POOL), document(HOST_MONITORING), clusters, problems)
+    return PoolSnapshot(
+        observed_at_s=observed_at_s,
+        version=document(VERSION).decode(errors="replace").strip(),
+        zone_id=zone_id_in(document(CONFIGURATION)),
+        raft_state=_raft_state(document(RAFT_STATUS)),
+        hosts=hosts,
+        vms=read_vm_pool(vm_pool, problems),
+        clusters=clusters,
+        datastores=read_datastore_pool(document(DATASTORE_POOL), problems),
+        networks=read_network_pool(document(NETWORK_POOL), problems),
+        vm_groups=read_vm_group_pool(document(VM_GROUP_POOL), problems),
+        directory=read_directory(document(USER_POOL), document(GROUP_POOL), document(ACL), problems),
+        problems=tuple(problems),
+    )
+
+
+def zone_id_in(configuration: bytes) -> int:
+    """The zone that oned serves; 0, the only zone of a site without federation, where it is not told."""
+    if not configuration:
+        return 0
+    text = parse_document(configuration, [], CONFIGURATION).findtext(".//FEDERATION/ZONE_ID")
+    return int(text) if text and text.isdigit() else 0
+
+
+def _raft_state(status: bytes) -> RaftState:
+    if not status:
+        return RaftState.SOLO
+    text = parse_document(status, [], RAFT_STATUS).findtext("STATE", "")
+    try:
+        return RaftState(int(text))
+    except ValueError:
+        raise UnreadableDocument(f"{RAFT_STATUS} tells no known state: {text[:40]!r}") from None

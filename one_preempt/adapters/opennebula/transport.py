@@ -1,0 +1,185 @@
+"""The one way to oned: XML-RPC over one HTTP session, with timeouts that hold and errors that say what to mend."""
+
+from __future__ import annotations
+
+import time
+import xmlrpc.client
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import requests
+from requests import exceptions as failures
+
+from one_preempt.adapters.opennebula.credentials import Credentials, checked_endpoint
+from one_preempt.adapters.opennebula.deadline import DeadlineAdapter
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
+from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
+from one_preempt.ports import CloudUnavailable
+
+T = TypeVar("T")
+Parameter = str | int | bool
+
+# Only these may be asked again after a failure: whatever else was sent may have been done.
+READ_ONLY_METHODS = frozenset({
+    "one.acl.info", "one.clusterpool.info", "one.datastorepool.info", "one.grouppool.info", "one.host.info",
+    "one.hostpool.info", "one.hostpool.monitoring", "one.system.config", "one.system.version", "one.user.info",
+    "one.userpool.info", "one.vm.info", "one.vmgrouppool.info", "one.vmpool.info", "one.vmpool.infoextended",
+    "one.vmpool.infoset", "one.vnpool.info", "one.zone.raftstatus",
+})  # fmt: skip
+_CHUNK_BYTES = 1 << 20
+_LOOPBACK = ("localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how much: `total_s` bounds a whole answer however slowly it drips.
+
+    A read-only call is tried `attempts` times, with growing pauses, as long as `total_s` has not passed.
+    """
+
+    connect_s: float = 5.0
+    idle_s: float = 30.0
+    total_s: float = 120.0
+    attempts: int = 3
+    pause_s: float = 0.2
+    reply_bytes: int = 1 << 30
+
+
+class OnedTransport:
+    """Calls oned's methods. The session string goes along and is never shown."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        credentials: Credentials,
+        limits: Limits = Limits(),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url = checked_endpoint(endpoint, "the endpoint")
+        self.endpoint = _without_secrets(endpoint)
+        self._credentials = credentials
+        self._limits = limits
+        self._sleep = sleep
+        self._http = requests.Session()
+        self._http.headers.update({"Content-Type": "text/xml", "Accept-Encoding": "identity"})
+        self._http.auth = _leave_alone
+        # Proxies come from the environment, but never stand between two programs of one machine.
+        self._http.trust_env = not _is_loopback(endpoint)
+        for scheme in ("http://", "https://"):
+            self._http.mount(scheme, DeadlineAdapter(limits.total_s))
+
+    def call(self, method: str, *parameters: Parameter) -> Reply:
+        """Call and keep all items of the answer.
+
+        Raises:
+            CloudUnavailable: No usable answer came; a state-changing call may have been carried out or not.
+            OnedError: The answer is an XML-RPC fault. A refusal is no error: see `Reply.checked`.
+        """
+        return self._answer(method, parameters, parse_reply)
+
+    def document(self, method: str, *parameters: Parameter) -> bytes:
+        """The text of a successful answer, as UTF-8. Raises as `call`, and `OnedError` where oned refused."""
+        return self._answer(method, parameters, document_in)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _answer(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
+        attempts = self._limits.attempts if method in READ_ONLY_METHODS else 1
+        gives_up_at = time.monotonic() + self._limits.total_s
+        for attempt in range(1, attempts + 1):
+            try:
+                return self._once(method, parameters, parse)
+            except CloudUnavailable:
+                if attempt == attempts or time.monotonic() >= gives_up_at:
+                    raise
+                self._sleep(self._limits.pause_s * 2 ** (attempt - 1))
+        raise AssertionError("attempts is at least one")
+
+    def _once(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
+        request = xmlrpc.client.dumps((self._credentials.session, *parameters), method, encoding="utf-8")
+        try:
+            with self._http.post(
+                self._url,
+                data=request.encode(),
+                timeout=(self._limits.connect_s, self._limits.idle_s),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                body = self._body(method, response)
+        except requests.RequestException as error:
+            raise self._unavailable(method, *self._told(error)) from None
+        try:
+            return parse(body)
+        except UnreadableDocument as error:
+            kind = response.headers.get("Content-Type", "none")
+            raise self._unavailable(
+                method, f"{error} (content type {kind[:60]!r})", "does the URL end in /RPC2, and is oned behind it?"
+            ) from None
+
+    def _body(self, method: str, response: requests.Response) -> bytes:
+        if response.is_redirect or 300 <= response.status_code < 400:
+            raise self._unavailable(
+                method, f"it redirects elsewhere (HTTP {response.status_code})", "name the final URL as the endpoint"
+            )
+        if response.status_code != requests.codes.ok:
+            raise self._unavailable(
+                method, f"it answered HTTP {response.status_code}", "look at oned's log and at proxies in between"
+            )
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            size += len(chunk)
+            if size > self._limits.reply_bytes:
+                raise self._unavailable(
+                    method, f"its answer is larger than {self._limits.reply_bytes} bytes", "is it really oned?"
+                )
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _told(self, error: requests.RequestException) -> tuple[str, str]:
+        """What happened, and what to look at. The texts of `requests` name objects in memory, not causes."""
+        limits = self._limits
+        match error:
+            case failures.ConnectTimeout():
+                return f"no connection within {limits.connect_s:g} s", "is the machine up and the port open?"
+            case failures.SSLError():
+                return "the TLS handshake failed", "check the certificate and the scheme of the endpoint"
+            case failures.ProxyError():
+                return "the proxy does not answer", "check http_proxy, https_proxy and no_proxy"
+            case failures.ReadTimeout() | failures.Timeout():
+                waited = f"no complete answer within {min(limits.idle_s, limits.total_s):g} s"
+                return waited, "is oned overloaded? look at its log"
+            case failures.ChunkedEncodingError() | failures.ContentDecodingError():
+                return (
+                    "the connection broke in the middle of the answer",
+                    "look at oned's log and at proxies in between",
+                )
+            case failures.ConnectionError() if "timed out" in str(error):
+                return f"no complete answer within {limits.total_s:g} s", "is oned overloaded? look at its log"
+            case failures.ConnectionError() if "NewConnectionError" in repr(error) or "refused" in str(error):
+                return "nothing listens there", "does oned run, and is ONE_XMLRPC right?"
+            case failures.ConnectionError():
+                return "the connection was closed without an answer", "look at oned's log"
+        return f"the request failed ({type(error).__name__})", "check the endpoint"
+
+    def _unavailable(self, method: str, what: str, mend: str) -> CloudUnavailable:
+        return CloudUnavailable(f"{method} at {self.endpoint}: {what}; {mend}")
+
+
+def _leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Keeps `requests` from taking passwords out of ~/.netrc."""
+    return request
+
+
+def _is_loopback(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    return host in _LOOPBACK or host.startswith("127.")
+
+
+def _without_secrets(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

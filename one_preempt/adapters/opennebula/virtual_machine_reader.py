@@ -1,0 +1,222 @@
+"""VM documents as values. Secrets that a VM carries (CONTEXT, GRAPHICS) are never looked at."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from lxml.etree import _Element
+
+from one_preempt.adapters.opennebula.xml_document import (
+    amount,
+    optional_number,
+    read_objects,
+    texts_of,
+    whole_number,
+)
+from one_preempt.core.model.virtual_machine import (
+    AttributeValue,
+    Disk,
+    HistoryRecord,
+    LockLevel,
+    Nic,
+    NumaNodeRequest,
+    PciRequest,
+    ScheduledAction,
+    Template,
+    Topology,
+    VirtualMachine,
+    VmState,
+)
+
+LARGEST_CPU = 1e9
+_SCALARS = frozenset({
+    "CPU", "MEMORY", "AUTOMATIC_REQUIREMENTS", "AUTOMATIC_DS_REQUIREMENTS", "AUTOMATIC_NIC_REQUIREMENTS",
+    "TEMPLATE_ID", "VROUTER_ID",
+})  # fmt: skip
+_VECTORS = frozenset({"DISK", "NIC", "PCI", "NUMA_NODE", "TOPOLOGY", "VMGROUP", "SCHED_ACTION"})
+
+Vectors = dict[str, list[dict[str, str]]]
+
+
+def read_vm_pool(document: bytes, problems: list[str]) -> dict[int, VirtualMachine]:
+    """The VMs of one.vmpool.infoextended or one.vmpool.info by ascending id."""
+    machines = read_objects(document, "VM", read_virtual_machine, problems)
+    return {machine.id: machine for machine in sorted(machines, key=lambda machine: machine.id)}
+
+
+def read_virtual_machine(element: _Element) -> VirtualMachine:
+    """One VM element. `KeyError` or `ValueError` where it lacks what every VM has."""
+    parts = {child.tag: child for child in element}
+    texts = {tag: part.text or "" for tag, part in parts.items()}
+    scalars, vectors = _template(parts["TEMPLATE"])
+    user_template = _user_template(parts.get("USER_TEMPLATE"))
+    lock = texts_of(parts["LOCK"]) if "LOCK" in parts else {}
+    group = vectors["VMGROUP"][0] if "VMGROUP" in vectors else {}
+    return VirtualMachine(
+        id=amount(texts["ID"]),
+        name=texts["NAME"],
+        uid=whole_number(texts["UID"]),
+        gid=whole_number(texts["GID"]),
+        uname=texts.get("UNAME", ""),
+        gname=texts.get("GNAME", ""),
+        state=VmState(whole_number(texts["STATE"])),
+        lcm_state=whole_number(texts["LCM_STATE"]),
+        resched=texts.get("RESCHED", "0") == "1",
+        submitted_at_s=whole_number(texts["STIME"]),
+        ended_at_s=whole_number(texts["ETIME"]),
+        cpu_centi=cpu_centi(scalars["CPU"]),
+        memory_mib=amount(scalars["MEMORY"]),
+        automatic_requirements=scalars.get("AUTOMATIC_REQUIREMENTS", ""),
+        automatic_datastore_requirements=scalars.get("AUTOMATIC_DS_REQUIREMENTS", ""),
+        automatic_nic_requirements=scalars.get("AUTOMATIC_NIC_REQUIREMENTS", ""),
+        sched_requirements=_first_text(user_template, "SCHED_REQUIREMENTS"),
+        sched_datastore_requirements=_first_text(user_template, "SCHED_DS_REQUIREMENTS"),
+        sched_rank=_first_text(user_template, "SCHED_RANK") or _first_text(user_template, "RANK"),
+        sched_datastore_rank=_first_text(user_template, "SCHED_DS_RANK"),
+        user_priority=_first_text(user_template, "USER_PRIORITY"),
+        lock_level=LockLevel(whole_number(lock["LOCKED"])) if lock else LockLevel.NONE,
+        lock_owner_uid=optional_number(lock.get("OWNER")),
+        template_id=optional_number(scalars.get("TEMPLATE_ID")),
+        service_id=_first_text(user_template, "SERVICE_ID"),
+        virtual_router_id=optional_number(scalars.get("VROUTER_ID")),
+        vm_group_id=optional_number(group.get("VMGROUP_ID")),
+        vm_group_role=group.get("ROLE", ""),
+        disks=tuple(_disk(disk) for disk in vectors.get("DISK", ())),
+        nics=_nics(vectors),
+        pci_requests=tuple(_pci_request(device) for device in vectors.get("PCI", ())),
+        topology=_topology(vectors["TOPOLOGY"][0]) if "TOPOLOGY" in vectors else None,
+        numa_nodes=tuple(_numa_node_request(node) for node in vectors.get("NUMA_NODE", ())),
+        scheduled_actions=_scheduled_actions(parts.get("SCHED_ACTIONS"), vectors),
+        history=_history(parts.get("HISTORY_RECORDS")),
+        user_template=user_template,
+        # Only the short body of one.vmpool.info comes without permissions.
+        extended="PERMISSIONS" in parts,
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def cpu_centi(text: str) -> int:
+    """CPU in hundredths exactly as oned charges it, which counts in single precision (FACTS 2.3)."""
+    if not 0 <= float(text) <= LARGEST_CPU:
+        raise ValueError(f"CPU = {text[:40]!r} is no amount")
+    return int(np.float32(text) * np.float32(100))
+
+
+def _template(template: _Element) -> tuple[dict[str, str], Vectors]:
+    scalars: dict[str, str] = {}
+    vectors: Vectors = {}
+    for child in template:
+        tag = child.tag
+        if tag in _VECTORS:
+            vectors.setdefault(tag, []).append(texts_of(child))
+        elif tag in _SCALARS:
+            scalars[tag] = child.text or ""
+    return scalars, vectors
+
+
+def _user_template(template: _Element | None) -> Template:
+    attributes: dict[str, tuple[AttributeValue, ...]] = {}
+    for child in template if template is not None else ():
+        value: AttributeValue = texts_of(child) if len(child) else child.text or ""
+        name = str(child.tag)
+        attributes[name] = (*attributes.get(name, ()), value)
+    return attributes
+
+
+def _first_text(template: Template, name: str) -> str:
+    value = template[name][0] if name in template else ""
+    return value if isinstance(value, str) else ""
+
+
+def _disk(texts: dict[str, str]) -> Disk:
+    return Disk(
+        id=whole_number(texts["DISK_ID"]),
+        size_mib=amount(texts.get("SIZE") or "0"),
+        type=texts.get("TYPE", ""),
+        datastore_id=optional_number(texts.get("DATASTORE_ID")),
+        clone=texts["CLONE"].upper() == "YES" if "CLONE" in texts else None,
+        clone_target=texts.get("CLONE_TARGET", ""),
+        ln_target=texts.get("LN_TARGET", ""),
+        tm_mad=texts.get("TM_MAD", ""),
+        snapshot_total_mib=amount(texts.get("DISK_SNAPSHOT_TOTAL_SIZE") or "0"),
+    )
+
+
+def _nics(vectors: Vectors) -> tuple[Nic, ...]:
+    passthrough = [device for device in vectors.get("PCI", ()) if device.get("TYPE") == "NIC" and "NIC_ID" in device]
+    return tuple(_nic(texts) for texts in (*vectors.get("NIC", ()), *passthrough))
+
+
+def _nic(texts: dict[str, str]) -> Nic:
+    return Nic(
+        id=whole_number(texts["NIC_ID"]),
+        network_id=optional_number(texts.get("NETWORK_ID")),
+        automatic=texts.get("NETWORK_MODE", "").upper() == "AUTO",
+        sched_requirements=texts.get("SCHED_REQUIREMENTS", ""),
+        sched_rank=texts.get("SCHED_RANK", ""),
+    )
+
+
+def _pci_request(texts: dict[str, str]) -> PciRequest:
+    return PciRequest(
+        vendor=texts.get("VENDOR", "").lower(),
+        device=texts.get("DEVICE", "").lower(),
+        device_class=texts.get("CLASS", "").lower(),
+        short_address=texts.get("SHORT_ADDRESS", "").lower(),
+        address=texts.get("ADDRESS", "").lower(),
+    )
+
+
+def _topology(texts: dict[str, str]) -> Topology:
+    return Topology(
+        cores=amount(texts.get("CORES") or "0"),
+        sockets=amount(texts.get("SOCKETS") or "0"),
+        threads=amount(texts.get("THREADS") or "0"),
+        pin_policy=texts.get("PIN_POLICY", "").upper(),
+        hugepage_size_mib=optional_number(texts.get("HUGEPAGE_SIZE")),
+        node_affinity=optional_number(texts.get("NODE_AFFINITY")),
+    )
+
+
+def _numa_node_request(texts: dict[str, str]) -> NumaNodeRequest:
+    return NumaNodeRequest(
+        node_id=optional_number(texts.get("NODE_ID")),
+        total_cpus=amount(texts.get("TOTAL_CPUS") or "0"),
+        memory_kib=amount(texts.get("MEMORY") or "0"),
+        memory_node_id=optional_number(texts.get("MEMORY_NODE_ID")),
+    )
+
+
+def _scheduled_actions(listed: _Element | None, vectors: Vectors) -> tuple[ScheduledAction, ...]:
+    """The actions with what they do where the document says so; pools only list their ids."""
+    if "SCHED_ACTION" in vectors:
+        return tuple(
+            ScheduledAction(texts.get("ACTION", ""), texts.get("TIME", "")) for texts in vectors["SCHED_ACTION"]
+        )
+    return tuple(ScheduledAction("", "") for _ in (listed if listed is not None else ()))
+
+
+def _history(records: _Element | None) -> tuple[HistoryRecord, ...]:
+    stays = [_history_record(texts_of(record)) for record in (records if records is not None else ())]
+    return tuple(sorted(stays, key=lambda stay: stay.sequence)) if len(stays) > 1 else tuple(stays)
+
+
+def _history_record(texts: dict[str, str]) -> HistoryRecord:
+    return HistoryRecord(
+        sequence=whole_number(texts["SEQ"]),
+        host_id=whole_number(texts["HID"]),
+        hostname=texts.get("HOSTNAME", ""),
+        cluster_id=whole_number(texts["CID"]),
+        datastore_id=whole_number(texts["DS_ID"]),
+        action=whole_number(texts["ACTION"]),
+        start_at_s=whole_number(texts.get("STIME", "0")),
+        end_at_s=whole_number(texts.get("ETIME", "0")),
+        prolog_start_at_s=whole_number(texts.get("PSTIME", "0")),
+        prolog_end_at_s=whole_number(texts.get("PETIME", "0")),
+        running_start_at_s=whole_number(texts.get("RSTIME", "0")),
+        running_end_at_s=whole_number(texts.get("RETIME", "0")),
+        epilog_start_at_s=whole_number(texts.get("ESTIME", "0")),
+        epilog_end_at_s=whole_number(texts.get("EETIME", "0")),
+        tm_mad=texts.get("TM_MAD", ""),
+    )

@@ -1,0 +1,202 @@
+"""oned's documents as XML: refused where they are not, mended where a single object is broken.
+
+A pool is one document with thousands of objects whose texts are written by users. A value that cannot be
+read costs at most its own object, never the pool: broken objects are left out and told in `problems`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from io import BytesIO
+from typing import TypeVar
+
+from lxml import etree
+from lxml.etree import _Element
+
+from one_preempt.errors import OnePreemptError
+
+T = TypeVar("T")
+
+# Beyond this no number of oned is meant seriously; sums of ten thousand still fit 64 bits.
+LARGEST_NUMBER = 1 << 48
+LONGEST_QUOTE = 60
+
+_ILLEGAL_CHARACTER = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
+_CHARACTER_REFERENCE = re.compile(rb"&#(x[0-9a-fA-F]{1,9}|[0-9]{1,9});")
+
+
+class UnreadableDocument(OnePreemptError):
+    """What should be a document of oned is not XML, or not the document that was asked for."""
+
+
+@lru_cache(maxsize=1 << 16)
+def whole_number(text: str) -> int:
+    """The integer written in `text`; `ValueError` where it is none or absurdly large."""
+    number = int(text) if len(text) <= 20 else LARGEST_NUMBER + 1
+    if not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
+        raise ValueError(f"{shortened(text)} is too large")
+    return number
+
+
+def optional_number(text: str | None) -> int | None:
+    """The integer written in `text`, or None where nothing is written."""
+    return whole_number(text) if text else None
+
+
+def amount(text: str) -> int:
+    """A whole number that cannot be negative."""
+    number = whole_number(text)
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number
+
+
+def numbers_in(text: str) -> tuple[int, ...]:
+    """The numbers of a list such as ``"3, 5"``."""
+    return tuple(whole_number(word) for word in text.replace(",", " ").split())
+
+
+def shortened(text: str) -> str:
+    """`text` as a quotation of readable length."""
+    return repr(text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}...")
+
+
+def texts_of(element: _Element) -> dict[str, str]:
+    """The texts of the children by name; the last one where a name is repeated."""
+    # lxml's types allow for names that only the HTML parser and namespaces have.
+    return {child.tag: child.text or "" for child in element}  # type: ignore[misc]
+
+
+def ids_in(element: _Element | None) -> tuple[int, ...]:
+    """The ids listed in an element such as HOSTS or CLUSTERS, in document order."""
+    return () if element is None else tuple(whole_number(child.text or "") for child in element if child.tag == "ID")
+
+
+def scalar_paths(
+    element: _Element, prefix: str, into: dict[str, tuple[str, ...]], skipped: frozenset[str] = frozenset()
+) -> None:
+    """Add every text below `element` to `into`, under its path; `skipped` names elements to leave out."""
+    for child in element:
+        if child.tag in skipped:
+            continue
+        path = f"{prefix}{child.tag!s}"
+        if len(child):
+            scalar_paths(child, path + "/", into, skipped)
+        else:
+            into[path] = (*into.get(path, ()), child.text or "")
+
+
+def parse_document(document: bytes, problems: list[str], name: str = "the document") -> _Element:
+    """The root element. Characters that XML forbids are removed, and said in `problems`."""
+    try:
+        return _parse(document)
+    except etree.XMLSyntaxError:
+        cleaned = without_illegal_characters(document)
+    try:
+        root = _parse(cleaned)
+    except etree.XMLSyntaxError as error:
+        raise UnreadableDocument(f"{name} is not well-formed XML ({error}); was it cut off?") from None
+    problems.append(f"{name} had characters that XML forbids; they were removed")
+    return root
+
+
+def read_objects(document: bytes, tag: str, read_one: Callable[[_Element], T], problems: list[str]) -> list[T]:
+    """Read every `tag` directly below the root. What cannot be read is left out and told in `problems`."""
+    found: list[T] = []
+    new_problems: list[str] = []
+    try:
+        for element in _stream(document, tag):
+            _read_into(found, element, read_one, new_problems)
+    except etree.XMLSyntaxError:
+        found, new_problems = [], []
+        for element in _one_by_one(without_illegal_characters(document), tag, new_problems):
+            _read_into(found, element, read_one, new_problems)
+    problems.extend(new_problems)
+    return found
+
+
+def without_illegal_characters(document: bytes) -> bytes:
+    """`document` without the characters, and references to characters, that no XML document may hold."""
+
+    def legal(match: re.Match[bytes]) -> bytes:
+        digits = match[1].decode()
+        code = int(digits[1:], 16) if digits.startswith("x") else int(digits)
+        return match[0] if _is_legal(code) else b""
+
+    valid_utf8 = document.decode("utf-8", errors="replace").encode()
+    return _CHARACTER_REFERENCE.sub(legal, _ILLEGAL_CHARACTER.sub(b"", valid_utf8))
+
+
+def _is_legal(code: int) -> bool:
+    return code in (9, 10, 13) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or 0x10000 <= code <= 0x10FFFF
+
+
+def _parse(document: bytes) -> _Element:
+    parser = etree.XMLParser(
+        huge_tree=True, resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
+    )
+    root = etree.fromstring(document, parser)
+    _refuse_dtd(root)
+    return root
+
+
+def _stream(document: bytes, tag: str) -> Iterator[_Element]:
+    """The objects one by one; each is forgotten when the next is asked for, so that big pools stay small."""
+    events = etree.iterparse(
+        BytesIO(document), events=("end",), tag=tag, huge_tree=True, resolve_entities=False, no_network=True,
+        remove_comments=True, remove_pis=True,
+    )  # fmt: skip
+    root: _Element | None = None
+    for _, element in events:
+        parent = element.getparent()
+        # A user may name an attribute like the object: only children of the root count.
+        if parent is None or parent.getparent() is not None:
+            continue
+        if root is None:
+            root = parent
+            _refuse_dtd(root)
+        yield element
+        element.clear()
+
+
+def _refuse_dtd(root: _Element) -> None:
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise UnreadableDocument("a document with a DTD is refused: oned writes none")
+
+
+def _one_by_one(document: bytes, tag: str, problems: list[str]) -> Iterator[_Element]:
+    """Objects of a document that is not well-formed as a whole: each is cut out and parsed alone."""
+    pieces = re.compile(rb"<!\[CDATA\[.*?\]\]>|<(/?)%s>" % tag.encode(), re.DOTALL)
+    depth = start = 0
+    for match in pieces.finditer(document):
+        if match[1] is None:
+            continue
+        if match[1] == b"":
+            start = match.start() if depth == 0 else start
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                piece = document[start : match.end()]
+                try:
+                    yield _parse(piece)
+                except etree.XMLSyntaxError as error:
+                    problems.append(f"a {tag} was left out: {error} ({shortened(piece[:80].decode(errors='replace'))})")
+    if depth:
+        raise UnreadableDocument(f"the {tag} pool ends in the middle of an object; was it cut off?")
+    problems.append(f"the {tag} pool was not well-formed XML; its objects were read one by one")
+
+
+def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element], T], problems: list[str]) -> None:
+    try:
+        found.append(read_one(element))
+    except KeyError as error:
+        problems.append(f"{_name_of(element)} was left out: it has no {error.args[0]}")
+    except (ValueError, OverflowError) as error:
+        problems.append(f"{_name_of(element)} was left out: {error}")
+
+
+def _name_of(element: _Element) -> str:
+    return f"{element.tag!s} {shortened(element.findtext('ID') or '?')}"
