@@ -1,0 +1,244 @@
+"""Can the VMs of a request be placed on the hosts, and where: exact packing in several dimensions.
+
+The VMs fall into classes of like VMs (`request_classes`), so what has been placed so far is a vector of counts, one
+count a class. A set of such vectors is one Python integer, a bit a vector. For each host the *filling* is the list
+of the largest vectors that fit there; going through the hosts, `advance` adds one filling to the vectors that can be
+reached. The request fits when the vector of all VMs is reached. Sets are kept closed downwards (a VM less fits
+too), which is why the largest vectors of a host are enough.
+
+Room that allows the same fillings is the same: rooms are first rounded down to sums of needs that exist, and equal
+fillings share one number. 0 is the filling of a host that takes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from one_preempt.core.preemption.problem import IntArray, PreemptionProblem, SearchLimits
+from one_preempt.core.preemption.request_classes import RequestClass, combinations, merged_to, request_classes
+
+Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Adding `counts` to every vector that has room for them: keep those in `mask`, shift by `shift`."""
+
+    counts: Counts
+    shift: int
+    mask: int
+
+
+class Packing:
+    """The packings of one request. Pure; it only remembers what it has worked out.
+
+    Attributes:
+        exact: False once a limit made it overlook placements; what it finds is a placement even then.
+        nothing: The set of vectors reached before any host.
+    """
+
+    nothing = 1
+
+    def __init__(self, problem: PreemptionProblem, limits: SearchLimits) -> None:
+        natural = request_classes(problem)
+        self._classes = merged_to(natural, limits.packing_states)
+        self.exact = len(self._classes) == len(natural)
+        self._limits = limits
+        self._sizes = tuple(request_class.size for request_class in self._classes)
+        self._strides = tuple(prod(size + 1 for size in self._sizes[:k]) for k in range(len(self._sizes)))
+        self._states = combinations(self._classes)
+        self._allowed = np.array([request_class.allowed for request_class in self._classes], dtype=np.bool_)
+        self._below = [
+            (self._at_least(k, 1 << power), self._strides[k] << power)
+            for k, size in enumerate(self._sizes)
+            for power in range(size.bit_length())
+        ]
+        patterns, self._pattern_of_host = _distinct_columns(self._allowed)
+        self._patterns = [tuple(int(k) for k in np.flatnonzero(column)) for column in patterns]
+        self._sums = [self._sums_of_needs(pattern, len(problem.free[0])) for pattern in self._patterns]
+        self._steps: list[tuple[_Step, ...]] = [()]
+        self._filling_by_counts: dict[tuple[Counts, ...], int] = {(): 0}
+        self._filling_by_room: dict[tuple[int, Counts], int] = {}
+
+    def fillings(self, host: int, rooms: IntArray) -> IntArray:
+        """The filling of `host` for each row of `rooms`, shape (rows, R): numbers, shape (rows,)."""
+        return self._fillings_of_pattern(int(self._pattern_of_host[host]), rooms)
+
+    def fillings_of_hosts(self, room: IntArray) -> IntArray:
+        """The filling of every host, given the room of all, shape (hosts, R)."""
+        fillings = np.zeros(len(room), dtype=np.int64)
+        for pattern in range(len(self._patterns)):
+            hosts = np.flatnonzero(self._pattern_of_host == pattern)
+            fillings[hosts] = self._fillings_of_pattern(pattern, room[hosts])
+        return fillings
+
+    def saturation(self, host: int) -> IntArray:
+        """Shape (R,): more room than this in a dimension makes no difference on the host."""
+        return np.array([sums[-1] for sums in self._sums[self._pattern_of_host[host]]], dtype=np.int64)
+
+    def advance(self, reached: int, filling: int) -> int:
+        """The vectors that can be reached with one more host."""
+        steps = self._steps[filling]
+        if not steps:
+            return reached
+        grown = 0
+        for step in steps:
+            grown |= (reached & step.mask) << step.shift
+        return self._closed_downwards(grown)
+
+    def is_whole(self, reached: int) -> bool:
+        """All VMs of the request are placed."""
+        return bool(reached >> (self._states - 1) & 1)
+
+    def placement(self, room: IntArray) -> tuple[int, ...] | None:
+        """A host for each VM of the request, earlier hosts filled first, or None where it does not fit."""
+        fillings = self.fillings_of_hosts(room)
+        hosts = [int(host) for host in np.flatnonzero(fillings)]
+        reached_from = [self.nothing]
+        for host in reversed(hosts):
+            reached_from.append(self.advance(reached_from[-1], int(fillings[host])))
+        if not self.is_whole(reached_from.pop()):
+            return None
+        waiting = [list(request_class.members) for request_class in self._classes]
+        host_of_request = [0] * sum(self._sizes)
+        for host in hosts:
+            reached_later = reached_from.pop()
+            taken = self._taken(int(fillings[host]), [len(members) for members in waiting], reached_later)
+            for members, count in zip(waiting, taken, strict=True):
+                for _ in range(count):
+                    host_of_request[members.pop(0)] = host
+        return tuple(host_of_request)
+
+    def _taken(self, filling: int, waiting: list[int], reached_later: int) -> Counts:
+        """As many VMs as the host can take while the later hosts can still take the others."""
+        best: Counts = (0,) * len(waiting)
+        for step in self._steps[filling]:
+            counts = tuple(map(min, step.counts, waiting))
+            left = [have - take for have, take in zip(waiting, counts, strict=True)]
+            if reached_later >> self._index(left) & 1 and sum(counts) > sum(best):
+                best = counts
+        return best
+
+    def _index(self, counts: list[int] | Counts) -> int:
+        return sum(count * stride for count, stride in zip(counts, self._strides, strict=True))
+
+    def _fillings_of_pattern(self, pattern: int, rooms: IntArray) -> IntArray:
+        """Round rooms to sums of needs, work out each distinct one once."""
+        sums = self._sums[pattern]
+        ranks = [np.searchsorted(sums[r], rooms[:, r], side="right") for r in range(rooms.shape[1])]
+        codes = np.zeros(len(rooms), dtype=np.int64)
+        distinct = 1
+        for r, rank in enumerate(ranks):
+            values, codes = number_distinct(codes * (len(sums[r]) + 1) + rank, distinct * (len(sums[r]) + 1))
+            distinct = len(values)
+        example = np.zeros(distinct, dtype=np.int64)
+        example[codes] = np.arange(len(rooms))
+        numbers = [self._filling(pattern, tuple(int(rank[row]) for rank in ranks)) for row in example]
+        return np.array(numbers, dtype=np.int64)[codes]
+
+    def _filling(self, pattern: int, ranks: Counts) -> int:
+        """The number of the filling for a room given by its ranks among the sums of needs (0: below nothing)."""
+        known = self._filling_by_room.get((pattern, ranks))
+        if known is not None:
+            return known
+        largest: tuple[Counts, ...] = ()
+        if min(ranks) > 0:
+            room = tuple(int(sums[rank - 1]) for sums, rank in zip(self._sums[pattern], ranks, strict=True))
+            largest = self._largest_fillings(self._patterns[pattern], room)
+        number = self._filling_by_counts.setdefault(largest, len(self._steps))
+        if number == len(self._steps):
+            self._steps.append(tuple(self._step(counts) for counts in largest))
+        self._filling_by_room[pattern, ranks] = number
+        return number
+
+    def _largest_fillings(self, pattern: tuple[int, ...], room: Counts) -> tuple[Counts, ...]:
+        """All vectors of counts that fit in `room` and are not below another one."""
+        found: list[Counts] = []
+        covered = self.nothing
+        branches: list[tuple[int, Counts, Counts, frozenset[int]]] = [(0, (0,) * len(self._sizes), room, frozenset())]
+        looked_at = 0
+        while branches:
+            position, counts, left, taken_groups = branches.pop()
+            most = [_how_many(self._classes[k], left, taken_groups) for k in pattern[position:]]
+            if covered >> self._index(_raised(counts, pattern[position:], most)) & 1:
+                continue
+            looked_at += 1
+            if looked_at > self._limits.host_packings:
+                self.exact = False
+                break
+            if position == len(pattern):
+                found.append(counts)
+                covered = self._closed_downwards(covered | 1 << self._index(counts))
+                continue
+            k = pattern[position]
+            one = self._classes[k]
+            # The last class takes all it can; the largest count is looked at first (the end of the list).
+            for count in range(most[0] if position == len(pattern) - 1 else 0, most[0] + 1):
+                room_left = tuple(have - count * need for have, need in zip(left, one.need, strict=True))
+                groups = taken_groups | one.groups if count else taken_groups
+                branches.append((position + 1, (*counts[:k], count, *counts[k + 1 :]), room_left, groups))
+        return tuple(found)
+
+    def _step(self, counts: Counts) -> _Step:
+        mask = (1 << self._states) - 1
+        for k, count in enumerate(counts):
+            if count:
+                mask &= ~self._at_least(k, self._sizes[k] - count + 1)
+        return _Step(counts, self._index(counts), mask)
+
+    def _at_least(self, k: int, count: int) -> int:
+        """All vectors whose count of class `k` is at least `count`."""
+        period = self._strides[k] * (self._sizes[k] + 1)
+        one_period = (1 << period) - (1 << self._strides[k] * count)
+        return one_period * (((1 << self._states) - 1) // ((1 << period) - 1))
+
+    def _closed_downwards(self, vectors: int) -> int:
+        for at_least, shift in self._below:
+            vectors |= (vectors & at_least) >> shift
+        return vectors
+
+    def _sums_of_needs(self, pattern: tuple[int, ...], dimensions: int) -> list[IntArray]:
+        """Per dimension: every sum of needs that VMs of these classes can add up to, ascending, from 0."""
+        sums = []
+        for r in range(dimensions):
+            reachable = np.zeros(1, dtype=np.int64)
+            for k in pattern:
+                multiples = np.arange(self._sizes[k] + 1, dtype=np.int64) * self._classes[k].need[r]
+                reachable = np.unique(reachable[:, None] + multiples)
+            sums.append(reachable)
+        return sums
+
+
+def number_distinct(codes: IntArray, bound: int) -> tuple[IntArray, IntArray]:
+    """The distinct values of `codes` (each in 0..bound-1), ascending, and for each code its number among them."""
+    if bound > max(4096, 8 * len(codes)):
+        values, numbers = np.unique(codes, return_inverse=True)
+        return values, numbers.reshape(-1).astype(np.int64)
+    present = np.zeros(bound, dtype=np.bool_)
+    present[codes] = True
+    number = np.cumsum(present) - 1
+    return np.flatnonzero(present), number[codes]
+
+
+def _raised(counts: Counts, classes: tuple[int, ...], most: list[int]) -> Counts:
+    """`counts` with the classes that are still open at the most that each alone could have."""
+    raised = list(counts)
+    for k, count in zip(classes, most, strict=True):
+        raised[k] = count
+    return tuple(raised)
+
+
+def _how_many(one: RequestClass, room: Counts, taken_groups: frozenset[int]) -> int:
+    most = min((have // need for have, need in zip(room, one.need, strict=True) if need), default=one.size)
+    if one.groups:
+        most = 0 if one.groups & taken_groups else min(most, 1)
+    return min(most, one.size)
+
+
+def _distinct_columns(matrix: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[IntArray, IntArray]:
+    """The distinct columns, as rows, and for each column its number among them."""
+    columns, numbers = np.unique(matrix.T, axis=0, return_inverse=True)
+    return columns.astype(np.int64), numbers.reshape(-1).astype(np.int64)

@@ -1,0 +1,221 @@
+"""Like VMs need slots: which leases free enough of them at least cost, bounded from below, for thousands of leases.
+
+A request is relaxed to `SlotDemand`: `count` VMs of one need. A set of leases that makes room for the request frees
+at least the slots that are missing. Two bounds on the cost of doing so, both sound:
+
+- by lease: lease l frees at most `w_l` slots, whatever else leaves, so a set must reach the missing slots with the
+  sum of its w: a knapsack cover. Tight where each VM is a slot (the papers' case).
+- by host: each lease's cost is split over its hosts; on each host the least cost of freeing j slots is worked out,
+  and the hosts are combined. Tight where the VMs of a lease are on one host.
+
+The sets that attain the bounds are returned as well: they are where a greedy search begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease, PreemptionProblem
+
+ENUMERATED_LEASES_PER_HOST = 10
+_UNREACHABLE = np.iinfo(np.int64).max // 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotDemand:
+    """`count` VMs that each take `need`, shape (R,), on hosts `allowed`, shape (hosts,)."""
+
+    need: IntArray
+    allowed: BoolArray
+    count: int
+    one_per_host: bool
+
+    def slots(self, room: IntArray) -> IntArray:
+        """How many fit in each row of `room`, shape (rows, R): shape (rows,)."""
+        most = 1 if self.one_per_host else self.count
+        needed = self.need > 0
+        slots = np.full(len(room), most, dtype=np.int64)
+        if needed.any():
+            slots = np.clip((room[:, needed] // self.need[needed]).min(axis=1), 0, most)
+        return np.where((room < 0).any(axis=1), 0, slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """`cost`: no set of leases that meets the demand costs less. `picks`: the sets (positions) that gave it."""
+
+    cost: int
+    picks: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HostShare:
+    """What the leases at `positions` free on one host, shape (m, R), with slots missing at most `gain`."""
+
+    host: int
+    positions: tuple[int, ...]
+    released: IntArray
+    idle: int
+    gain: int
+
+
+def cheapest_cover(
+    problem: PreemptionProblem, demand: SlotDemand, leases: Sequence[PreemptableLease], costs: Sequence[int]
+) -> Cover:
+    """The lower bound on the cost of meeting `demand`; 0 where nothing is missing."""
+    idle = np.where(demand.allowed, demand.slots(problem.free), 0)
+    missing = demand.count - int(idle.sum())
+    if missing <= 0:
+        return Cover(0, ())
+    shares = _host_shares(problem, demand, leases, idle)
+    covers = [_by_lease(problem, demand, shares, costs, missing), _by_host(problem, demand, shares, costs, missing)]
+    return Cover(max(cover.cost for cover in covers), tuple(dict.fromkeys(pick for c in covers for pick in c.picks)))
+
+
+def _host_shares(
+    problem: PreemptionProblem, demand: SlotDemand, leases: Sequence[PreemptableLease], idle: IntArray
+) -> list[_HostShare]:
+    """The hosts on which some leases together free a slot."""
+    released_on: dict[int, dict[int, IntArray]] = {}
+    for position, lease in enumerate(leases):
+        for host, released in zip(lease.host_index.tolist(), lease.releases, strict=True):
+            on_host = released_on.setdefault(host, {})
+            on_host[position] = on_host[position] + released if position in on_host else released
+    shares = []
+    for host in sorted(host for host in released_on if demand.allowed[host]):
+        released = np.array(list(released_on[host].values()))
+        room = problem.free[host] + released.sum(axis=0)
+        gain = int(demand.slots(room[None])[0] - idle[host])
+        if gain:
+            shares.append(_HostShare(host, tuple(released_on[host]), released, int(idle[host]), gain))
+    return shares
+
+
+def _most_freed(problem: PreemptionProblem, demand: SlotDemand, share: _HostShare) -> IntArray:
+    """For each lease, shape (m,): at most so many slots does it add on the host, whatever else leaves.
+
+    In one dimension floor((a + x + y)/d) <= floor(a/d) + ceil(x/d) + ceil(y/d), and the others only lessen it; the
+    dimension that says least is taken. `surplus` is what that dimension would offer already.
+    """
+    least = np.full(len(share.positions), share.gain, dtype=np.int64)
+    for r in np.flatnonzero(demand.need):
+        surplus = max(0, int(problem.free[share.host, r] // demand.need[r]) - share.idle)
+        most = np.minimum(-(-share.released[:, r] // demand.need[r]) + surplus, share.gain)
+        least = most if most.sum() < least.sum() else least
+    return least
+
+
+def _by_lease(
+    problem: PreemptionProblem, demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int
+) -> Cover:
+    """Whole leases with the slots that each frees at most, on all hosts together."""
+    weights = np.zeros(len(costs), dtype=np.int64)
+    for share in shares:
+        weights[list(share.positions)] += _most_freed(problem, demand, share)
+    table = _Knapsack(weights, costs, missing)
+    return _cover(int(table.cost[missing]), table.taken(missing))
+
+
+def _by_host(
+    problem: PreemptionProblem, demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int
+) -> Cover:
+    """Each host on its own with its part of the leases' costs, and the hosts combined."""
+    parts = _parts_of_costs(shares, costs)
+    tables = [
+        _host_table(problem, demand, share, part, min(share.gain, missing))
+        for share, part in zip(shares, parts, strict=True)
+    ]
+    least = np.full(missing + 1, _UNREACHABLE, dtype=np.int64)
+    least[0] = 0
+    wanted = np.arange(missing + 1)
+    freed = np.zeros((len(shares), missing + 1), dtype=np.int64)
+    for number, table in enumerate(tables):
+        before = least.copy()
+        for slots in range(1, len(table.cost)):
+            cost = before[np.maximum(wanted - slots, 0)] + table.cost[slots]
+            freed[number, cost < least] = slots
+            least = np.minimum(least, cost)
+    left = missing
+    taken: set[int] = set()
+    for number in reversed(range(len(shares))):
+        slots = int(freed[number, left])
+        taken.update(shares[number].positions[item] for item in tables[number].taken(slots))
+        left = max(0, left - slots)
+    return _cover(int(least[missing]), tuple(sorted(taken)))
+
+
+def _cover(cost: int, taken: tuple[int, ...]) -> Cover:
+    return Cover(cost, (taken,)) if cost < _UNREACHABLE else Cover(0, ())
+
+
+def _parts_of_costs(shares: list[_HostShare], costs: Sequence[int]) -> list[list[int]]:
+    """Every lease's cost split over its hosts: the parts add up to the cost, in whole numbers."""
+    hosts_of_lease: dict[int, int] = {}
+    for share in shares:
+        for position in share.positions:
+            hosts_of_lease[position] = hosts_of_lease.get(position, 0) + 1
+    seen: dict[int, int] = {}
+    parts = []
+    for share in shares:
+        part = []
+        for position in share.positions:
+            number, hosts = seen.get(position, 0), hosts_of_lease[position]
+            part.append(costs[position] * (number + 1) // hosts - costs[position] * number // hosts)
+            seen[position] = number + 1
+        parts.append(part)
+    return parts
+
+
+class _Knapsack:
+    """Least cost of items whose weights add up to at least j, for every j; remembers which items."""
+
+    def __init__(self, weights: IntArray, costs: Sequence[int], most: int) -> None:
+        self.cost = np.full(most + 1, _UNREACHABLE, dtype=np.int64)
+        self.cost[0] = 0
+        self._weights = weights
+        self._better = np.zeros((len(weights), most + 1), dtype=np.bool_)
+        wanted = np.arange(most + 1)
+        for item in np.flatnonzero(weights).tolist():
+            with_item = self.cost[np.maximum(wanted - weights[item], 0)] + costs[item]
+            self._better[item] = with_item < self.cost
+            self.cost = np.minimum(self.cost, with_item)
+
+    def taken(self, wanted: int) -> tuple[int, ...]:
+        """The items of the cheapest way to reach `wanted`, ascending."""
+        items = []
+        for item in reversed(range(len(self._weights))):
+            if self._better[item, wanted]:
+                items.append(item)
+                wanted = max(0, wanted - int(self._weights[item]))
+        return tuple(reversed(items))
+
+
+class _Subsets:
+    """The same for few items, from all their subsets, with the slots that each subset really frees."""
+
+    def __init__(self, freed: IntArray, costs: IntArray, most: int) -> None:
+        order = np.argsort(costs, kind="stable")
+        reaching = [order[freed[order] >= slots] for slots in range(most + 1)]
+        self._subset = [int(subsets[0]) for subsets in reaching]
+        self.cost = costs[self._subset]
+
+    def taken(self, wanted: int) -> tuple[int, ...]:
+        """The items of the cheapest subset that frees `wanted` slots."""
+        subset = self._subset[wanted]
+        return tuple(item for item in range(subset.bit_length()) if subset >> item & 1)
+
+
+def _host_table(
+    problem: PreemptionProblem, demand: SlotDemand, share: _HostShare, costs: list[int], most: int
+) -> _Knapsack | _Subsets:
+    if len(share.positions) > ENUMERATED_LEASES_PER_HOST:
+        return _Knapsack(_most_freed(problem, demand, share), costs, most)
+    rooms = problem.free[share.host : share.host + 1]
+    cost_of_subset = np.zeros(1, dtype=np.int64)
+    for released, cost in zip(share.released, costs, strict=True):
+        rooms = np.concatenate([rooms, rooms + released])
+        cost_of_subset = np.concatenate([cost_of_subset, cost_of_subset + cost])
+    return _Subsets(demand.slots(rooms) - share.idle, cost_of_subset, most)
