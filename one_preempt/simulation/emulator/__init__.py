@@ -1,0 +1,1 @@
+"""An XML-RPC endpoint over a simulated cloud, as oned answers."""

@@ -1,0 +1,81 @@
+"""Methods that command the emulator itself, for tests that run it as a process (`--control`).
+
+All live under ``one_preempt.emulator.`` and take the session string of an administrator first:
+
+- ``advance(seconds)`` lets the cloud's time pass and returns the new time in seconds since the epoch;
+- ``now()`` returns that time;
+- ``fault(kind, method, count, skip, delay_s)`` lets an `EndpointFault` wait; ``clear_faults()`` forgets all faults;
+- ``cloud_fault(operation, misbehaviour, vm_id, host_id, count)`` lets a driver operation go wrong (-1 = any);
+- ``host_power(host_id, alive)`` lets a host die or come back;
+- ``audit()`` returns the cloud's broken accounting as a JSON list, empty where all is well;
+- ``log(first)`` returns the logged calls from that number on, as a JSON list of objects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
+from one_preempt.simulation.emulator.signatures import PARAMETER_ERROR, UNKNOWN_METHOD
+from one_preempt.simulation.emulator.wire import Call, Fault
+
+if TYPE_CHECKING:
+    from one_preempt.simulation.emulator.front import CloudFront
+
+CONTROL_PREFIX = "one_preempt.emulator."
+
+
+class Control:
+    """Answers the control methods of one endpoint."""
+
+    def __init__(self, faults: EndpointFaults) -> None:
+        self._faults = faults
+
+    def answer(self, front: CloudFront, call: Call) -> int | str | bool:
+        """The value of the reply. Raises `Fault` for a wrong name or wrong arguments."""
+        method = _METHODS.get(call.method.removeprefix(CONTROL_PREFIX))
+        if method is None:
+            raise Fault(UNKNOWN_METHOD, f"Method '{call.method}' not defined")
+        try:
+            return method(self, front, *call.parameters[1:])
+        except (TypeError, ValueError) as error:
+            raise Fault(PARAMETER_ERROR, f"{call.method}: {error}") from error
+
+    def _advance(self, front: CloudFront, duration_s: float) -> int:
+        if duration_s < 0:
+            raise ValueError(f"time does not run back ({duration_s} s)")
+        front.cloud.advance(duration_s)
+        return int(front.cloud.now_s)
+
+    def _now(self, front: CloudFront) -> int:
+        return int(front.cloud.now_s)
+
+    def _fault(
+        self, front: CloudFront, kind: str, method: str = "*", count: int = 1, skip: int = 0, delay_s: float = 0.0
+    ) -> bool:
+        self._faults.add(EndpointFault(FaultKind(kind), method, count, skip, delay_s))
+        return True
+
+    def _clear_faults(self, front: CloudFront) -> bool:
+        self._faults.clear()
+        return True
+
+    def _audit(self, front: CloudFront) -> str:
+        return json.dumps(front.cloud.audit())
+
+    def _log(self, front: CloudFront, first: int = 0) -> str:
+        return json.dumps([asdict(call) for call in islice(front.calls, first, None)])
+
+
+_METHODS: dict[str, Callable[..., int | str | bool]] = {
+    "advance": Control._advance,
+    "now": Control._now,
+    "fault": Control._fault,
+    "clear_faults": Control._clear_faults,
+    "audit": Control._audit,
+    "log": Control._log,
+}

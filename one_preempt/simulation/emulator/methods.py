@@ -1,0 +1,208 @@
+"""oned's methods over the simulated cloud: which call of the cloud answers, and how its result is written.
+
+Each function takes the cloud, the caller and the checked arguments of `signatures`, and returns the value of the
+reply. Refusals are raised as `OnedError`; the front puts the method's name before their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from one_preempt.simulation.emulator import access_documents as access
+from one_preempt.simulation.emulator import infrastructure_documents as infrastructure
+from one_preempt.simulation.emulator import static_documents as static
+from one_preempt.simulation.emulator.host_document import host, host_monitoring
+from one_preempt.simulation.emulator.vm_document import vm_full, vm_monitoring, vm_short
+from one_preempt.simulation.emulator.xml_writing import element
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError, no_exists
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
+from one_preempt.simulation.simulated_cloud.states import VmState
+
+_ANY_BUT_DONE = -1
+
+# The arguments were checked against the method's signature before; here they are taken by position.
+Method = Callable[..., int | str | bool]
+
+
+def _pool(tag: str, bodies: Iterable[str], tail: str = "") -> str:
+    return f"<{tag}>{''.join(bodies)}{tail}</{tag}>"
+
+
+def _vm_pool(extended: bool) -> Method:
+    def answer(
+        cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int, state: int, query: str
+    ) -> str:
+        if query:
+            text = "JSON query search is not supported by the SQL backend"
+            raise OnedError(ErrorCode.INTERNAL, text)
+        return _vms(cloud, cloud.vm_pool(caller, filter_flag, start, end, state), extended)
+
+    return answer
+
+
+def _vms(cloud: SimulatedCloud, vms: Iterable[SimVm], extended: bool) -> str:
+    bodies = (vm_full(vm, cloud.version, monitored=False) if extended else vm_short(vm) for vm in vms)
+    return _pool("VM_POOL", bodies)
+
+
+def _vm_set(cloud: SimulatedCloud, caller: Caller, vm_ids: str, extended: bool) -> str:
+    return _vms(cloud, cloud.vm_set(caller, vm_ids), extended)
+
+
+def _vm_info(cloud: SimulatedCloud, caller: Caller, vm_id: int, _decrypt: bool) -> str:
+    return vm_full(cloud.vm_info(caller, vm_id), cloud.version, monitored=True)
+
+
+def _vm_monitoring(cloud: SimulatedCloud, caller: Caller, filter_flag: int, _seconds: int) -> str:
+    vms = cloud.vm_pool(caller, filter_flag, -1, -1, _ANY_BUT_DONE)
+    return element("MONITORING_DATA", vm_monitoring(vms))
+
+
+def _host_info(cloud: SimulatedCloud, caller: Caller, host_id: int, _decrypt: bool) -> str:
+    return host(cloud.host_info(caller, host_id), monitored=True)
+
+
+def _host_pool(cloud: SimulatedCloud, caller: Caller) -> str:
+    return _pool("HOST_POOL", (host(machine, monitored=False) for machine in cloud.host_pool(caller)))
+
+
+def _host_monitoring(cloud: SimulatedCloud, caller: Caller, _seconds: int) -> str:
+    return element("MONITORING_DATA", host_monitoring(cloud.host_pool(caller)))
+
+
+def _cluster_info(cloud: SimulatedCloud, caller: Caller, cluster_id: int, _decrypt: bool) -> str:
+    return infrastructure.cluster(cloud.cluster_info(caller, cluster_id))
+
+
+def _cluster_optimize(cloud: SimulatedCloud, caller: Caller, cluster_id: int) -> int:
+    return cloud.cluster_info(caller, cluster_id).id
+
+
+def _cluster_plan_execute(cloud: SimulatedCloud, caller: Caller, cluster_id: int) -> int:
+    cloud.cluster_info(caller, cluster_id)
+    raise OnedError(ErrorCode.ACTION, "Plan is not ready")
+
+
+def _cluster_pool(cloud: SimulatedCloud, caller: Caller) -> str:
+    return _pool("CLUSTER_POOL", map(infrastructure.cluster, cloud.cluster_pool(caller)))
+
+
+def _datastore_pool(cloud: SimulatedCloud, caller: Caller) -> str:
+    return _pool("DATASTORE_POOL", map(infrastructure.datastore, cloud.datastore_pool(caller)))
+
+
+def _image_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
+    return _pool("IMAGE_POOL", map(infrastructure.image, cloud.image_pool(caller, filter_flag, start, end)))
+
+
+def _network_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
+    networks = cloud.network_pool(caller, filter_flag, start, end)
+    return _pool("VNET_POOL", (infrastructure.network(net, cloud.version) for net in networks))
+
+
+def _vm_group_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
+    return _pool("VM_GROUP_POOL", map(infrastructure.vm_group, cloud.vm_group_pool(caller, filter_flag, start, end)))
+
+
+def _template_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
+    patterns = sorted(cloud.vm_templates.values(), key=lambda pattern: -pattern.id)
+    seen = (pattern for pattern in patterns if caller.is_admin or pattern.uid == caller.uid)
+    return _pool("VMTEMPLATE_POOL", map(infrastructure.vm_template, seen))
+
+
+def _user_info(cloud: SimulatedCloud, caller: Caller, uid: int, _decrypt: bool) -> str:
+    uid = caller.uid if uid == -1 else uid
+    if uid not in cloud.users:
+        raise no_exists("user", uid)
+    if not caller.is_admin and uid != caller.uid:
+        raise OnedError(ErrorCode.AUTHORIZATION, f"User [{caller.uid}] : Not authorized to perform USE USER [{uid}].")
+    return access.user(cloud.users[uid], cloud.version)
+
+
+def _user_pool(cloud: SimulatedCloud, caller: Caller) -> str:
+    bodies = (access.user_in_pool(person, cloud.version) for person in cloud.user_pool(caller))
+    return _pool("USER_POOL", bodies, access.default_quotas("DEFAULT_USER_QUOTAS", cloud.version))
+
+
+def _group_pool(cloud: SimulatedCloud, caller: Caller) -> str:
+    bodies = (access.group_in_pool(group, cloud.version) for group in cloud.group_pool(caller))
+    return _pool("GROUP_POOL", bodies, access.default_quotas("DEFAULT_GROUP_QUOTAS", cloud.version))
+
+
+def _acl_info(cloud: SimulatedCloud, caller: Caller) -> str:
+    return _pool("ACL_POOL", map(access.acl, cloud.acl_pool(caller)))
+
+
+def _security_group_pool(cloud: SimulatedCloud, caller: Caller, *_range: int) -> str:
+    followers = (
+        vm.id
+        for vm in sorted(cloud.vms.values(), key=lambda vm: vm.id)
+        if vm.state != VmState.DONE and any(_follows_security_group(nic) for nic in vm.template.get("NIC", ()))
+    )
+    return static.security_group_pool(followers)
+
+
+def _follows_security_group(nic: str | dict[str, str]) -> bool:
+    return not isinstance(nic, str) and "0" in nic.get("SECURITY_GROUPS", "").split(",")
+
+
+def _vdc_pool(cloud: SimulatedCloud, caller: Caller) -> str:
+    return static.vdc_pool(gid for gid in sorted(cloud.groups) if gid != 0)
+
+
+def _of_cloud(name: str) -> Method:
+    """The method of the cloud itself: same arguments, and an id as its result."""
+
+    def answer(cloud: SimulatedCloud, caller: Caller, *arguments: Any) -> int:
+        result: int = getattr(cloud, name)(caller, *arguments)
+        return result
+
+    return answer
+
+
+METHODS: dict[str, Method] = {
+    "one.acl.addrule": _of_cloud("acl_add"),
+    "one.acl.info": _acl_info,
+    "one.cluster.info": _cluster_info,
+    "one.cluster.optimize": _cluster_optimize,
+    "one.cluster.planexecute": _cluster_plan_execute,
+    "one.clusterpool.info": _cluster_pool,
+    "one.datastorepool.info": _datastore_pool,
+    "one.grouppool.info": _group_pool,
+    "one.hooklog.info": lambda cloud, caller, *filters: "<HOOKLOG></HOOKLOG>",
+    "one.hookpool.info": lambda cloud, caller, *filters: "<HOOK_POOL></HOOK_POOL>",
+    "one.host.info": _host_info,
+    "one.host.status": _of_cloud("host_status"),
+    "one.host.update": _of_cloud("host_update"),
+    "one.hostpool.info": _host_pool,
+    "one.hostpool.monitoring": _host_monitoring,
+    "one.imagepool.info": _image_pool,
+    "one.secgrouppool.info": _security_group_pool,
+    "one.system.config": lambda cloud, caller: static.configuration(cloud.version),
+    "one.system.version": lambda cloud, caller: cloud.version,
+    "one.templatepool.info": _template_pool,
+    "one.user.info": _user_info,
+    "one.userpool.info": _user_pool,
+    "one.vdcpool.info": _vdc_pool,
+    "one.vm.action": _of_cloud("vm_action"),
+    "one.vm.allocate": _of_cloud("vm_allocate"),
+    "one.vm.chmod": _of_cloud("vm_chmod"),
+    "one.vm.chown": _of_cloud("vm_chown"),
+    "one.vm.deploy": _of_cloud("vm_deploy"),
+    "one.vm.info": _vm_info,
+    "one.vm.lock": _of_cloud("vm_lock"),
+    "one.vm.migrate": _of_cloud("vm_migrate"),
+    "one.vm.recover": _of_cloud("vm_recover"),
+    "one.vm.unlock": _of_cloud("vm_unlock"),
+    "one.vm.update": _of_cloud("vm_update"),
+    "one.vmgrouppool.info": _vm_group_pool,
+    "one.vmpool.info": _vm_pool(extended=False),
+    "one.vmpool.infoextended": _vm_pool(extended=True),
+    "one.vmpool.infoset": _vm_set,
+    "one.vmpool.monitoring": _vm_monitoring,
+    "one.vnpool.info": _network_pool,
+    "one.zone.raftstatus": lambda cloud, caller: static.RAFT_STATUS,
+    "one.zonepool.info": lambda cloud, caller: static.zone_pool(cloud.version),
+}

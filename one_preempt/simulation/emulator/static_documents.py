@@ -1,0 +1,89 @@
+"""Documents that do not depend on the cloud's state, or hardly: zone, VDC, hooks, configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from one_preempt.simulation.emulator.infrastructure_documents import vm_update_lists
+from one_preempt.simulation.emulator.permissions_document import permissions
+from one_preempt.simulation.emulator.xml_writing import Attributes, element, ids, plain, template
+from one_preempt.simulation.simulated_cloud.objects import SimPermissions
+
+RAFT_STATUS = (
+    "<RAFT><SERVER_ID>-1</SERVER_ID><STATE>0</STATE><TERM>0</TERM><VOTEDFOR>-1</VOTEDFOR><COMMIT>0</COMMIT>"
+    "<LOG_INDEX>-1</LOG_INDEX><LOG_TERM>-1</LOG_TERM><FEDLOG_INDEX>-1</FEDLOG_INDEX></RAFT>"
+)
+
+# What of oned.conf a scheduler may want to know; the rest of one.system.config is left out.
+_CONFIGURATION: Attributes = {
+    "API_LIST_ORDER": ["DESC"],
+    "DATASTORE_CAPACITY_CHECK": ["YES"],
+    "FEDERATION": [{"MASTER_ONED": "", "MODE": "STANDALONE", "SERVER_ID": "-1", "ZONE_ID": "0"}],
+    "MANAGER_TIMER": ["15"],
+    "PORT": ["2633"],
+    "VM_RESTRICTED_ATTR": ["USER_PRIORITY"],
+}
+_CONFIGURATION_OF_7: Attributes = {
+    "ACTION_TIMEOUT": ["300"],
+    "COLD_MIGRATE_MODE": ["0"],
+    "DRS_INTERVAL": ["-1"],
+    "LIVE_RESCHEDS": ["0"],
+    "MAX_ACTIONS_PER_CLUSTER": ["30"],
+    "MAX_ACTIONS_PER_HOST": ["1"],
+    "SCHED_MAX_WND_LENGTH": ["7"],
+    "SCHED_MAX_WND_TIME": ["10"],
+    "SCHED_RETRY_TIME": ["60"],
+}
+_DEFAULT_SECURITY_GROUP = SimPermissions(owner_a=True, group_u=True, other_u=True)
+
+
+def configuration(version: str) -> str:
+    """The answer of one.system.config: the entries a scheduler may want to know."""
+    entries = _CONFIGURATION if version.startswith("6.") else {**_CONFIGURATION, **_CONFIGURATION_OF_7}
+    return template("OPENNEBULA_CONFIGURATION", entries)
+
+
+def zone_pool(version: str) -> str:
+    """One zone, number 0."""
+    addresses: Attributes = {"ENDPOINT": ["http://localhost:2633/RPC2"]}
+    if not version.startswith("6."):
+        addresses = {**addresses, "ENDPOINT_GRPC": ["localhost:2634"]}
+    body = f"<ID>0</ID><NAME>OpenNebula</NAME><STATE>0</STATE>{template('TEMPLATE', addresses)}"
+    return element("ZONE_POOL", element("ZONE", body, "<SERVER_POOL></SERVER_POOL>"))
+
+
+def vdc_pool(group_ids: Iterable[int]) -> str:
+    """The default VDC: every group but oneadmin, every cluster."""
+    return element(
+        "VDC_POOL",
+        element(
+            "VDC",
+            "<ID>0</ID><NAME>default</NAME>",
+            ids("GROUPS", group_ids),
+            "<CLUSTERS><CLUSTER><ZONE_ID>0</ZONE_ID><CLUSTER_ID>-10</CLUSTER_ID></CLUSTER></CLUSTERS>",
+            "<HOSTS></HOSTS><DATASTORES></DATASTORES><VNETS></VNETS>",
+            template("TEMPLATE", {"DESCRIPTION": ["Every new group is added to this VDC."]}),
+        ),
+    )
+
+
+def security_group_pool(vm_ids: Iterable[int]) -> str:
+    """The default security group and the VMs whose NICs follow it."""
+    rules: Attributes = {
+        "DESCRIPTION": ["The default security group of every network."],
+        "RULE": [
+            {"PROTOCOL": "ALL", "RULE_TYPE": "OUTBOUND"},
+            {"PROTOCOL": "ALL", "RULE_TYPE": "INBOUND"},
+        ],
+    }
+    return element(
+        "SECURITY_GROUP_POOL",
+        element(
+            "SECURITY_GROUP",
+            "<ID>0</ID><UID>0</UID><GID>0</GID><UNAME>oneadmin</UNAME><GNAME>oneadmin</GNAME>",
+            plain("NAME", "default"),
+            permissions(_DEFAULT_SECURITY_GROUP),
+            vm_update_lists(vm_ids),
+            template("TEMPLATE", rules),
+        ),
+    )
