@@ -1,0 +1,122 @@
+"""What is right and wrong in a set-up, judged from oned's answers: one finding a question, with its mend."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from one_preempt.adapters.opennebula.xml_document import parse_document
+from one_preempt.core.model.access import ADMINISTRATORS_GID
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.explain import printable
+from one_preempt.settings import Settings
+
+OLDEST = (6, 8)
+NEWEST = (7, 4)
+PLACER_OPTION = "-p"
+IDLE_PLACERS = ("dummy", "one_preempt")
+MATCHMAKER = "mm_sched"
+
+
+class Grade(StrEnum):
+    """OK; WARN: it works, but look at it; FAIL: it cannot work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer to one question; `mend` says what to do where it is not OK."""
+
+    subject: str
+    grade: Grade
+    text: str
+    mend: str = ""
+
+
+def judge_version(version: str) -> Finding:
+    """Is this a version that the scheduler knows?"""
+    numbers = version.strip().split(".")[:2]
+    if len(numbers) < 2 or not all(number.isdigit() for number in numbers):
+        return Finding("version", Grade.WARN, f"oned calls itself {printable(version, 40)!r}", "is this OpenNebula?")
+    release = (int(numbers[0]), int(numbers[1]))
+    said = f"OpenNebula {printable(version.strip(), 40)}"
+    if release < OLDEST:
+        mend = "upgrade OpenNebula to 6.8 or newer: before, mm_sched also runs the scheduled actions of VMs"
+        return Finding("version", Grade.FAIL, f"{said} is too old", mend)
+    if release > NEWEST:
+        mend = "look for a newer one_preempt; watch the first cycles with preemption: advise"
+        return Finding("version", Grade.WARN, f"{said} is newer than what was tested (6.8 to 7.4)", mend)
+    return Finding("version", Grade.OK, said)
+
+
+def judge_rights(user_document: bytes) -> Finding:
+    """May this user do all that a scheduler does? Members of the group oneadmin may."""
+    user = parse_document(user_document, [], "one.user.info")
+    name = printable(user.findtext("NAME") or "?", 40)
+    group_ids = {user.findtext("GID") or "", *(group.text or "" for group in user.iterfind("GROUPS/ID"))}
+    if str(ADMINISTRATORS_GID) in group_ids:
+        return Finding("rights", Grade.OK, f"{name} is an administrator")
+    mend = f"put it into the group oneadmin (oneuser chgrp {name} oneadmin), or let ONE_AUTH name an administrator"
+    return Finding("rights", Grade.FAIL, f"{name} is no administrator: most of the cloud is hidden from it", mend)
+
+
+def judge_leadership(state: RaftState) -> Finding:
+    """Would the daemon act on this front-end?"""
+    if state in (RaftState.SOLO, RaftState.LEADER):
+        return Finding("leadership", Grade.OK, f"this front-end is {state.name}")
+    mend = "run the daemon on every front-end, each with its own endpoint: it waits until its front-end leads"
+    return Finding("leadership", Grade.WARN, f"this front-end is {state.name}: the daemon does not act here", mend)
+
+
+def judge_other_schedulers(version: str, configuration: bytes, processes: Collection[str]) -> Iterator[Finding]:
+    """Does another scheduler place the same VMs? `processes`: names of what runs on this machine."""
+    subject = "other schedulers"
+    if MATCHMAKER in processes:
+        mend = "systemctl disable --now opennebula-scheduler; systemctl mask opennebula-scheduler"
+        yield Finding(subject, Grade.FAIL, f"{MATCHMAKER} runs on this machine and places as well", mend)
+    elif version.startswith("6."):
+        yield Finding(subject, Grade.OK, f"{MATCHMAKER} does not run on this machine; look on the other front-ends")
+    arguments = parse_document(configuration, [], "one.system.config").findtext("SCHED_MAD/ARGUMENTS")
+    if arguments is None:
+        return
+    words = arguments.split()
+    placer = words[words.index(PLACER_OPTION) + 1] if PLACER_OPTION in words[:-1] else ""
+    if placer in IDLE_PLACERS:
+        yield Finding(subject, Grade.OK, f"oned's own placer is {placer}")
+    else:
+        mend = f"write {PLACER_OPTION} dummy into ARGUMENTS of SCHED_MAD in oned.conf and restart oned"
+        yield Finding(subject, Grade.WARN, f"oned's own placer {printable(placer, 40)!r} places VMs as well", mend)
+
+
+def judge_names_in_rules(settings: Settings, snapshot: PoolSnapshot) -> Iterator[Finding]:
+    """Do the users and groups that the rules name exist?"""
+    users = {user.name for user in snapshot.directory.users.values()}
+    groups = {group.name for group in snapshot.directory.groups.values()}
+    named = [(f"rule '{rule.name}'", rule.match.user, rule.match.group) for rule in settings.leases.rules]
+    named += [(f"right '{right.name}'", right.user, right.group) for right in settings.leases.rights]
+    missing = [f"{where} names user '{user}'" for where, user, _group in named if user and user not in users]
+    missing += [f"{where} names group '{group}'" for where, _user, group in named if group and group not in groups]
+    for text in missing:
+        yield Finding("rules", Grade.WARN, f"{text}, which does not exist", "correct the name in the configuration")
+    if named and not missing:
+        yield Finding("rules", Grade.OK, "every user and group in them exists")
+
+
+def judge_hosts(snapshot: PoolSnapshot) -> Finding:
+    """Is there a host that takes VMs?"""
+    taking = sum(host.accepts_vms for host in snapshot.hosts.values())
+    said = f"{taking} of {len(snapshot.hosts)} hosts take VMs"
+    if taking:
+        return Finding("hosts", Grade.OK, said)
+    return Finding("hosts", Grade.WARN, said, "see: one-preempt host list")
+
+
+def judge_mode(settings: Settings) -> Finding:
+    """What would the daemon do?"""
+    if settings.preemption == "act":
+        return Finding("mode", Grade.OK, f"leases are preempted by the policy {settings.preemption_policy}")
+    return Finding("mode", Grade.OK, "preemption: advise; VMs are placed, preemptions only logged")

@@ -1,0 +1,136 @@
+"""What `check` makes of oned's answers, recorded ones first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from one_preempt.adapters.opennebula.snapshot_assembly import assemble_snapshot
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.entrypoints.cli.set_up import (
+    Grade,
+    judge_hosts,
+    judge_leadership,
+    judge_mode,
+    judge_names_in_rules,
+    judge_other_schedulers,
+    judge_rights,
+    judge_version,
+)
+from one_preempt.settings import Settings, parse_settings
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+POOLS = ("hostpool.info", "vmpool.infoextended", "userpool.info", "grouppool.info")
+VERSIONS = ("6.10.0", "7.4.0")
+
+
+def recorded(version: str, name: str) -> bytes:
+    return (RECORDINGS / version / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> PoolSnapshot:
+    return assemble_snapshot({name: recorded("7.4.0", f"{name}.xml") for name in POOLS}, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "grade"),
+    [
+        ("6.6.3", Grade.FAIL),
+        ("5.12.0", Grade.FAIL),
+        ("6.8.0", Grade.OK),
+        ("6.10.5", Grade.OK),
+        ("7.4.0", Grade.OK),
+        ("7.4.80", Grade.OK),
+        ("7.5.0", Grade.WARN),
+        ("8.0.0", Grade.WARN),
+        ("nginx", Grade.WARN),
+        ("", Grade.WARN),
+    ],
+)
+def test_versions_from_6_8_to_7_4_are_supported(version: str, grade: Grade) -> None:
+    finding = judge_version(version)
+    assert finding.grade is grade
+    assert bool(finding.mend) is (grade is not Grade.OK)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_recorded_versions_are_supported(version: str) -> None:
+    assert judge_version(recorded(version, "system.version.txt").decode()).grade is Grade.OK
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_oneadmin_has_the_rights(version: str) -> None:
+    assert judge_rights(recorded(version, "user.info.self.xml")).grade is Grade.OK
+
+
+def test_an_ordinary_user_has_not_the_rights_and_is_told_how_to_get_them() -> None:
+    finding = judge_rights(b"<USER><ID>2</ID><GID>1</GID><GROUPS><ID>1</ID></GROUPS><NAME>alice</NAME></USER>")
+    assert finding.grade is Grade.FAIL
+    assert "oneuser chgrp alice oneadmin" in finding.mend
+
+
+def test_a_secondary_membership_of_the_administrators_is_enough() -> None:
+    document = b"<USER><ID>2</ID><GID>1</GID><GROUPS><ID>1</ID><ID>0</ID></GROUPS><NAME>alice</NAME></USER>"
+    assert judge_rights(document).grade is Grade.OK
+
+
+@pytest.mark.parametrize("state", list(RaftState))
+def test_only_a_leading_front_end_acts(state: RaftState) -> None:
+    leads = state in (RaftState.SOLO, RaftState.LEADER)
+    assert (judge_leadership(state).grade is Grade.OK) is leads
+
+
+def test_the_placer_that_oned_of_7_4_names_is_found() -> None:
+    (finding,) = judge_other_schedulers("7.4.0", recorded("7.4.0", "system.config.xml"), ())
+    assert finding.grade is Grade.WARN
+    assert "'probe'" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "grade"), [("-t 15 -p dummy -o one_drs", Grade.OK), ("-t 15 -p rank", Grade.WARN), ("-p", Grade.WARN)]
+)
+def test_an_idle_placer_is_no_second_scheduler(arguments: str, grade: Grade) -> None:
+    configuration = f"<C><SCHED_MAD><ARGUMENTS>{arguments}</ARGUMENTS></SCHED_MAD></C>".encode()
+    (finding,) = judge_other_schedulers("7.4.0", configuration, ("oned",))
+    assert finding.grade is grade
+
+
+def test_a_running_matchmaker_is_a_second_scheduler() -> None:
+    configuration = recorded("6.10.0", "system.config.xml")
+    (running,) = judge_other_schedulers("6.10.0", configuration, ("oned", "mm_sched"))
+    (absent,) = judge_other_schedulers("6.10.0", configuration, ("oned",))
+    assert (running.grade, absent.grade) == (Grade.FAIL, Grade.OK)
+    assert "mask opennebula-scheduler" in running.mend
+
+
+def test_rules_that_name_nobody_are_found(snapshot: PoolSnapshot) -> None:
+    settings = parse_settings(
+        """
+        leases:
+          rules: [{name: external, match: {group: users}, type: BE-SUSPENDABLE}]
+          rights: [{name: locals, user: alcie}, {name: admins, group: oneadmin}]
+        """,
+        "here",
+    )
+    (finding,) = judge_names_in_rules(settings, snapshot)
+    assert finding.grade is Grade.WARN
+    assert "right 'locals' names user 'alcie'" in finding.text
+
+
+def test_rules_whose_names_exist_are_fine_and_without_rules_there_is_nothing_to_say(snapshot: PoolSnapshot) -> None:
+    settings = parse_settings("leases: {rights: [{name: locals, user: alice}]}", "here")
+    assert [finding.grade for finding in judge_names_in_rules(settings, snapshot)] == [Grade.OK]
+    assert not list(judge_names_in_rules(Settings(), snapshot))
+
+
+def test_a_cloud_without_a_host_that_takes_vms_is_worth_a_look(snapshot: PoolSnapshot) -> None:
+    assert judge_hosts(snapshot).grade is Grade.OK
+    assert judge_hosts(replace(snapshot, hosts={})).grade is Grade.WARN
+
+
+def test_the_mode_says_whether_anything_is_preempted() -> None:
+    assert "advise" in judge_mode(Settings()).text
+    assert "moml" in judge_mode(Settings(preemption="act")).text
