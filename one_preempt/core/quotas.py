@@ -52,9 +52,7 @@ class QuotaBook:
                     count, resources = self._promised.get(key, (0, NO_RESOURCES))
                     self._promised[key] = (count + 1, resources + vm.resources)
 
-    def _quotas_of(
-        self, vms: list[VirtualMachine]
-    ) -> Iterable[tuple[str, int, tuple[Quota, ...], tuple[Quota, ...]]]:
+    def _quotas_of(self, vms: list[VirtualMachine]) -> Iterable[tuple[str, int, tuple[Quota, ...], tuple[Quota, ...]]]:
         directory = self._directory
         for uid in sorted({vm.uid for vm in vms if vm.uid != ONEADMIN_UID}):
             user = directory.users.get(uid)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
-from one_preempt.core.model.cluster_state import ClusterState, Discrepancy, HostTable
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import lease_state
 from one_preempt.core.model.ledger import (
@@ -61,7 +60,7 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
     state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
-        hosts=host_table(snapshot),
+        hosts=host_table(snapshot.hosts),
         leases=leases,
         lease_of_vm={vm_id: lease.id for lease in leases.values() for vm_id in lease.vm_ids},
         preemptions=ledger.preemptions,
@@ -72,20 +71,6 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
         discrepancies=_discrepancies(snapshot, settled, admission),
     )
     return Reconciliation(state, changes)
-
-
-def host_table(snapshot: PoolSnapshot) -> HostTable:
-    """The hosts as columns, by ascending id."""
-    hosts = [snapshot.hosts[host_id] for host_id in sorted(snapshot.hosts)]
-    free = [(host.free.cpu_centi, host.free.memory_mib) for host in hosts]
-    capacity = [(host.capacity.cpu_centi, host.capacity.memory_mib) for host in hosts]
-    return HostTable(
-        ids=np.array([host.id for host in hosts], dtype=np.int64),
-        free=np.array(free, dtype=np.int64).reshape(len(hosts), 2),
-        capacity=np.array(capacity, dtype=np.int64).reshape(len(hosts), 2),
-        accepts_vms=np.array([host.accepts_vms for host in hosts], dtype=np.bool_),
-        index_by_id={host.id: index for index, host in enumerate(hosts)},
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +210,7 @@ def _host_capacities(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> tupl
     return tuple(found)
 
 
-def _discrepancies(
-    snapshot: PoolSnapshot, settled: _SettledActions, admission: Admission
-) -> tuple[Discrepancy, ...]:
+def _discrepancies(snapshot: PoolSnapshot, settled: _SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:
     found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
     found.extend(_failures(settled.closed))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from one_preempt.core.model.cluster_state import ClusterState
@@ -9,7 +10,7 @@ from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
-from one_preempt.core.model.plan import Victim
+from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.policies import PreemptionLimits, VictimRules
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
@@ -95,9 +96,7 @@ def _first_possible(
     return None
 
 
-def method_is_possible(
-    snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, method: PreemptionMethod
-) -> bool:
+def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, method: PreemptionMethod) -> bool:
     """Whether oned can take `vm` off its host this way without losing what its lease was promised.
 
     Where a migration goes is found later; here only that the VM can be moved at all.
@@ -116,13 +115,34 @@ def method_is_possible(
     return has_room_for_memory_image(snapshot, vm)
 
 
-def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine, already_mib: int = 0) -> bool:
-    """A stop writes the VM's memory to its system datastore; `already_mib` is promised to others."""
+def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine) -> bool:
+    """A stop writes the VM's memory to its system datastore."""
+    datastore = _system_datastore(snapshot, vm)
+    return datastore is None or vm.memory_mib < _free_mib(snapshot, vm, datastore)
+
+
+def memory_images_obstacle(snapshot: PoolSnapshot, victims: Iterable[PossibleVictim]) -> Reason | None:
+    """Whether the memory images of all `victims` together fit where they are written; else the reason."""
+    written_mib: dict[tuple[int, int], int] = {}
+    for victim in victims:
+        for vm_id, method in zip(victim.lease.vm_ids, victim.methods, strict=True):
+            vm = snapshot.vms[vm_id]
+            datastore = _system_datastore(snapshot, vm)
+            if method is not PreemptionMethod.STOP or datastore is None:
+                continue
+            place = (datastore.id, -1 if datastore.shared else vm.history[-1].host_id)
+            written_mib[place] = written_mib.get(place, 0) + vm.memory_mib
+            if written_mib[place] >= _free_mib(snapshot, vm, datastore):
+                return Reason(
+                    "datastore-full",
+                    f"does not fit; the memory of the VMs that would leave has no room on datastore {datastore.id}",
+                )
+    return None
+
+
+def _system_datastore(snapshot: PoolSnapshot, vm: VirtualMachine) -> Datastore | None:
     history = vm.last_history
-    datastore = snapshot.datastores.get(history.datastore_id) if history is not None else None
-    if datastore is None:
-        return True
-    return vm.memory_mib + already_mib < _free_mib(snapshot, vm, datastore)
+    return snapshot.datastores.get(history.datastore_id) if history is not None else None
 
 
 def _free_mib(snapshot: PoolSnapshot, vm: VirtualMachine, datastore: Datastore) -> int:

@@ -8,24 +8,15 @@ queue, and a preemptor that still needs room is decided upon anew, in this same 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from one_preempt.core.matching.placement import Unplaced
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
-from one_preempt.core.model.plan import (
-    METHOD_ACTIONS,
-    Action,
-    Placement,
-    Preemption,
-    PreemptionEnd,
-    Reason,
-    Victim,
-)
+from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.phases.draft import PlanDraft, chained
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.sequence import leave_id, sequence_actions, start_action, start_id
 from one_preempt.core.victims import has_left
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
@@ -74,9 +65,7 @@ def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> Pree
     return None
 
 
-def _obstacle(
-    draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]
-) -> PreemptionEnd | None:
+def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> PreemptionEnd | None:
     """Why the preemption cannot go on, or None."""
     preemption = open_preemption.preemption
     if not outstanding:
@@ -111,7 +100,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
         return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
     if vm.lock_level is not LockLevel.NONE or vm.resched:
         return _give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
-    record = draft.last_attempt(_leave_id(preemption, victim))
+    record = draft.last_attempt(leave_id(preemption, victim))
     if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
         return _give_up(
             preemption,
@@ -121,57 +110,15 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     return None
 
 
-def _leave_id(preemption: Preemption, victim: Victim) -> str:
-    return f"{preemption.id}/{victim.method}/{victim.vm_id}"
-
-
-def _keep_victims_leaving(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]
-) -> None:
+def _keep_victims_leaving(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> None:
     """Ask again for what is still to leave, and keep the room that comes free for the preemptor."""
-    actions = leave_actions(draft, preemption, lease, outstanding)
-    draft.actions.extend(actions)
-    after = tuple(action.id for action in actions)
+    draft.actions.extend(sequence_actions(draft, preemption, lease, outstanding))
     for placement in preemption.placements:
         vm = draft.state.snapshot.vms[placement.vm_id]
-        if not vm.may_be_deployed:
-            continue
-        draft.room.hold(placement.host_id, vm.resources)
-        draft.actions.append(_start(draft, preemption, lease, placement, after))
+        if vm.may_be_deployed:
+            draft.room.hold(placement.host_id, vm.resources)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"
-
-
-def leave_actions(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, victims: list[Victim]
-) -> list[Action]:
-    """One action a victim, at most `victims_in_flight` under way at once."""
-    room_for = max(1, draft.policies.limits.victims_in_flight)
-    actions = [_leave(draft, preemption, lease, victim) for victim in victims]
-    return chained(actions, room_for)
-
-
-def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
-    vm = draft.state.snapshot.vms[victim.vm_id]
-    return Action(
-        id=_leave_id(preemption, victim),
-        kind=METHOD_ACTIONS[victim.method],
-        vm_id=victim.vm_id,
-        lease_id=victim.lease_id,
-        reason=Reason("preempted", f"{victim.method} to make room for {lease.label}, chosen by {preemption.policy}"),
-        host_id=victim.host_id if victim.target_host_id is None else victim.target_host_id,
-        preemption_id=preemption.id,
-        expected_states=("RUNNING",),
-        expected_uid=vm.uid,
-    )
-
-
-def _start(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, placement: Placement, after: tuple[str, ...]
-) -> Action:
-    reason = Reason("preemptor", f"starts on the room that preemption {preemption.id} freed")
-    action = draft.deploy(placement, lease, f"{preemption.id}/deploy/{placement.vm_id}", reason)
-    return replace(action, preemption_id=preemption.id, after=after)
 
 
 def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) -> PreemptionEnd | None:
@@ -181,19 +128,22 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
         vm = draft.state.snapshot.vms[placement.vm_id]
         if vm.may_be_deployed:
             waiting.append(vm)
-        record = draft.last_attempt(f"{preemption.id}/deploy/{vm.id}")
+        record = draft.last_attempt(start_id(preemption, vm.id))
         if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
             return _give_up(
-                preemption, "preemptor-would-not-start", f"VM {vm.id} did not start: {record.error_text or vm.state_name}"
+                preemption,
+                "preemptor-would-not-start",
+                f"VM {vm.id} did not start: {record.error_text or vm.state_name}",
             )
-    placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
+    planned = {placement.vm_id: placement.host_id for placement in preemption.placements}
+    placed = draft.matchmaker.place_on(waiting, draft.room, planned)
     if isinstance(placed, Unplaced):
         placed = draft.matchmaker.place_together(waiting, draft.room)
     if isinstance(placed, Unplaced):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
     for placement in placed:
-        if not draft.must_pause_before(f"{preemption.id}/deploy/{placement.vm_id}"):
-            draft.actions.append(_start(draft, preemption, lease, placement, ()))
+        if not draft.must_pause_before(start_id(preemption, placement.vm_id)):
+            draft.actions.append(start_action(draft, preemption, lease, placement, ()))
     draft.busy_leases.add(lease.id)
     draft.statuses[lease.id] = "starts"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
@@ -20,7 +20,6 @@ from one_preempt.core.model.plan import (
     Refusal,
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observation import VICTIM_KINDS
 from one_preempt.core.policies import Policies
 
 WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
@@ -72,12 +71,6 @@ class PlanDraft:
             return False
         return self.state.now_s < record.outcome_at_s + self.policies.enactment.retry_delay_s
 
-    def victims_in_flight(self) -> int:
-        """How many victims were sent out and have not yet left."""
-        return sum(
-            1 for record in self.state.actions.values() if record.kind in VICTIM_KINDS and record.attempts > 0
-        )
-
     def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
         """The action that puts one VM on its host, and nothing else: the caller adds it."""
         vm = self.state.snapshot.vms[placement.vm_id]
@@ -116,11 +109,3 @@ class PlanDraft:
             advised_actions=tuple(self.advised_actions),
             wake_at_s=self.wake_at_s,
         )
-
-
-def chained(actions: list[Action], ceiling: int) -> list[Action]:
-    """Let at most `ceiling` of these victims' actions be under way at once: each waits for an earlier one."""
-    return [
-        action if index < ceiling else replace(action, after=(*action.after, actions[index - ceiling].id))
-        for index, action in enumerate(actions)
-    ]

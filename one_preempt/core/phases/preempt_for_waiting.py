@@ -2,57 +2,216 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from one_preempt.core.matching.placement import Unplaced
+from one_preempt.core.matching.placement import NO_CAPACITY, Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
-from one_preempt.core.model.plan import Action, Placement, Preemption, Reason, Victim
+from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.phases.continue_preemptions import leave_actions, start_actions
+from one_preempt.core.overhead.method_pricing import lease_overhead_ms, set_overhead_ms
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
-from one_preempt.core.preemption.choose import choose_victims
-from one_preempt.core.preemption.problem import Choice, NoChoice
-from one_preempt.core.preemption.request_problem import preemption_problem
-from one_preempt.core.victims import PossibleVictim, memory_images_fit, possible_victims
+from one_preempt.core.phases.sequence import sequence_actions
+from one_preempt.core.preemption.device_dimensions import device_dimensions
+from one_preempt.core.preemption.problem import Choice, NoChoice, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.victim_choice import choose_victims
+from one_preempt.core.victims import PossibleVictim, memory_images_obstacle, method_is_possible, possible_victims
+
+_MOVES = (PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The VMs of a lease that need room."""
+
+    lease: Lease
+    vms: tuple[VirtualMachine, ...]
 
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
     """Decide a preemption for each request that may preempt and was not placed, in queue order."""
     for lease in waiting_leases(draft):
-        if lease.may_preempt and lease.id in draft.waits and _may_be_helped(draft, lease):
-            _preempt_for(draft, lease)
+        if not lease.may_preempt or lease.id not in draft.waits:
+            continue
+        obstacle = _why_preempting_cannot_help(draft, lease)
+        if obstacle is None:
+            vms = tuple(vm for vm in draft.members(lease) if vm.may_be_deployed)
+            obstacle = _preempt_for(draft, _Request(lease, vms))
+        if obstacle is not None:
+            draft.waits[lease.id] = obstacle
 
 
-def _may_be_helped(draft: PlanDraft, lease: Lease) -> bool:
-    """Room is what is lacking, and preempting is not paused."""
-    if draft.waits[lease.id].code not in ROOM_IS_LACKING:
-        return False
+def _why_preempting_cannot_help(draft: PlanDraft, lease: Lease) -> Reason | None:
+    """What is lacking must be room, and preempting must be allowed; else the reason to go on waiting."""
+    wait = draft.waits[lease.id]
+    if wait.code != NO_CAPACITY:
+        return wait
     if draft.state.paused:
-        draft.waits[lease.id] = Reason("paused", "does not fit, and preempting is paused")
-        return False
-    return all(vm.lock_level is LockLevel.NONE for vm in draft.members(lease))
+        return Reason("paused", "does not fit, and preempting is paused")
+    return None
 
 
-ROOM_IS_LACKING = frozenset({"no-capacity"})
-
-
-def _preempt_for(draft: PlanDraft, lease: Lease) -> None:
-    vms = [vm for vm in draft.members(lease) if vm.may_be_deployed]
-    victims = possible_victims(
-        draft.state, draft.policies.limits, draft.policies.victims, frozenset(draft.busy_leases)
-    )
-    problem = preemption_problem(draft, vms, victims)
-    choice = choose_victims(problem, draft.policies.preemption, draft.policies.search_limits)
+def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
+    """Decide one preemption and add it to the draft, or say why there is none."""
+    policies = draft.policies
+    possible = possible_victims(draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases))
+    problem = _problem(draft, request, possible)
+    choice = choose_victims(problem, policies.preemption, policies.search)
     if isinstance(choice, NoChoice):
-        draft.waits[lease.id] = choice.reason
-        return
-    chosen = {victim.lease.id: victim for victim in victims if victim.lease.id in choice.lease_ids}
-    obstacle = _ceiling(draft, chosen) or memory_images_fit(draft.state.snapshot, list(chosen.values()))
+        return choice.reason
+    chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
+    obstacle = _ceiling(draft, chosen) or memory_images_obstacle(draft.state.snapshot, chosen)
     if obstacle is not None:
-        draft.waits[lease.id] = obstacle
-        return
-    _decide(draft, lease, vms, choice, list(chosen.values()))
+        return obstacle
+    placements = _placements(draft, request, chosen, choice)
+    if isinstance(placements, Reason):
+        return placements
+    mark = draft.room.checkpoint()
+    for placement in placements:
+        draft.room.hold(placement.host_id, draft.state.snapshot.vms[placement.vm_id].resources)
+    victims = _victims(draft, chosen)
+    if isinstance(victims, Reason):
+        draft.room.rollback(mark)
+        return victims
+    preemption = _preemption(draft, request, choice, victims, placements)
+    if policies.mode is not Mode.ACT:
+        draft.room.rollback(mark)
+        draft.advised.append(preemption)
+        draft.advised_actions.extend(sequence_actions(draft, preemption, request.lease, list(victims)))
+        return Reason("advise", f"does not fit; advice only: preempting {_named(preemption)} would make room")
+    draft.preemptions.append(preemption)
+    draft.actions.extend(sequence_actions(draft, preemption, request.lease, list(victims)))
+    draft.busy_leases.update({request.lease.id, *choice.lease_ids})
+    del draft.waits[request.lease.id]
+    draft.statuses[request.lease.id] = f"waits until {len(victims)} VMs have made room for it"
+    return None
+
+
+def _named(preemption: Preemption) -> str:
+    ids = preemption.victim_lease_ids
+    return f"lease {ids[0]}" if len(ids) == 1 else "leases " + ", ".join(map(str, ids))
+
+
+def _problem(draft: PlanDraft, request: _Request, possible: list[PossibleVictim]) -> PreemptionProblem:
+    """The question in numbers: CPU, MiB, and one dimension for each kind of device asked for."""
+    table = draft.state.hosts
+    vms = request.vms
+    leaving = [vm for victim in possible for vm in draft.members(victim.lease)]
+    devices = device_dimensions(draft.room, vms, leaving)
+    needs = np.array([(vm.cpu_centi, vm.memory_mib) for vm in vms], dtype=np.int64)
+    leases = []
+    row = 0
+    for victim in possible:
+        members = draft.members(victim.lease)
+        releases = np.array([(vm.cpu_centi, vm.memory_mib) for vm in members], dtype=np.int64)
+        freed_devices = devices.releases[row : row + len(members)]
+        row += len(members)
+        leases.append(
+            PreemptableLease(
+                id=victim.lease.id,
+                overhead_ms=lease_overhead_ms(members, victim.methods, draft.policies.overhead),
+                vm_count=len(members),
+                host_index=np.array([table.index_by_id[vm.history[-1].host_id] for vm in members], dtype=np.int64),
+                releases=np.hstack((releases, freed_devices)),
+                reschedules=victim.lease.terms.type.returns,
+            )
+        )
+    return PreemptionProblem(
+        free=np.hstack((draft.room.free, devices.free)),
+        needs=np.hstack((needs, devices.needs)),
+        allowed=np.array([draft.matchmaker.match(vm).mask for vm in vms], dtype=np.bool_),
+        leases=tuple(leases),
+        delta_ms=draft.policies.overhead.reschedule_ms,
+    )
+
+
+def _ceiling(draft: PlanDraft, chosen: list[PossibleVictim]) -> Reason | None:
+    """`victims_per_hour` counts VMs: those sent out lately, those still to go, and these."""
+    new = sum(len(victim.lease.vm_ids) for victim in chosen)
+    spent = len(draft.state.victims_last_hour) + sum(len(preemption.victims) for preemption in draft.preemptions)
+    ceiling = draft.policies.limits.victims_per_hour
+    if spent + new > ceiling:
+        return Reason(
+            "victim-ceiling", f"does not fit; preempting {new} VMs would exceed the {ceiling} allowed an hour"
+        )
+    return None
+
+
+def _placements(
+    draft: PlanDraft, request: _Request, chosen: list[PossibleVictim], choice: Choice
+) -> tuple[Placement, ...] | Reason:
+    """Where the request goes once the victims have left, with datastores and networks; the room is left as it was."""
+    hosts, room = draft.state.hosts, draft.room
+    mark = room.checkpoint()
+    for victim in chosen:
+        for vm_id in victim.lease.vm_ids:
+            room.leave(vm_id)
+    planned = {vm.id: int(hosts.ids[index]) for vm, index in zip(request.vms, choice.host_of_request, strict=True)}
+    placed = draft.matchmaker.place_on(request.vms, room, planned)
+    if isinstance(placed, Unplaced):
+        placed = draft.matchmaker.place_together(request.vms, room)
+    room.rollback(mark)
+    if isinstance(placed, Unplaced):
+        return Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
+    return placed
+
+
+def _victims(draft: PlanDraft, chosen: list[PossibleVictim]) -> tuple[Victim, ...] | Reason:
+    """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken."""
+    victims = []
+    for possible in chosen:
+        for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
+            victim = _victim(draft, possible.lease, vm, method)
+            if victim is None:
+                return Reason("nowhere-to-move", f"does not fit; VM {vm.id} would have to move and fits nowhere else")
+            victims.append(victim)
+    return tuple(victims)
+
+
+def _victim(draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod) -> Victim | None:
+    methods = draft.policies.victims.methods.get(lease.terms.type, ())
+    host_id = vm.history[-1].host_id
+    for method in methods[methods.index(first) :]:
+        if method not in _MOVES:
+            if method_is_possible(draft.state.snapshot, vm, lease, method):
+                return Victim(vm.id, lease.id, host_id, method)
+            continue
+        elsewhere = draft.state.hosts.ids != host_id
+        target = draft.matchmaker.place(vm, draft.room, among=elsewhere)
+        if not isinstance(target, Unplaced):
+            draft.room.hold(target.host_id, vm.resources)
+            return Victim(vm.id, lease.id, host_id, method, target.host_id)
+    return None
+
+
+def _preemption(
+    draft: PlanDraft,
+    request: _Request,
+    choice: Choice,
+    victims: tuple[Victim, ...],
+    placements: tuple[Placement, ...],
+) -> Preemption:
+    """The decision as a value; its overhead is that of the methods which are really taken."""
+    state, rates = draft.state, draft.policies.overhead
+    priced = []
+    for lease_id in sorted(choice.lease_ids):
+        lease = state.leases[lease_id]
+        methods = tuple(victim.method for victim in victims if victim.lease_id == lease_id)
+        priced.append((lease_overhead_ms(draft.members(lease), methods, rates), lease.terms.type.returns))
+    return Preemption(
+        id=f"{request.lease.id}@{state.now_s}",
+        preemptor_lease_id=request.lease.id,
+        victims=victims,
+        placements=placements,
+        policy=draft.policies.preemption.name,
+        overhead_ms=set_overhead_ms(priced, rates),
+        optimal=choice.optimal,
+        bound_ms=choice.bound_ms,
+        decided_at_s=state.now_s,
+        considered=choice.considered,
+        candidate_count=choice.candidate_count,
+        median_overhead_ms=choice.median_overhead_ms,
+    )

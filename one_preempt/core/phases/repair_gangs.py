@@ -52,9 +52,7 @@ def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) ->
                 kind=ActionKind.STOP,
                 vm_id=vm.id,
                 lease_id=lease.id,
-                reason=Reason(
-                    "gang-incomplete", f"VM {culprit.id} of the same lease did not start: all wait together"
-                ),
+                reason=Reason("gang-incomplete", f"VM {culprit.id} of the same lease did not start: all wait together"),
                 host_id=vm.host_id,
                 expected_states=("RUNNING",),
                 expected_uid=vm.uid,

@@ -1,0 +1,69 @@
+"""The actions of one preemption: the victims leave, and after all of them the preemptor starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Placement, Preemption, Reason, Victim
+from one_preempt.core.phases.draft import PlanDraft
+
+
+def leave_id(preemption: Preemption, victim: Victim) -> str:
+    """The id of the action that sends one victim out."""
+    return f"{preemption.id}/{victim.method}/{victim.vm_id}"
+
+
+def start_id(preemption: Preemption, vm_id: int) -> str:
+    """The id of the action that starts one VM of the preemptor."""
+    return f"{preemption.id}/deploy/{vm_id}"
+
+
+def sequence_actions(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: Sequence[Victim]
+) -> list[Action]:
+    """What is still to be done while `outstanding` victims hold their hosts."""
+    leaving = _at_most(
+        [_leave(draft, preemption, lease, victim) for victim in outstanding],
+        draft.policies.limits.victims_in_flight,
+    )
+    after = tuple(action.id for action in leaving)
+    vms = draft.state.snapshot.vms
+    starting = [
+        start_action(draft, preemption, lease, placement, after)
+        for placement in preemption.placements
+        if vms[placement.vm_id].may_be_deployed
+    ]
+    return leaving + starting
+
+
+def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
+    return Action(
+        id=leave_id(preemption, victim),
+        kind=METHOD_ACTIONS[victim.method],
+        vm_id=victim.vm_id,
+        lease_id=victim.lease_id,
+        reason=Reason("preempted", f"{victim.method} to make room for {lease.label}, chosen by {preemption.policy}"),
+        host_id=victim.host_id if victim.target_host_id is None else victim.target_host_id,
+        preemption_id=preemption.id,
+        expected_states=("RUNNING",),
+        expected_uid=draft.state.snapshot.vms[victim.vm_id].uid,
+    )
+
+
+def start_action(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, placement: Placement, after: tuple[str, ...]
+) -> Action:
+    """The action that starts one VM of the preemptor, once those of `after` are done."""
+    reason = Reason("preemptor", f"starts on the room that preemption {preemption.id} freed")
+    action = draft.deploy(placement, lease, start_id(preemption, placement.vm_id), reason)
+    return replace(action, preemption_id=preemption.id, after=after)
+
+
+def _at_most(actions: list[Action], ceiling: int) -> list[Action]:
+    """Let at most `ceiling` of these be under way at once: each later one waits for an earlier one."""
+    return [
+        action if index < ceiling else replace(action, after=(*action.after, actions[index - ceiling].id))
+        for index, action in enumerate(actions)
+    ]
