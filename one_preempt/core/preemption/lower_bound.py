@@ -61,7 +61,7 @@ def _relaxations(problem: PreemptionProblem) -> Iterator[SlotDemand]:
         )
     yield SlotDemand(
         need=problem.needs.min(axis=0),
-        allowed=problem.allowed.any(axis=0),
+        allowed=np.asarray(problem.allowed.any(axis=0)),
         count=len(problem.needs),
         one_per_host=_are_separate(problem, range(len(problem.needs))),
     )

@@ -1,0 +1,105 @@
+"""Overhead of preempting one lease of v VMs (CCPE13 section 4; ALGORITHMS 1.2). Results in whole milliseconds.
+
+Worst case as in the paper: the storage is shared, so the suspends, the resumes and the copies of one lease run one
+after another. Symbols: ts_j, tr_j, tc_j suspend, resume and copy VM j; tp pauses or unpauses one VM; delta is the
+re-scheduling; h is the overhead of the lease. Each time is rounded before it is added, so that sums and ties do not
+depend on the order of additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+from one_preempt.core.model.time import seconds_to_ms
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadRates:
+    """What the models are fed with. The defaults are CCPE13's simulations (section 8.1).
+
+    Attributes:
+        suspend_mib_per_s: s, writing memory to the storage.
+        resume_mib_per_s: r, reading it back.
+        copy_mib_per_s: b, to another host or provider (100 Mbit/s: 1024 MB in 160.2 s).
+        pause_ms: tp, pausing or unpausing one VM.
+        reschedule_ms: delta, finding a new time and place.
+        shutdown_ms: A guest's orderly shutdown; not of the paper, an assumption until durations are observed.
+        boot_ms: A guest's boot; likewise.
+    """
+
+    suspend_mib_per_s: float = 6.36
+    resume_mib_per_s: float = 8.12
+    copy_mib_per_s: float = 1024 / 160.2
+    pause_ms: int = 5
+    reschedule_ms: int = 2300
+    shutdown_ms: int = 20_000
+    boot_ms: int = 40_000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (value > 0 if field.name.endswith("_per_s") else value >= 0) or value == float("inf"):
+                raise ValueError(f"{field.name} is {value}: rates must be finite and above 0, times not below 0")
+
+
+def suspend_ms(memory_mib: int, rates: OverheadRates) -> int:
+    """ts_j = mem_j / s."""
+    return seconds_to_ms(memory_mib / rates.suspend_mib_per_s)
+
+
+def resume_ms(memory_mib: int, rates: OverheadRates) -> int:
+    """tr_j = mem_j / r."""
+    return seconds_to_ms(memory_mib / rates.resume_mib_per_s)
+
+
+def copy_ms(size_mib: int, rates: OverheadRates) -> int:
+    """tc_j = mem_j / b; the size is the VM's memory in the paper, with its disks where they have to move too."""
+    return seconds_to_ms(size_mib / rates.copy_mib_per_s)
+
+
+def cancellable_overhead_ms() -> int:
+    """h = 0: stopping for good is near instant, and nothing is scheduled again."""
+    return 0
+
+
+def suspend_part_ms(memories_mib: Sequence[int], rates: OverheadRates) -> int:
+    """v tp + sum ts_j + delta: the part of h that passes before the room is free."""
+    ts = sum(suspend_ms(memory, rates) for memory in memories_mib)
+    return len(memories_mib) * rates.pause_ms + ts + rates.reschedule_ms
+
+
+def resume_part_ms(memories_mib: Sequence[int], rates: OverheadRates) -> int:
+    """v tp + sum tr_j: the part of h that passes when the lease returns."""
+    return len(memories_mib) * rates.pause_ms + sum(resume_ms(memory, rates) for memory in memories_mib)
+
+
+def suspendable_overhead_ms(memories_mib: Sequence[int], rates: OverheadRates) -> int:
+    """h = 2 v tp + delta + sum_j (ts_j + tr_j), for the memory of each VM of the lease in MiB."""
+    return suspend_part_ms(memories_mib, rates) + resume_part_ms(memories_mib, rates)
+
+
+def migratable_overhead_ms(
+    memories_mib: Sequence[int], rates: OverheadRates, copied_mib: Sequence[int] | None = None
+) -> int:
+    """h = sum_j tc_j + ts_1 + sum_{j=2..v} max(ts_j, tr_{j-1}) + tr_v + 2 v tp + delta.
+
+    Suspending VM j overlaps resuming VM j-1, so the order of `memories_mib` is the order of moving. `copied_mib` is
+    what has to be copied of each VM, by default its memory as in the paper.
+    """
+    if not memories_mib:
+        return rates.reschedule_ms
+    ts = [suspend_ms(memory, rates) for memory in memories_mib]
+    tr = [resume_ms(memory, rates) for memory in memories_mib]
+    tc = sum(copy_ms(size, rates) for size in (memories_mib if copied_mib is None else copied_mib))
+    overlapped = sum(max(suspending, resuming) for suspending, resuming in zip(ts[1:], tr, strict=False))
+    return tc + ts[0] + overlapped + tr[-1] + 2 * len(memories_mib) * rates.pause_ms + rates.reschedule_ms
+
+
+def set_overhead_ms(lease_overheads_ms: Iterable[int], reschedule_ms: int) -> int:
+    """The overhead of a candidate set from the h of its leases: sum of (h - delta), plus delta once for the set.
+
+    Table III counts delta once (ALGORITHMS 1.2). A lease that costs nothing is cancelled and asks for no delta.
+    """
+    rescheduled = [overhead for overhead in lease_overheads_ms if overhead]
+    return sum(overhead - reschedule_ms for overhead in rescheduled) + (reschedule_ms if rescheduled else 0)
