@@ -19,6 +19,7 @@ ALL, FROM_FIRST, TO_LAST, NOT_DONE, LAST_RECORD = -2, -1, -1, -1, 0
 CALLS: tuple[tuple[str, tuple[Parameter, ...]], ...] = (
     (pools.RAFT_STATUS, ()),
     (pools.VERSION, ()),
+    (pools.CONFIGURATION, ()),
     (pools.VM_POOL, (ALL, FROM_FIRST, TO_LAST, NOT_DONE)),
     (pools.HOST_POOL, ()),
     (pools.HOST_MONITORING, (LAST_RECORD,)),
@@ -38,15 +39,11 @@ class OpenNebulaPoolReader:
     def __init__(self, transport: OnedTransport, clock: Clock) -> None:
         self._transport = transport
         self._clock = clock
-        self._configuration = b""
 
     def read(self) -> PoolSnapshot:
         """All pools. Raises `CloudUnavailable`."""
         observed_at_s = self._clock.now_s()
-        documents = {name: self._document(name, parameters) for name, parameters in CALLS}
-        # The zone never changes while oned runs, and its configuration is long.
-        self._configuration = self._configuration or self._document(pools.CONFIGURATION, ())
-        documents[pools.CONFIGURATION] = self._configuration
+        documents = read_documents(self._transport)
         try:
             return pools.assemble_snapshot(documents, observed_at_s)
         except UnreadableDocument as error:
@@ -66,11 +63,16 @@ class OpenNebulaPoolReader:
     def _vm_element(self, vm_id: int) -> _Element:
         return parse_document(self._transport.document("one.vm.info", vm_id, False), [], f"VM {vm_id}")
 
-    def _document(self, name: str, parameters: tuple[Parameter, ...]) -> bytes:
+
+def read_documents(transport: OnedTransport) -> dict[str, bytes]:
+    """The answers to all `CALLS` under the names of the calls. Raises `CloudUnavailable`."""
+    documents: dict[str, bytes] = {}
+    for name, parameters in CALLS:
         try:
-            return self._transport.document(f"one.{name}", *parameters)
+            documents[name] = transport.document(f"one.{name}", *parameters)
         except OnedError as error:
             raise refused(f"one.{name}", error) from None
+    return documents
 
 
 def refused(method: str, error: OnedError) -> CloudUnavailable:

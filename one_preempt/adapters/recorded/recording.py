@@ -1,0 +1,117 @@
+"""The file format: gzip-packed JSON of oned's documents, cut down to what the allow-list names."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lxml import etree
+
+from one_preempt.adapters.opennebula.pool_reader import read_documents
+from one_preempt.adapters.opennebula.snapshot_assembly import VERSION
+from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.adapters.opennebula.xml_document import parse_document
+from one_preempt.adapters.recorded.allow_list import allowed_copy, allowed_in, names_in_expressions
+from one_preempt.errors import OnePreemptError
+
+FORMAT = "one_preempt recording"
+FORMAT_VERSION = 1
+LARGEST_RECORDING = 1 << 31
+OWNER_ONLY = 0o600
+
+
+class RecordingError(OnePreemptError):
+    """A file or folder that is no usable recording."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """oned's documents by the call they answer, and when they were read, where that is known."""
+
+    observed_at_s: int | None
+    documents: Mapping[str, bytes]
+
+
+def write_recording(
+    transport: OnedTransport,
+    path: Path,
+    observed_at_s: int,
+    extra_user_attributes: frozenset[str] = frozenset(),
+) -> None:
+    """Read all pools and write them to `path`, whole or not at all, readable by the owner only.
+
+    `extra_user_attributes` are the names that the administrator's rules look at in user templates.
+    Raises `CloudUnavailable`, and `RecordingError` where the file cannot be written.
+    """
+    documents = without_secrets(read_documents(transport), extra_user_attributes)
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "observed_at_s": observed_at_s,
+        "documents": {name: documents[name].decode() for name in sorted(documents)},
+    }
+    _write_whole(path, gzip.compress(json.dumps(content).encode(), mtime=0))
+
+
+def without_secrets(documents: Mapping[str, bytes], extra_user_attributes: frozenset[str]) -> dict[str, bytes]:
+    """`documents` with only what the allow-list names; characters that XML forbids are gone as well."""
+    roots = {name: parse_document(text, [], name) for name, text in documents.items() if text and name != VERSION}
+    allowed = allowed_in(names_in_expressions(roots.values()), extra_user_attributes)
+    kept = {name: etree.tostring(allowed_copy(root, allowed[name])) for name, root in roots.items() if name in allowed}
+    return {VERSION: documents.get(VERSION, b"")[:40], **kept}
+
+
+def read_recording(path: Path) -> Recording:
+    """The recording in a file. Raises `RecordingError`."""
+    try:
+        with gzip.open(path) as packed:
+            text = packed.read(LARGEST_RECORDING + 1)
+    except EOFError:
+        raise RecordingError(f"{path} ends in the middle: was it cut off while being copied? Record it again") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise RecordingError(f"{path} is no recording: make one with one-preempt record") from None
+    except OSError as error:
+        raise RecordingError(f"cannot read the recording {path}: {error.strerror or error}") from None
+    if len(text) > LARGEST_RECORDING:
+        raise RecordingError(f"{path} is larger than {LARGEST_RECORDING} bytes: is it really a recording?")
+    return _checked(path, text)
+
+
+def _checked(path: Path, text: bytes) -> Recording:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise RecordingError(f"{path} is no recording: make one with one-preempt record")
+    if content.get("format_version") != FORMAT_VERSION:
+        raise RecordingError(
+            f"{path} is a recording of format {content.get('format_version')!r}, this program reads {FORMAT_VERSION}"
+        )
+    observed_at_s, documents = content.get("observed_at_s"), content.get("documents")
+    if not isinstance(observed_at_s, int) or not isinstance(documents, dict):
+        raise RecordingError(f"{path} is a damaged recording: record it again")
+    return Recording(observed_at_s, {str(name): str(text).encode() for name, text in documents.items()})
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Under another name first, so that a crash leaves the old file or the new one, never half."""
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), OWNER_ONLY)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise RecordingError(f"cannot write the recording {path}: {error.strerror or error}") from None
