@@ -1,0 +1,1 @@
+"""May this request enter, and under which terms: LEASE attributes, the administrator's rules, gangs."""

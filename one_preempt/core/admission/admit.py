@@ -1,0 +1,238 @@
+"""From VMs to leases: what was admitted stands, what is new is judged, everything else is a VM as any other.
+
+Called once a cycle with every VM of the pool; a VM without LEASE and without a rule for it costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from one_preempt.core.admission.gangs import GangKey, as_asked, form_gangs
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
+from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, claim_beyond
+from one_preempt.core.admission.standing import may_preempt, review
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+
+PLAIN = LeaseTerms()
+_NOT_STARTED = frozenset({VmState.INIT, VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.CLONING_FAILURE})
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionNote:
+    """Something the administrator may want to know: a code and one sentence."""
+
+    code: str
+    text: str
+    vm_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The leases of all VMs, by ascending id.
+
+    A lease's `state` is REFUSED or INCOMPLETE, with `refusal_code` and `refusal_text`, where its VMs must wait;
+    WAITING stands for "derive it from the states of the VMs". `records` are to be written: leases admitted now,
+    and those whose changed terms were admitted.
+    """
+
+    leases: tuple[Lease, ...]
+    records: tuple[LeaseRecord, ...] = ()
+    notes: tuple[AdmissionNote, ...] = ()
+
+
+def admit(
+    vms: Mapping[int, VirtualMachine],
+    recorded: Mapping[int, LeaseRecord],
+    rules: AdmissionRules,
+    now_s: int,
+    under_preemption: Collection[int] | None = None,
+) -> Admission:
+    """Sort all VMs into leases.
+
+    Args:
+        vms: the VMs of the snapshot by id; those that are DONE are passed over.
+        recorded: leases admitted before, by id; ended ones are passed over.
+        rules: what the administrator grants.
+        now_s: the instant of the decision, from which a relative START is counted.
+        under_preemption: ids of leases that are victims of an open preemption. None: any may be.
+    """
+    desk = _AdmissionDesk(rules, now_s)
+    live = [record for _, record in sorted(recorded.items()) if record.ended_at_s is None]
+    for record in live:
+        members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state != VmState.DONE]
+        if members:
+            desk.keep(record, members, under_preemption)
+    for vm_id in sorted(vms):
+        if vm_id not in desk.served and vms[vm_id].state != VmState.DONE:
+            desk.receive(vms[vm_id])
+    desk.close_gangs()
+    return Admission(
+        leases=tuple(sorted(desk.leases, key=lambda lease: lease.id)),
+        records=tuple(sorted(desk.records, key=lambda record: record.id)),
+        notes=tuple(desk.notes),
+    )
+
+
+@dataclass(slots=True)
+class _AdmissionDesk:
+    """One admission while it is being worked out."""
+
+    rules: AdmissionRules
+    now_s: int
+    leases: list[Lease] = field(default_factory=list)
+    records: list[LeaseRecord] = field(default_factory=list)
+    notes: list[AdmissionNote] = field(default_factory=list)
+    served: set[int] = field(default_factory=set)
+    gang_members: dict[GangKey, tuple[int, ...]] = field(default_factory=dict)
+    candidates: list[tuple[VirtualMachine, LeaseTerms]] = field(default_factory=list)
+    leases_of_user: Counter[int] = field(default_factory=Counter)
+
+    def keep(
+        self, record: LeaseRecord, members: Sequence[VirtualMachine], under_preemption: Collection[int] | None
+    ) -> None:
+        """A lease that was admitted before."""
+        shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
+        reviewed = review(record, members, self.rules, self.now_s, under_preemption=shaken)
+        if reviewed.record is not record:
+            self.records.append(reviewed.record)
+        if reviewed.code:
+            self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
+        standing = reviewed.record
+        self.served.update(vm.id for vm in members)
+        self.leases.append(_lease(standing, [vm.id for vm in members]))
+        if standing.explicit:
+            self.leases_of_user[standing.uid] += 1
+        if standing.terms.size > 1:
+            self.gang_members[GangKey(standing.uid, as_asked(standing.terms))] = record.vm_ids
+
+    def receive(self, vm: VirtualMachine) -> None:
+        """A VM that belongs to no lease yet."""
+        if LEASE in vm.user_template:
+            self._judge(vm)
+            return
+        rule = self.rules.rule_of(vm) if self.rules.rules else None
+        if rule is None:
+            self.leases.append(_plain_lease(vm))
+        elif rule.type is None and not rule.may_preempt:
+            self.leases.append(replace(_plain_lease(vm), shielded_by_lock=rule.shielded_by_lock))
+        else:
+            self._record([vm], rule.terms, explicit=False)
+
+    def close_gangs(self) -> None:
+        """Once all VMs were seen: admit the gangs that are complete, and tell the others what is missing."""
+        gangs = form_gangs(self.candidates, self.gang_members)
+        for key, members in gangs.complete:
+            self._admit(list(members), key.terms)
+        for key, members, text in gangs.waiting:
+            self.leases.append(_incomplete_lease(key, members, text))
+        for vm, text in gangs.extra:
+            self._refuse(vm, "lease-complete", text)
+
+    def _judge(self, vm: VirtualMachine) -> None:
+        terms = parse_lease_attribute(vm.user_template[LEASE])
+        if isinstance(terms, MalformedLease):
+            self._refuse(vm, terms.code, terms.text)
+            return
+        claim = claim_beyond(terms, self.rules.rights_of(vm), vm, self.now_s)
+        if claim is not None:
+            self._beyond_rights(vm, terms, claim)
+        elif terms.size > 1:
+            self.candidates.append((vm, terms))
+        else:
+            self._admit([vm], terms)
+
+    def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
+        at_once_and_alone = terms.size == 1 and terms.start_at_s is None and terms.start_offset_s is None
+        if self.rules.beyond_rights is BeyondRights.FALL_BACK and at_once_and_alone:
+            self.notes.append(AdmissionNote("fell-back", f"served as a plain VM: {claim.text}", vm.id))
+            self._record([vm], PLAIN, explicit=True)
+        else:
+            self._refuse(vm, claim.code, claim.text)
+
+    def _admit(self, members: list[VirtualMachine], terms: LeaseTerms) -> None:
+        """A claim within its owner's rights, but for the number of leases, which depends on the others."""
+        first = members[0]
+        ceiling = self.rules.rights_of(first).max_leases
+        if ceiling is not None and self.leases_of_user[first.uid] >= ceiling:
+            for vm in members:
+                self._refuse(vm, "leases-not-granted", f"its owner has the {ceiling} leases that are granted: end one")
+            return
+        self._record(members, terms, explicit=True)
+
+    def _record(self, members: list[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
+        first = members[0]
+        rule = self.rules.rule_of(first)
+        if terms.start_offset_s is not None:
+            terms = replace(terms, start_at_s=self.now_s + terms.start_offset_s)
+        record = LeaseRecord(
+            id=first.id,
+            terms=terms,
+            uid=first.uid,
+            gid=first.gid,
+            vm_ids=tuple(vm.id for vm in members),
+            explicit=explicit,
+            may_preempt=may_preempt(members, self.rules),
+            admitted_at_s=self.now_s,
+            # A gang has arrived when its last VM has: the first one alone keeps no place in the queue.
+            arrived_at_s=max(vm.submitted_at_s for vm in members),
+            rule=rule.name if rule is not None else "",
+            shielded_by_lock=rule.shielded_by_lock if rule is not None else True,
+        )
+        self.records.append(record)
+        self.leases.append(_lease(record, record.vm_ids))
+        self.leases_of_user[first.uid] += explicit
+
+    def _refuse(self, vm: VirtualMachine, code: str, text: str) -> None:
+        """It waits on HOLD and says why. One that has started already goes on as a plain VM."""
+        plain = replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text)
+        if vm.state in _NOT_STARTED:
+            self.leases.append(replace(plain, state=LeaseState.REFUSED))
+        else:
+            self.leases.append(plain)
+            self.notes.append(AdmissionNote(code, f"its LEASE attribute counts for nothing: {text}", vm.id))
+
+
+def _plain_lease(vm: VirtualMachine) -> Lease:
+    return Lease(
+        id=vm.id,
+        terms=PLAIN,
+        uid=vm.uid,
+        gid=vm.gid,
+        vm_ids=(vm.id,),
+        state=LeaseState.WAITING,
+        arrived_at_s=vm.submitted_at_s,
+    )
+
+
+def _lease(record: LeaseRecord, vm_ids: Sequence[int]) -> Lease:
+    return Lease(
+        id=record.id,
+        terms=record.terms,
+        uid=record.uid,
+        gid=record.gid,
+        vm_ids=tuple(vm_ids),
+        state=LeaseState.WAITING,
+        arrived_at_s=record.arrived_at_s,
+        explicit=record.explicit,
+        may_preempt=record.may_preempt,
+        shielded_by_lock=record.shielded_by_lock,
+    )
+
+
+def _incomplete_lease(key: GangKey, members: Sequence[VirtualMachine], text: str) -> Lease:
+    return Lease(
+        id=members[0].id,
+        terms=key.terms,
+        uid=key.uid,
+        gid=members[0].gid,
+        vm_ids=tuple(vm.id for vm in members),
+        state=LeaseState.INCOMPLETE,
+        arrived_at_s=members[0].submitted_at_s,
+        explicit=True,
+        refusal_code="lease-incomplete",
+        refusal_text=text,
+    )

@@ -1,0 +1,72 @@
+"""Put VMs together that ask for one lease: all or nothing, so a gang waits until all its VMs exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from one_preempt.core.admission.lease_attribute import quoted
+from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+SHOWN_VMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GangKey:
+    """What all VMs of one gang have in common: the owner, and equal terms with the same NAME and SIZE."""
+
+    uid: int
+    terms: LeaseTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """VMs sorted into gangs, each oldest first. `waiting` and `extra` say in a text what their owner reads."""
+
+    complete: tuple[tuple[GangKey, tuple[VirtualMachine, ...]], ...]
+    waiting: tuple[tuple[GangKey, tuple[VirtualMachine, ...], str], ...]
+    extra: tuple[tuple[VirtualMachine, str], ...]
+
+
+def as_asked(terms: LeaseTerms) -> LeaseTerms:
+    """Terms as their owner wrote them: a relative START is counted from the admission only afterwards."""
+    return terms if terms.start_offset_s is None else replace(terms, start_at_s=None)
+
+
+def form_gangs(
+    candidates: Iterable[tuple[VirtualMachine, LeaseTerms]], running: Mapping[GangKey, tuple[int, ...]]
+) -> Gangs:
+    """Give each gang the SIZE oldest of its VMs. `running`: gangs that were admitted before, with their VMs."""
+    groups: dict[GangKey, list[VirtualMachine]] = {}
+    for vm, terms in sorted(candidates, key=lambda candidate: candidate[0].id):
+        groups.setdefault(GangKey(vm.uid, terms), []).append(vm)
+    complete: list[tuple[GangKey, tuple[VirtualMachine, ...]]] = []
+    waiting: list[tuple[GangKey, tuple[VirtualMachine, ...], str]] = []
+    extra: list[tuple[VirtualMachine, str]] = []
+    for key, vms in groups.items():
+        size = key.terms.size
+        members = running.get(key) or tuple(vm.id for vm in vms[:size])
+        if key in running:
+            surplus = vms
+        elif len(vms) < size:
+            waiting.append((key, tuple(vms), _what_is_missing(key, vms, groups)))
+            continue
+        else:
+            complete.append((key, tuple(vms[:size])))
+            surplus = vms[size:]
+        extra.extend((vm, _why_extra(key, members)) for vm in surplus)
+    return Gangs(tuple(complete), tuple(waiting), tuple(extra))
+
+
+def _what_is_missing(key: GangKey, vms: list[VirtualMachine], groups: Mapping[GangKey, list[VirtualMachine]]) -> str:
+    text = f"{len(vms)} of the {key.terms.size} VMs of lease {quoted(key.terms.name)} exist: create the others"
+    for other, members in groups.items():
+        if other != key and (other.uid, other.terms.name) == (key.uid, key.terms.name):
+            return f"{text}; VM {members[0].id} has this NAME too, but other terms: they must be equal"
+    return f"{text} with the same LEASE attribute"
+
+
+def _why_extra(key: GangKey, members: tuple[int, ...]) -> str:
+    shown = ", ".join(str(vm_id) for vm_id in members[:SHOWN_VMS]) + (", ..." if len(members) > SHOWN_VMS else "")
+    return f"lease {quoted(key.terms.name)} has its {key.terms.size} VMs already ({shown}): use another NAME"

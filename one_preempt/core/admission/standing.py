@@ -1,0 +1,126 @@
+"""Terms that were admitted stand. What its owner changes afterwards is a request, judged by the same rules.
+
+Less protection is granted at once. More protection is granted as it would be to a new VM, but never while a
+preemption of the lease is decided or under way. SIZE, START and the NAME of a gang are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from one_preempt.core.admission.gangs import as_asked
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
+from one_preempt.core.admission.rules import AdmissionRules, claim_beyond
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+_PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The record as it stands now (the same object where nothing changed), and what there is to say about it."""
+
+    record: LeaseRecord
+    code: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What a VM asks for now: by its LEASE attribute, or by the rule that is for it."""
+
+    terms: LeaseTerms | MalformedLease
+    explicit: bool
+    rule: str = ""
+
+
+def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
+    """What `vm` asks for now."""
+    rule = rules.rule_of(vm)
+    rule_name = rule.name if rule is not None else ""
+    if LEASE in vm.user_template:
+        return _Request(parse_lease_attribute(vm.user_template[LEASE]), True, rule_name)
+    return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
+
+
+def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
+    """Every member was granted it: by a rule for it, or by the rights of its owner where it has a LEASE."""
+    return all(_granted_preemption(vm, rules) for vm in vms)
+
+
+def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:
+    rule = rules.rule_of(vm)
+    if rule is not None and rule.may_preempt:
+        return True
+    return LEASE in vm.user_template and rules.rights_of(vm).may_preempt
+
+
+def review(
+    record: LeaseRecord, vms: Sequence[VirtualMachine], rules: AdmissionRules, now_s: int, *, under_preemption: bool
+) -> Review:
+    """Judge what the members of `record` ask for now against what was admitted."""
+    first = vms[0]
+    request = requested(first, rules)
+    preempts = may_preempt(vms, rules)
+    current = record if preempts == record.may_preempt else replace(record, may_preempt=preempts)
+    same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in vms)
+    if same_owner and request.terms == as_asked(record.terms) and _agree(vms[1:], request, rules):
+        return Review(current)
+    granted = _granted(record, vms, request, rules, now_s, under_preemption=under_preemption)
+    if isinstance(granted, str):
+        return Review(current, "change-refused", f"the terms of lease {record.id} stay as admitted: {granted}")
+    changed = replace(
+        current,
+        terms=replace(granted, start_at_s=record.terms.start_at_s),
+        uid=first.uid,
+        gid=first.gid,
+        explicit=request.explicit,
+        rule=request.rule,
+    )
+    return Review(changed, "change-accepted", f"the changed terms or owner of lease {record.id} were admitted")
+
+
+def _agree(others: Sequence[VirtualMachine], request: _Request, rules: AdmissionRules) -> bool:
+    return all(requested(vm, rules).terms == request.terms for vm in others)
+
+
+def _granted(
+    record: LeaseRecord,
+    vms: Sequence[VirtualMachine],
+    request: _Request,
+    rules: AdmissionRules,
+    now_s: int,
+    *,
+    under_preemption: bool,
+) -> LeaseTerms | str:
+    """The terms asked for, or why they cannot be granted."""
+    asked, first = request.terms, vms[0]
+    if isinstance(asked, MalformedLease):
+        return asked.text
+    if not _agree(vms[1:], request, rules) or any((vm.uid, vm.gid) != (first.uid, first.gid) for vm in vms):
+        return "its VMs no longer have the same owner, group and LEASE attribute"
+    if _fixed(asked) != _fixed(as_asked(record.terms)):
+        return "SIZE, START and the NAME of several VMs cannot change: create new VMs"
+    if request.explicit:
+        claim = claim_beyond(asked, rules.rights_of(first), first, now_s)
+        if claim is not None:
+            return claim.text
+    if under_preemption and _protects_more(asked, record.terms):
+        return "more protection is not granted while a preemption of it is decided or under way"
+    return asked
+
+
+def _fixed(terms: LeaseTerms) -> tuple[int, int | None, int | None, str]:
+    return terms.size, terms.start_at_s, terms.start_offset_s, terms.name if terms.size > 1 else ""
+
+
+def _protects_more(new: LeaseTerms, old: LeaseTerms) -> bool:
+    """Is anything in `new` harder to preempt?"""
+    if _PROTECTION[new.type] > _PROTECTION[old.type] or (old.shutdown_ok and not new.shutdown_ok):
+        return True
+    if new.max_suspensions is None:
+        return False
+    return old.max_suspensions is None or new.max_suspensions < old.max_suspensions
