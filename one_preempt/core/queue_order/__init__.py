@@ -1,0 +1,1 @@
+"""Which waiting lease is next: one policy a file, each a `POLICY`."""

@@ -1,0 +1,7 @@
+"""Fill hosts up: the one with most VMs first (sched.conf POLICY 0)."""
+
+from __future__ import annotations
+
+from one_preempt.core.host_selection.selection import ByRank
+
+POLICY = ByRank("packing", "RUNNING_VMS")

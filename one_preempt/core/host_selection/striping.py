@@ -1,0 +1,7 @@
+"""Spread VMs: the host with fewest VMs first (sched.conf POLICY 1, as shipped)."""
+
+from __future__ import annotations
+
+from one_preempt.core.host_selection.selection import ByRank
+
+POLICY = ByRank("striping", "- RUNNING_VMS")

@@ -1,0 +1,117 @@
+"""The system datastore of a VM, and room for what it adds to image datastores (FACTS 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from one_preempt.core.matching.access import AccessRules
+from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, AttributeTable, datastore_attributes
+from one_preempt.core.matching.demands import moves, returns_to_its_disks
+from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.prematch import Prematch
+from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.infrastructure import Datastore, DatastoreType
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+
+class DatastoreMatch:
+    """Finds the system datastores that a VM may use, best first, and the first of them with room."""
+
+    def __init__(
+        self,
+        snapshot: PoolSnapshot,
+        access: AccessRules | None,
+        expressions: Expressions,
+        default_rank: str,
+        prematched: Mapping[int, Prematch],
+    ) -> None:
+        self._stores = [
+            snapshot.datastores[store_id]
+            for store_id in sorted(snapshot.datastores)
+            if snapshot.datastores[store_id].type == DatastoreType.SYSTEM and snapshot.datastores[store_id].enabled
+        ]
+        self._table = AttributeTable(DATASTORE_LAYOUT, [datastore_attributes(store) for store in self._stores])
+        self._access = access
+        self._expressions = expressions
+        self._default_rank = default_rank
+        self._prematched = prematched
+        self._found: dict[tuple[object, ...], tuple[Datastore, ...]] = {}
+
+    def candidates(self, vm: VirtualMachine) -> tuple[Datastore, ...]:
+        """What the VM may use wherever it goes, best first. Raises UnreadableExpression."""
+        previous_id = self._previous_id(vm)
+        owner = self._access.owner_of(vm) if self._access else None
+        prematch = self._prematched.get(vm.id)
+        key = (
+            owner,
+            previous_id,
+            prematch.datastore_ids if prematch else None,
+            vm.automatic_datastore_requirements,
+            vm.sched_datastore_requirements,
+            vm.sched_datastore_rank,
+        )
+        if key not in self._found:
+            self._found[key] = self._match(vm, previous_id, prematch)
+        return self._found[key]
+
+    def choose(self, vm: VirtualMachine, host: Host, room: Room) -> Datastore | None:
+        """The best datastore that the host can use and that has room, or None."""
+        needed_mib = room.demand_of(vm).system_mib
+        already_there = moves(vm) or returns_to_its_disks(vm)
+        for store in self.candidates(vm):
+            if host.cluster_id not in store.cluster_ids:
+                continue
+            if not store.shared:
+                if needed_mib < room.host_disk_free_mib(host.id, store.id):
+                    return store
+            elif already_there or (
+                _monitored(store) and (needed_mib == 0 or needed_mib < room.datastore_free_mib(store.id))
+            ):
+                return store
+        return None
+
+    def _previous_id(self, vm: VirtualMachine) -> int | None:
+        """A VM that moves or comes back keeps the datastore on which its disks are."""
+        if (moves(vm) or returns_to_its_disks(vm)) and vm.last_history is not None:
+            return vm.last_history.datastore_id
+        return None
+
+    def _match(self, vm: VirtualMachine, previous_id: int | None, prematch: Prematch | None) -> tuple[Datastore, ...]:
+        if previous_id is not None and any(store.id == previous_id for store in self._stores):
+            return tuple(store for store in self._stores if store.id == previous_id)
+        requirements = (
+            ("AUTOMATIC_DS_REQUIREMENTS", vm.automatic_datastore_requirements),
+            ("SCHED_DS_REQUIREMENTS", vm.sched_datastore_requirements),
+        )
+        met = self._expressions.all_met(requirements, self._table)
+        scores = self._expressions.rank(vm.sched_datastore_rank or self._default_rank).scores(self._table)
+        return tuple(
+            self._stores[row]
+            for row in best_first(scores).tolist()
+            if self._eligible(vm, self._stores[row], prematch, bool(met[row]))
+        )
+
+    def _eligible(self, vm: VirtualMachine, store: Datastore, prematch: Prematch | None, met: bool) -> bool:
+        if prematch is not None:
+            return store.id in prematch.datastore_ids
+        return met and (self._access is None or self._access.may_use(self._access.owner_of(vm), store))
+
+
+def image_datastore_without_room(vm: VirtualMachine, room: Room) -> int | None:
+    """The image datastore on which the VM's own copies (CLONE_TARGET or LN_TARGET SELF) do not fit, if any."""
+    if moves(vm) or returns_to_its_disks(vm):
+        return None
+    for store_id, size_mib in sorted(room.demand_of(vm).image_mib.items()):
+        store = room.snapshot.datastores.get(store_id)
+        usable = store is not None and store.type == DatastoreType.IMAGE
+        if size_mib and not (usable and size_mib < room.datastore_free_mib(store_id)):
+            return store_id
+    return None
+
+
+def _monitored(store: Datastore) -> bool:
+    """Was its space ever measured?"""
+    return bool(store.free_mib or store.total_mib or store.used_mib)

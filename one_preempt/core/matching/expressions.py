@@ -1,0 +1,64 @@
+"""Expressions of many VMs, read once each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from one_preempt.core.matching.attributes import AttributeTable, BoolArray
+from one_preempt.core.matching.expression_tokens import ExpressionError
+from one_preempt.core.matching.rank import Rank, parse_rank
+from one_preempt.core.matching.requirements import Requirement, Residents, nowhere, parse_requirement
+
+
+class UnreadableExpression(Exception):
+    """A VM's expression cannot be read; the message names the attribute and the place."""
+
+
+@dataclass(slots=True)
+class Expressions:
+    """Remembers what was read, and what could not be."""
+
+    _requirements: dict[str, Requirement | ExpressionError] = field(default_factory=dict)
+    _ranks: dict[str, Rank | ExpressionError] = field(default_factory=dict)
+
+    def requirement(self, attribute: str, text: str) -> Requirement:
+        """The requirement `text`, which the VM has as `attribute`. Raises UnreadableExpression."""
+        if text not in self._requirements:
+            try:
+                self._requirements[text] = parse_requirement(text)
+            except ExpressionError as error:
+                self._requirements[text] = error
+        known = self._requirements[text]
+        if isinstance(known, ExpressionError):
+            raise UnreadableExpression(f"{attribute} cannot be read: {known}.")
+        return known
+
+    def all_met(
+        self, parts: tuple[tuple[str, str], ...], table: AttributeTable, residents: Residents = nowhere
+    ) -> BoolArray:
+        """The rows that meet all of several (attribute, text) requirements. Raises UnreadableExpression.
+
+        Each is read by itself: a parenthesis in one cannot undo another.
+        """
+        mask = np.ones(len(table), dtype=np.bool_)
+        for attribute, text in parts:
+            mask &= self.requirement(attribute, text).mask(table, residents)
+        return mask
+
+    def rank(self, text: str) -> Rank:
+        """The rank `text`; one that cannot be read makes all equal, as it does for the matchmaker."""
+        if text not in self._ranks:
+            try:
+                self._ranks[text] = parse_rank(text)
+            except ExpressionError as error:
+                self._ranks[text] = error
+        known = self._ranks[text]
+        return known if isinstance(known, Rank) else parse_rank("")
+
+    def rank_error(self, text: str) -> str:
+        """What is wrong with a rank, or nothing."""
+        self.rank(text)
+        known = self._ranks[text]
+        return str(known) if isinstance(known, ExpressionError) else ""

@@ -1,0 +1,43 @@
+"""All or nothing: a bounded search for hosts that hold several VMs together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+SEARCH_STEPS = 2_000
+
+Candidates = Callable[[VirtualMachine], Iterator[Placement]]
+
+
+def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) -> dict[int, Placement] | None:
+    """Backtracking in the order of `vms`: the first complete placement, charged to the room, or None.
+
+    Complete as long as fewer than SEARCH_STEPS placements are tried; None after that only says that none was
+    found. `candidates` must yield what the room, as it is at that moment, allows.
+    """
+    start = room.checkpoint()
+    marks = [start]
+    found: list[Placement] = []
+    levels = [candidates(vms[0])]
+    steps = 0
+    while levels and steps < SEARCH_STEPS:
+        placement = next(levels[-1], None)
+        if placement is None:
+            levels.pop()
+            if found:
+                found.pop()
+                room.rollback(marks.pop())
+            continue
+        steps += 1
+        marks.append(room.checkpoint())
+        room.take(placement)
+        found.append(placement)
+        if len(found) == len(vms):
+            return {placement.vm_id: placement for placement in found}
+        levels.append(candidates(vms[len(found)]))
+    room.rollback(start)
+    return None

@@ -1,0 +1,127 @@
+"""Shell patterns as fnmatch(3) reads them, without its worst cases.
+
+Between two stars every pattern has a fixed width, so that it is matched by taking the leftmost place of each
+piece in turn: no backtracking, whatever a user writes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_PATTERN_LENGTH = 1024
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": " \\t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\s",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+_NAMED_CLASS = re.compile(r"\[:([a-z]+):\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """A compiled shell pattern. `literal` is the text it stands for when it has no wildcard, else None."""
+
+    pattern: str
+    literal: str | None
+    pieces: tuple[tuple[re.Pattern[str], int], ...]
+
+    def matches(self, text: str) -> bool:
+        """Does the whole of `text` match?"""
+        if self.literal is not None:
+            return text == self.literal
+        first, last = self.pieces[0], self.pieces[-1]
+        if len(self.pieces) == 1:
+            return first[0].fullmatch(text) is not None
+        end = len(text) - last[1]
+        if first[1] > end or first[0].match(text) is None or last[0].match(text, end) is None:
+            return False
+        at = first[1]
+        for piece, _ in self.pieces[1:-1]:
+            found = piece.search(text, at, end)
+            if found is None:
+                return False
+            at = found.end()
+        return True
+
+
+def compile_glob(pattern: str) -> Glob:
+    """Compile `pattern`; raises ValueError where it is longer than MAX_PATTERN_LENGTH."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"a pattern may have {MAX_PATTERN_LENGTH} characters, this one has {len(pattern)}")
+    pieces: list[tuple[re.Pattern[str], int]] = []
+    piece: list[str] = []
+    literal: list[str] | None = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "*":
+            pieces.append((re.compile("".join(piece), re.DOTALL), len(piece)))
+            piece, literal = [], None
+            at += 1
+            continue
+        expression, plain, at = _one_character(pattern, at)
+        piece.append(expression)
+        if plain is None:
+            literal = None
+        elif literal is not None:
+            literal.append(plain)
+    pieces.append((re.compile("".join(piece), re.DOTALL), len(piece)))
+    return Glob(pattern, None if literal is None else "".join(literal), tuple(pieces))
+
+
+def _one_character(pattern: str, at: int) -> tuple[str, str | None, int]:
+    """The expression for the element at `at`, the character it stands for if it is only one, where to go on."""
+    character = pattern[at]
+    if character == "?":
+        return ".", None, at + 1
+    if character == "\\" and at + 1 < len(pattern):
+        return re.escape(pattern[at + 1]), pattern[at + 1], at + 2
+    if character == "[":
+        bracket = _bracket(pattern, at + 1)
+        if bracket is not None:
+            return bracket[0], None, bracket[1]
+    return re.escape(character), character, at + 1
+
+
+def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
+    """The expression of a bracket whose inside starts at `at`; None where it is never closed."""
+    negated = at < len(pattern) and pattern[at] in "!^"
+    at += negated
+    inside: list[str] = []
+    first = True
+    while at < len(pattern):
+        if pattern[at] == "]" and not first:
+            return _character_set("".join(inside), negated), at + 1
+        first = False
+        named = _NAMED_CLASS.match(pattern, at)
+        if named is not None and named[1] in _CLASSES:
+            inside.append(_CLASSES[named[1]])
+            at = named.end()
+            continue
+        low, at = _bracket_character(pattern, at)
+        if pattern[at : at + 1] == "-" and pattern[at + 1 : at + 2] not in ("", "]"):
+            high, at = _bracket_character(pattern, at + 1)
+            if low <= high:
+                inside.append(f"{re.escape(low)}-{re.escape(high)}")
+        else:
+            inside.append(re.escape(low))
+    return None
+
+
+def _bracket_character(pattern: str, at: int) -> tuple[str, int]:
+    if pattern[at] == "\\" and at + 1 < len(pattern):
+        return pattern[at + 1], at + 2
+    return pattern[at], at + 1
+
+
+def _character_set(inside: str, negated: bool) -> str:
+    if not inside:
+        return "." if negated else "(?!.)."
+    return f"[{'^' if negated else ''}{inside}]"

@@ -1,0 +1,134 @@
+"""Which hosts suit a VM whatever is free: state, access, requirements, pinning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.access import AccessRules
+from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable, BoolArray, host_attributes
+from one_preempt.core.matching.demands import moves
+from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
+from one_preempt.core.matching.prematch import Prematch
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.requirements import CURRENT_VMS
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.cluster_state import HostTable
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+_PUBLIC_CLOUD_SECTIONS = ("PUBLIC_CLOUD", "EC2")
+
+
+@dataclass(frozen=True, slots=True)
+class HostMatch:
+    """The hosts that suit a VM, by row of the host table, and how many were ruled out by which test.
+
+    `refusal` is set where none suits. `follows_current_vms`: the requirements speak of VMs on the hosts and
+    must be tested again on the hosts as they have become.
+    """
+
+    mask: BoolArray
+    counts: Mapping[str, int]
+    refusal: Unplaced | None = None
+    follows_current_vms: bool = False
+
+
+class StaticHostMatch:
+    """Matches each distinct kind of VM once."""
+
+    def __init__(
+        self,
+        snapshot: PoolSnapshot,
+        hosts: HostTable,
+        access: AccessRules | None,
+        expressions: Expressions,
+        prematched: Mapping[int, Prematch],
+    ) -> None:
+        self._hosts = hosts
+        self._access = access
+        self._expressions = expressions
+        self._prematched = prematched
+        ordered = [snapshot.hosts[host_id] for host_id in hosts.ids.tolist()]
+        self.table = AttributeTable(HOST_LAYOUT, [host_attributes(host) for host in ordered])
+        self._cluster_ids = np.array([host.cluster_id for host in ordered], dtype=np.int64)
+        self._pinned_only = np.array([host.pinned_only for host in ordered], dtype=np.bool_)
+        public = [host.attributes.get("TEMPLATE/PUBLIC_CLOUD", ("",))[0].upper() == "YES" for host in ordered]
+        self._enabled = hosts.accepts_vms & ~np.array(public, dtype=np.bool_)
+        self._observed = Room(snapshot, hosts)
+        self._found: dict[tuple[object, ...], HostMatch] = {}
+
+    def match(self, vm: VirtualMachine) -> HostMatch:
+        """The hosts that suit `vm` as they were observed."""
+        prematch = self._prematched.get(vm.id)
+        leaving_id = vm.host_id if moves(vm) else None
+        key = (
+            vm.automatic_requirements,
+            vm.sched_requirements,
+            self._access.owner_of(vm) if self._access else None,
+            vm.is_pinned,
+            leaving_id,
+            vm.extended,
+            prematch.host_ids if prematch else None,
+            any(section in vm.user_template for section in _PUBLIC_CLOUD_SECTIONS),
+        )
+        if key not in self._found:
+            self._found[key] = self._match(vm, leaving_id, prematch)
+        return self._found[key]
+
+    def requirements_now(self, vm: VirtualMachine, room: Room) -> BoolArray:
+        """The hosts that meet the requirements with the VMs placed so far counted as theirs."""
+        return self._expressions.all_met(_requirements(vm), self.table, room.rows_of)
+
+    def _match(self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None) -> HostMatch:
+        nothing = np.zeros(len(self._hosts.ids), dtype=np.bool_)
+        refusal = _unsupported(vm)
+        if refusal is not None:
+            return HostMatch(nothing, {}, refusal)
+        try:
+            met = self._expressions.all_met(_requirements(vm), self.table, self._observed.rows_of)
+        except UnreadableExpression as error:
+            return HostMatch(nothing, {}, reasons.unplaced(reasons.UNREADABLE, str(error)))
+        tests = {
+            reasons.NOT_ENABLED: self._enabled,
+            reasons.OTHER_HOST_WANTED: self._hosts.ids != (-1 if leaving_id is None else leaving_id),
+            reasons.PINNED_ONLY: self._pinned_only if vm.is_pinned else ~self._pinned_only,
+            reasons.NOT_AUTHORIZED: self._authorized(vm, prematch),
+            reasons.REQUIREMENTS: met,
+        }
+        mask = ~nothing
+        counts: dict[str, int] = {}
+        for code, passed in tests.items():
+            counts[code] = int(np.count_nonzero(mask & ~passed))
+            mask &= passed
+        refusal = None if mask.any() else reasons.no_host(counts, f"VM {vm.id}")
+        return HostMatch(mask, counts, refusal, CURRENT_VMS in vm.sched_requirements)
+
+    def _authorized(self, vm: VirtualMachine, prematch: Prematch | None) -> BoolArray:
+        if prematch is not None:
+            return np.isin(self._hosts.ids, sorted(prematch.host_ids))
+        if self._access is None:
+            return np.ones(len(self._hosts.ids), dtype=np.bool_)
+        return self._access.hosts(self._access.owner_of(vm), self._hosts.ids, self._cluster_ids)
+
+
+def _requirements(vm: VirtualMachine) -> tuple[tuple[str, str], ...]:
+    return (
+        ("AUTOMATIC_REQUIREMENTS", vm.automatic_requirements),
+        ("SCHED_REQUIREMENTS", vm.sched_requirements),
+    )
+
+
+def _unsupported(vm: VirtualMachine) -> Unplaced | None:
+    """Kinds of VMs that are refused whatever there is."""
+    if not vm.extended:
+        return reasons.unplaced(reasons.INCOMPLETE, "Its full document was not read yet.")
+    if any(section in vm.user_template for section in _PUBLIC_CLOUD_SECTIONS):
+        text = (
+            "It asks for a public cloud (PUBLIC_CLOUD or EC2), which OpenNebula gave up in 7.0 and this scheduler too."
+        )
+        return reasons.unplaced(reasons.PUBLIC_CLOUD, text)
+    return None

@@ -1,0 +1,94 @@
+"""Networks for the NICs that leave the choice to the scheduler (NETWORK_MODE = auto; FACTS 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from one_preempt.core.matching.access import AccessRules
+from one_preempt.core.matching.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
+from one_preempt.core.matching.demands import moves
+from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.prematch import Prematch
+from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.infrastructure import Network
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
+
+
+class NetworkMatch:
+    """Finds the networks that each automatic NIC may have, best first, and gives them out on a host."""
+
+    def __init__(
+        self,
+        snapshot: PoolSnapshot,
+        access: AccessRules | None,
+        expressions: Expressions,
+        default_rank: str,
+        different_networks: bool,
+        prematched: Mapping[int, Prematch],
+    ) -> None:
+        self._networks = [snapshot.networks[network_id] for network_id in sorted(snapshot.networks)]
+        self._table = AttributeTable(NETWORK_LAYOUT, [network_attributes(network) for network in self._networks])
+        self._access = access
+        self._expressions = expressions
+        self._default_rank = default_rank
+        self._different_networks = different_networks
+        self._prematched = prematched
+        self._found: dict[tuple[object, ...], tuple[Network, ...]] = {}
+
+    def open_nics(self, vm: VirtualMachine) -> tuple[Nic, ...]:
+        """The NICs that still need a network, in ascending id; none when the VM only moves."""
+        if not vm.nics or moves(vm):
+            return ()
+        waiting = (nic for nic in vm.nics if nic.automatic and nic.network_id is None)
+        return tuple(sorted(waiting, key=lambda nic: nic.id))
+
+    def candidates(self, vm: VirtualMachine, nic: Nic) -> tuple[Network, ...]:
+        """The networks that a NIC may have wherever the VM goes, best first. Raises UnreadableExpression."""
+        owner = self._access.owner_of(vm) if self._access else None
+        prematch = self._prematched.get(vm.id)
+        allowed = None if prematch is None else prematch.network_ids.get(nic.id, frozenset())
+        key = (owner, allowed, vm.automatic_nic_requirements, nic.sched_requirements, nic.sched_rank)
+        if key not in self._found:
+            self._found[key] = self._match(vm, nic, allowed)
+        return self._found[key]
+
+    def choose(self, vm: VirtualMachine, host: Host, room: Room) -> tuple[tuple[int, int], ...] | None:
+        """(NIC id, network id) for every open NIC, each its best network with a lease left, or None."""
+        chosen: list[tuple[int, int]] = []
+        used: dict[int, int] = {}
+        for nic in self.open_nics(vm):
+            network = next(
+                (
+                    network
+                    for network in self.candidates(vm, nic)
+                    if host.cluster_id in network.cluster_ids
+                    and not (self._different_networks and network.id in used)
+                    and room.free_leases(network.id) > used.get(network.id, 0)
+                ),
+                None,
+            )
+            if network is None:
+                return None
+            used[network.id] = used.get(network.id, 0) + 1
+            chosen.append((nic.id, network.id))
+        return tuple(chosen)
+
+    def _match(self, vm: VirtualMachine, nic: Nic, allowed: frozenset[int] | None) -> tuple[Network, ...]:
+        requirements = (
+            ("AUTOMATIC_NIC_REQUIREMENTS", vm.automatic_nic_requirements),
+            (f"SCHED_REQUIREMENTS of NIC {nic.id}", nic.sched_requirements),
+        )
+        met = self._expressions.all_met(requirements, self._table)
+        scores = self._expressions.rank(nic.sched_rank or self._default_rank).scores(self._table)
+        owner = self._access.owner_of(vm) if self._access else None
+        ordered = [(self._networks[row], bool(met[row])) for row in best_first(scores).tolist()]
+        if allowed is not None:
+            return tuple(network for network, _ in ordered if network.id in allowed)
+        return tuple(
+            network
+            for network, suits in ordered
+            if suits and (self._access is None or owner is None or self._access.may_use(owner, network))
+        )

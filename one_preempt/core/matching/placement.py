@@ -1,0 +1,248 @@
+"""Where VMs go: one alone, several that must all fit, or several at hosts chosen before.
+
+On success the placements are charged to the room; on failure the room is as it was. What if: take a
+`checkpoint`, let VMs `leave`, place, and `rollback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.access import AccessRules
+from one_preempt.core.matching.attributes import BoolArray
+from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
+from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
+from one_preempt.core.matching.gang import search
+from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
+from one_preempt.core.matching.networks import NetworkMatch
+from one_preempt.core.matching.numa import fits_topology
+from one_preempt.core.matching.options import MatchOptions
+from one_preempt.core.matching.prematch import Prematch
+from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.room import Room
+from one_preempt.core.matching.vm_groups import group_mask
+from one_preempt.core.model.cluster_state import HostTable, IntArray
+from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+__all__ = ["HostMatch", "MatchOptions", "Matchmaker", "Unplaced"]
+
+
+class Matchmaker:
+    """Matches VMs with the hosts, datastores and networks of one snapshot.
+
+    `prematched`: what oned matched already, by VM id, where a driver document says so.
+    """
+
+    def __init__(
+        self,
+        snapshot: PoolSnapshot,
+        hosts: HostTable,
+        options: MatchOptions,
+        prematched: Mapping[int, Prematch] | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.hosts = hosts
+        self.options = options
+        self.expressions = Expressions()
+        access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
+        known = prematched or {}
+        self._host_match = StaticHostMatch(snapshot, hosts, access, self.expressions, known)
+        self._datastores = DatastoreMatch(snapshot, access, self.expressions, options.datastore_rank, known)
+        self._networks = NetworkMatch(
+            snapshot, access, self.expressions, options.network_rank, options.different_networks, known
+        )
+        self._orders: dict[str, IntArray] = {}
+
+    def new_room(self) -> Room:
+        """All that is free, counted with these options."""
+        return Room(self.snapshot, self.hosts, memory_system_ds_scale=self.options.memory_system_ds_scale)
+
+    def match(self, vm: VirtualMachine) -> HostMatch:
+        """The hosts that suit `vm` whatever is free on them."""
+        return self._host_match.match(vm)
+
+    def preference(self, vm: VirtualMachine) -> IntArray:
+        """All hosts' rows, best first: by the VM's SCHED_RANK, else by the host selection policy."""
+        order = self._orders.get(vm.sched_rank)
+        if order is None:
+            table = self._host_match.table
+            if vm.sched_rank:
+                scores = self.expressions.rank(vm.sched_rank).scores(table)
+            else:
+                scores = self.options.host_selection.scores(table, self.expressions)
+            order = self._orders[vm.sched_rank] = best_first(scores)
+        return order
+
+    def place(
+        self, vm: VirtualMachine, room: Room, among: BoolArray | None = None, *, limited: bool = True
+    ) -> Placement | Unplaced:
+        """Put one VM on the best host with room, of those `among` (a mask of rows) where it is given.
+
+        `limited` False leaves out MAX_DISPATCH and MAX_HOST.
+        """
+        refusal = self._refusal(vm, room, limited=limited)
+        if refusal is not None:
+            return refusal
+        mask, counts = self._with_room(vm, room, among, limited=limited)
+        for row in self._ordered(vm, mask):
+            placement = self._try_host(vm, row, room, counts)
+            if placement is not None:
+                room.take(placement)
+                return placement
+        return reasons.no_host(counts, _needs(vm))
+
+    def place_together(
+        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None = None
+    ) -> tuple[Placement, ...] | Unplaced:
+        """Put all of several VMs, or none. The placements are in the order of `vms`.
+
+        One VM alone is placed as `place` does. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
+        single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
+        largest first, each on its best host; then a search over the hosts of every VM, which is exhaustive
+        for small gangs and stops after `gang.SEARCH_STEPS` trials for others.
+        """
+        if len(vms) == 1:
+            placed = self.place(vms[0], room, among)
+            return placed if isinstance(placed, Unplaced) else (placed,)
+        mark = room.checkpoint()
+        found: dict[int, Placement] = {}
+        refusal: Unplaced | None = None
+        for vm in _largest_first(vms, room):
+            placed = self.place(vm, room, among, limited=False)
+            if isinstance(placed, Unplaced):
+                refusal = placed
+                break
+            found[vm.id] = placed
+        if refusal is not None:
+            room.rollback(mark)
+            searched = self._search(vms, room, among)
+            if searched is None:
+                return _gang_refusal(vms, refusal)
+            found = searched
+        return tuple(found[vm.id] for vm in vms)
+
+    def place_at(
+        self, vms: Sequence[VirtualMachine], placements: Sequence[Placement], room: Room
+    ) -> tuple[Placement, ...] | Unplaced:
+        """Put each VM on the host that `placements` gives it; datastore and networks are chosen anew."""
+        mark = room.checkpoint()
+        host_of = {placement.vm_id: placement.host_id for placement in placements}
+        found: list[Placement] = []
+        for vm in vms:
+            placed = self.place(vm, room, self.hosts.ids == host_of.get(vm.id, -1), limited=False)
+            if isinstance(placed, Unplaced):
+                room.rollback(mark)
+                return placed
+            found.append(placed)
+        return tuple(found)
+
+    def candidates(self, vm: VirtualMachine, room: Room, among: BoolArray | None = None) -> Iterator[Placement]:
+        """Every placement of `vm` that the room allows now, best first; nothing is charged."""
+        if self._refusal(vm, room, limited=False) is None:
+            mask, counts = self._with_room(vm, room, among, limited=False)
+            for row in self._ordered(vm, mask):
+                placement = self._try_host(vm, row, room, counts)
+                if placement is not None:
+                    yield placement
+
+    def _search(
+        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None
+    ) -> dict[int, Placement] | None:
+        """Backtracking over the candidates of each VM; charges what it finds."""
+        return search(_largest_first(vms, room), room, lambda vm: self.candidates(vm, room, among))
+
+    def _refusal(self, vm: VirtualMachine, room: Room, *, limited: bool) -> Unplaced | None:
+        """What keeps the VM from every host."""
+        match = self.match(vm)
+        if match.refusal is not None:
+            return match.refusal
+        try:
+            stores = self._datastores.candidates(vm)
+            nics = [(nic, self._networks.candidates(vm, nic)) for nic in self._networks.open_nics(vm)]
+        except UnreadableExpression as error:
+            return reasons.unplaced(reasons.UNREADABLE, str(error))
+        if not stores:
+            return reasons.unplaced(
+                reasons.DATASTORE, "No system datastore is enabled, usable by its owner and as required."
+            )
+        for nic, networks in nics:
+            if not networks:
+                text = f"No network for NIC {nic.id} is usable by its owner and as required."
+                return reasons.unplaced(reasons.NETWORK, text)
+        full_id = image_datastore_without_room(vm, room)
+        if full_id is not None:
+            return reasons.unplaced(reasons.IMAGE_DATASTORE, f"Image datastore {full_id} has no room for its disks.")
+        limit = self.options.max_dispatch
+        if limited and limit and len(room.placed) >= limit:
+            return reasons.unplaced(reasons.DISPATCH_LIMIT, f"This cycle has started {limit} VMs, as many as it may.")
+        return None
+
+    def _with_room(
+        self, vm: VirtualMachine, room: Room, among: BoolArray | None, *, limited: bool
+    ) -> tuple[BoolArray, dict[str, int]]:
+        """The hosts that suit the VM and have CPU and memory for it, and why the others do not."""
+        match = self.match(vm)
+        counts = dict(match.counts)
+        mask = match.mask if among is None else match.mask & among
+        if match.follows_current_vms:
+            mask = _narrow(mask, self._host_match.requirements_now(vm, room), counts, reasons.REQUIREMENTS)
+        allowed = group_mask(vm, room)
+        if allowed is not None:
+            mask = _narrow(mask, allowed, counts, reasons.AFFINITY)
+        fits = (room.free[:, 0] >= vm.cpu_centi) & (room.free[:, 1] >= vm.memory_mib)
+        mask = _narrow(mask, fits, counts, reasons.CAPACITY)
+        if limited and self.options.max_host:
+            mask = _narrow(mask, room.dispatched < self.options.max_host, counts, reasons.DISPATCH_LIMIT)
+        return mask, counts
+
+    def _ordered(self, vm: VirtualMachine, mask: BoolArray) -> Iterator[int]:
+        order = self.preference(vm)
+        for row in order[mask[order]]:
+            yield int(row)
+
+    def _try_host(self, vm: VirtualMachine, row: int, room: Room, counts: dict[str, int]) -> Placement | None:
+        """The placement on one host that has CPU and memory, or None with the reason counted."""
+        host = self.snapshot.hosts[int(self.hosts.ids[row])]
+        code = ""
+        if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(host.id)) is None:
+            code = reasons.DEVICES
+        elif vm.topology is not None and not fits_topology(vm, host):
+            code = reasons.NUMA
+        else:
+            store = self._datastores.choose(vm, host, room)
+            networks = self._networks.choose(vm, host, room) if store is not None else None
+            if store is not None and networks is not None:
+                return Placement(vm.id, host.id, store.id, networks)
+            code = reasons.DATASTORE if store is None else reasons.NETWORK
+        counts[code] = counts.get(code, 0) + 1
+        return None
+
+
+def _narrow(mask: BoolArray, passed: BoolArray, counts: dict[str, int], code: str) -> BoolArray:
+    narrowed = mask & passed
+    lost = int(np.count_nonzero(mask)) - int(np.count_nonzero(narrowed))
+    if lost:
+        counts[code] = counts.get(code, 0) + lost
+    return narrowed
+
+
+def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:
+    """By the share of the largest host that a VM takes, whole numbers only; oldest first among equals."""
+    cpu, memory = (max(1, int(amount)) for amount in room.hosts.capacity.max(axis=0, initial=1))
+    return sorted(vms, key=lambda vm: (-max(vm.cpu_centi * memory, vm.memory_mib * cpu), vm.id))
+
+
+def _needs(vm: VirtualMachine) -> str:
+    return f"VM {vm.id} ({vm.cpu_centi / 100:g} CPU, {vm.memory_mib} MiB)"
+
+
+def _gang_refusal(vms: Sequence[VirtualMachine], refusal: Unplaced) -> Unplaced:
+    text = f"The {len(vms)} VMs do not fit together. {refusal.reason.text}"
+    return Unplaced(Reason(refusal.reason.code, text), refusal.counts)

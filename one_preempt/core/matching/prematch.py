@@ -1,0 +1,15 @@
+"""What oned matched before it called a scheduler driver (the REQUIREMENTS element of its document)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Prematch:
+    """Hosts, system datastores and, by NIC id, networks that one VM may have; access rules are in it already."""
+
+    host_ids: frozenset[int]
+    datastore_ids: frozenset[int]
+    network_ids: Mapping[int, frozenset[int]] = field(default_factory=dict)

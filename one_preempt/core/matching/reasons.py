@@ -1,0 +1,72 @@
+"""Why a VM was not placed: hosts counted by the first test that each failed, told as one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from one_preempt.core.model.plan import Reason
+
+NO_HOSTS = "no-hosts"
+NOT_ENABLED = "not-enabled"
+NOT_AUTHORIZED = "not-authorized"
+OTHER_HOST_WANTED = "other-host-wanted"
+PINNED_ONLY = "pinned-only"
+REQUIREMENTS = "requirements-unmet"
+AFFINITY = "affinity"
+CAPACITY = "no-capacity"
+DEVICES = "no-devices"
+NUMA = "no-numa-room"
+DISPATCH_LIMIT = "dispatch-limit"
+DATASTORE = "no-system-datastore"
+NETWORK = "no-network"
+UNREADABLE = "unreadable-requirement"
+IMAGE_DATASTORE = "no-image-datastore"
+NO_DATASTORES = "no-system-datastore"
+PUBLIC_CLOUD = "public-cloud"
+INCOMPLETE = "incomplete-document"
+GANG = "gang-does-not-fit"
+
+# The order in which hosts are tested: the last test that a host reached names the reason.
+_SENTENCES = {
+    NOT_ENABLED: "{n} not enabled or not monitored",
+    OTHER_HOST_WANTED: "{n} it is to leave",
+    PINNED_ONLY: "{n} of the other PIN_POLICY",
+    NOT_AUTHORIZED: "{n} its owner may not use",
+    REQUIREMENTS: "{n} not meeting its requirements",
+    AFFINITY: "{n} against its VM group's rules",
+    CAPACITY: "{n} without enough free CPU or memory",
+    DEVICES: "{n} without the PCI devices",
+    NUMA: "{n} without NUMA room",
+    DISPATCH_LIMIT: "{n} given all new VMs of this cycle",
+    DATASTORE: "{n} without a system datastore with room",
+    NETWORK: "{n} without networks with free leases",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """No placement. `counts`: hosts by the test that ruled them out (see the codes of this module)."""
+
+    reason: Reason
+    counts: Mapping[str, int]
+
+
+def unplaced(code: str, text: str) -> Unplaced:
+    """A refusal that no count of hosts explains."""
+    return Unplaced(Reason(code, text), {})
+
+
+def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
+    """The refusal after all hosts were tested; its code is the furthest test that any of them reached."""
+    tested = {code: counts[code] for code in _SENTENCES if counts.get(code)}
+    if not tested:
+        return unplaced(NO_HOSTS, "There is no host.")
+    code = list(tested)[-1]
+    if code == NOT_ENABLED:
+        return Unplaced(Reason(NO_HOSTS, f"No host is enabled and monitored ({tested[code]} are not)."), tested)
+    if code == NOT_AUTHORIZED and len(tested) <= 2:
+        text = "Its owner may use none of the enabled hosts: no rule gives HOST MANAGE."
+        return Unplaced(Reason(code, text), tested)
+    parts = ", ".join(_SENTENCES[part].format(n=tested[part]) for part in reversed(tested))
+    return Unplaced(Reason(code, f"No host for {needs}: {parts}."), tested)

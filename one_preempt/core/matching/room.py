@@ -1,0 +1,204 @@
+"""What is still free while one decision is being made: hosts, devices, datastores, leases of networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from one_preempt.core.matching.demands import DatastoreDemand, datastore_demand, moves, returns_to_its_disks
+from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.model.cluster_state import HostTable, IntArray
+from one_preempt.core.model.host import PciDevice
+from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.resources import Resources
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Room:
+    """Free capacity that shrinks with every placement taken, and can be rolled back to a checkpoint.
+
+    `free` has shape (hosts, 2), CPU in hundredths and MiB, rows as in `hosts`; it must not be written to.
+    Capacity changes only by `take`, `leave` and `hold`.
+    """
+
+    def __init__(
+        self, snapshot: PoolSnapshot, hosts: HostTable | None = None, *, memory_system_ds_scale: float = 0.0
+    ) -> None:
+        self.snapshot = snapshot
+        self.hosts = hosts if hosts is not None else host_table(snapshot.hosts)
+        self.free: IntArray = self.hosts.free.copy()
+        self.dispatched: IntArray = np.zeros(len(self.hosts.ids), dtype=np.int64)
+        self.placed: dict[int, Placement] = {}
+        self.gone: dict[int, int] = {}
+        self._scale = memory_system_ds_scale
+        self._demands: dict[int, DatastoreDemand] = {}
+        self._residents: dict[int, list[int]] | None = None
+        self._datastore_free_mib = {store.id: _free_mib(snapshot, store.id) for store in snapshot.datastores.values()}
+        self._host_disk_free_mib: dict[tuple[int, int], int] = {}
+        self._network_free = {net.id: net.size_leases - net.used_leases for net in snapshot.networks.values()}
+        self._devices_taken: dict[int, frozenset[str]] = {}
+        self._journal: list[Callable[[], None]] = []
+
+    # -- what is free ------------------------------------------------------------------------------------
+
+    def free_of(self, leaving: Iterable[int]) -> IntArray:
+        """`free` as it will be once these VMs have left their hosts; a copy."""
+        free = self.free.copy()
+        for vm_id in leaving:
+            row = self._row_held_by(vm_id)
+            if row is not None:
+                free[row] += _amounts(self.snapshot.vms[vm_id].resources)
+        return free
+
+    def free_devices(self, host_id: int, leaving: Iterable[int] = ()) -> list[PciDevice]:
+        """The devices of a host that nobody has, or only VMs that are gone or `leaving`."""
+        taken = self._devices_taken.get(host_id, frozenset())
+        without = {-1, *leaving}
+        return [
+            device
+            for device in self.snapshot.hosts[host_id].pci_devices
+            if (device.vm_id in without or device.vm_id in self.gone) and device.address not in taken
+        ]
+
+    def datastore_free_mib(self, datastore_id: int) -> int:
+        """Space left on a shared or image datastore, below its limit too; 0 for an unknown one."""
+        return self._datastore_free_mib.get(datastore_id, 0)
+
+    def host_disk_free_mib(self, host_id: int, datastore_id: int) -> int:
+        """Space left for a datastore that is not shared, on one host's own disks."""
+        known = self._host_disk_free_mib.get((host_id, datastore_id))
+        if known is not None:
+            return known
+        host = self.snapshot.hosts[host_id]
+        of_datastore = (disk.free_mib for disk in host.datastores if disk.datastore_id == datastore_id)
+        return next(of_datastore, host.free_disk_mib)
+
+    def free_leases(self, network_id: int) -> int:
+        """Leases left in a network; 0 for an unknown one."""
+        return self._network_free.get(network_id, 0)
+
+    def demand_of(self, vm: VirtualMachine) -> DatastoreDemand:
+        """What the VM asks of datastores."""
+        if vm.id not in self._demands:
+            self._demands[vm.id] = datastore_demand(vm, self._scale)
+        return self._demands[vm.id]
+
+    def rows_of(self, vm_id: int) -> Sequence[int]:
+        """The rows of the hosts on which a VM is, or was placed in this decision."""
+        placement = self.placed.get(vm_id)
+        rows = [] if vm_id in self.gone else self.observed_rows_of(vm_id)
+        return rows if placement is None else [*rows, self.hosts.index_by_id[placement.host_id]]
+
+    def observed_rows_of(self, vm_id: int) -> Sequence[int]:
+        """The rows of the hosts on which a VM was observed."""
+        if self._residents is None:
+            self._residents = {}
+            for row, host_id in enumerate(self.hosts.ids.tolist()):
+                for resident in self.snapshot.hosts[host_id].vm_ids:
+                    self._residents.setdefault(resident, []).append(row)
+        return self._residents.get(vm_id, [])
+
+    # -- changes -----------------------------------------------------------------------------------------
+
+    def take(self, placement: Placement) -> None:
+        """Charge a placement that `Matchmaker.place` found."""
+        vm = self.snapshot.vms[placement.vm_id]
+        self._charge(self.hosts.index_by_id[placement.host_id], vm.resources)
+        self._count(self.hosts.index_by_id[placement.host_id])
+        self._put(self.placed, vm.id, placement)
+        if vm.pci_requests:
+            given = assign_devices(vm.pci_requests, self.free_devices(placement.host_id)) or ()
+            taken = self._devices_taken.get(placement.host_id, frozenset())
+            self._put(self._devices_taken, placement.host_id, taken | {device.address for device in given})
+        self._take_space(vm, placement)
+        for _, network_id in placement.nics:
+            self._put(self._network_free, network_id, self.free_leases(network_id) - 1)
+
+    def leave(self, vm_id: int) -> None:
+        """Count a VM as gone from its host: capacity and devices come back; disk space is not counted on."""
+        row = self._row_held_by(vm_id)
+        if row is None:
+            return
+        self._charge(row, Resources(0, 0) - self.snapshot.vms[vm_id].resources)
+        self._put(self.gone, vm_id, int(self.hosts.ids[row]))
+
+    def hold(self, host_id: int, resources: Resources, device_addresses: Iterable[str] = ()) -> None:
+        """Keep capacity and devices of a host back for somebody who is to come."""
+        self._charge(self.hosts.index_by_id[host_id], resources)
+        taken = self._devices_taken.get(host_id, frozenset())
+        self._put(self._devices_taken, host_id, taken | frozenset(device_addresses))
+
+    def checkpoint(self) -> int:
+        """A mark to which `rollback` returns."""
+        return len(self._journal)
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark."""
+        while len(self._journal) > mark:
+            self._journal.pop()()
+
+    # -- bookkeeping -------------------------------------------------------------------------------------
+
+    def _row_held_by(self, vm_id: int) -> int | None:
+        """The row whose capacity the VM holds, unless it was counted as gone already."""
+        vm = self.snapshot.vms.get(vm_id)
+        if vm is None or vm.host_id is None or vm_id in self.gone:
+            return None
+        return self.hosts.index_by_id.get(vm.host_id)
+
+    def _take_space(self, vm: VirtualMachine, placement: Placement) -> None:
+        demand = self.demand_of(vm)
+        store = self.snapshot.datastores.get(-1 if placement.datastore_id is None else placement.datastore_id)
+        if store is not None and not store.shared:
+            left_mib = self.host_disk_free_mib(placement.host_id, store.id) - demand.system_mib
+            self._put(self._host_disk_free_mib, (placement.host_id, store.id), left_mib)
+        if moves(vm) or returns_to_its_disks(vm):
+            return
+        if store is not None and store.shared:
+            self._put(self._datastore_free_mib, store.id, self.datastore_free_mib(store.id) - demand.system_mib)
+        for image_store_id, size_mib in demand.image_mib.items():
+            left_mib = self.datastore_free_mib(image_store_id) - size_mib
+            self._put(self._datastore_free_mib, image_store_id, left_mib)
+
+    def _charge(self, row: int, resources: Resources) -> None:
+        amounts = _amounts(resources)
+        self.free[row] -= amounts
+
+        def undo() -> None:
+            self.free[row] += amounts
+
+        self._journal.append(undo)
+
+    def _count(self, row: int) -> None:
+        self.dispatched[row] += 1
+
+        def undo() -> None:
+            self.dispatched[row] -= 1
+
+        self._journal.append(undo)
+
+    def _put(self, table: dict[Key, Value], key: Key, value: Value) -> None:
+        if key in table:
+            old = table[key]
+            self._journal.append(lambda: table.__setitem__(key, old))
+        else:
+            self._journal.append(lambda: table.__delitem__(key))
+        table[key] = value
+
+
+def _amounts(resources: Resources) -> IntArray:
+    return np.array((resources.cpu_centi, resources.memory_mib), dtype=np.int64)
+
+
+def _free_mib(snapshot: PoolSnapshot, datastore_id: int) -> int:
+    store = snapshot.datastores[datastore_id]
+    if store.limit_mib is None:
+        return store.free_mib
+    return max(0, min(store.free_mib, store.limit_mib - store.used_mib))

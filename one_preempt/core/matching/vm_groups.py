@@ -1,0 +1,81 @@
+"""VM groups: which hosts the rules of a VM's role leave (FACTS 2.3).
+
+The rules hold against members that are on a host, and against those placed earlier in the same decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from one_preempt.core.matching.attributes import BoolArray
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.infrastructure import VmGroup, VmGroupRole
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+_AFFINED = "AFFINED"
+_ANTI_AFFINED = "ANTI_AFFINED"
+
+
+def role_of(vm: VirtualMachine, snapshot: PoolSnapshot) -> tuple[VmGroup, VmGroupRole] | None:
+    """The VM's group and its role in it."""
+    if vm.vm_group_id is None:
+        return None
+    group = snapshot.vm_groups.get(vm.vm_group_id)
+    if group is None:
+        return None
+    role = next((role for role in group.roles if role.name == vm.vm_group_role), None)
+    return None if role is None else (group, role)
+
+
+def group_mask(vm: VirtualMachine, room: Room) -> BoolArray | None:
+    """The hosts that the rules leave for `vm` now, or None where no rule concerns it."""
+    found = role_of(vm, room.snapshot)
+    if found is None:
+        return None
+    group, role = found
+    mask = np.ones(len(room.hosts.ids), dtype=np.bool_)
+    if role.host_affined:
+        mask &= np.isin(room.hosts.ids, role.host_affined)
+    if role.host_anti_affined:
+        mask &= ~np.isin(room.hosts.ids, role.host_anti_affined)
+    for together in _affined_sets(group, role):
+        rows = _rows(room, together - {vm.id})
+        if rows:
+            mask &= np.isin(np.arange(len(mask)), rows)
+    for apart in _anti_affined_sets(group, role):
+        mask[_rows(room, apart - {vm.id})] = False
+    return mask
+
+
+def _affined_sets(group: VmGroup, role: VmGroupRole) -> Iterable[frozenset[int]]:
+    """VMs that must share a host with those of `role`: its own, and those of roles affined to it."""
+    if role.policy == _AFFINED:
+        yield frozenset(role.vm_ids)
+    joined = _joined_roles(group.affined, role.name)
+    if joined:
+        yield frozenset(vm_id for other in group.roles if other.name in joined for vm_id in other.vm_ids)
+
+
+def _anti_affined_sets(group: VmGroup, role: VmGroupRole) -> Iterable[frozenset[int]]:
+    """VMs that must not share a host with those of `role`."""
+    if role.policy == _ANTI_AFFINED:
+        yield frozenset(role.vm_ids)
+    for rule in group.anti_affined:
+        if role.name in rule:
+            others = (other for other in group.roles if other.name in rule and other.name != role.name)
+            yield frozenset(vm_id for other in others for vm_id in other.vm_ids)
+
+
+def _joined_roles(rules: tuple[tuple[str, ...], ...], name: str) -> frozenset[str]:
+    """The roles that overlapping affinity rules tie to `name`, itself included; empty where none does."""
+    joined: set[str] = set()
+    for _ in rules:
+        joined.update(*(rule for rule in rules if name in rule or not joined.isdisjoint(rule)))
+    return frozenset(joined)
+
+
+def _rows(room: Room, vm_ids: Iterable[int]) -> list[int]:
+    return sorted({row for vm_id in vm_ids for row in room.rows_of(vm_id)})

@@ -1,0 +1,31 @@
+"""The matchmaker's order: USER_PRIORITY, highest first, then the oldest (FACTS 2.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from one_preempt.core.matching.attributes import leading_number
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+
+@dataclass(frozen=True, slots=True)
+class UserPriority:
+    """A lease of several VMs has the highest priority among them."""
+
+    name: str = "user-priority"
+
+    def key(self, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
+        """(- priority, id)."""
+        return (-max((priority_of(vm) for vm in vms), default=0.0), lease.id)
+
+
+def priority_of(vm: VirtualMachine) -> float:
+    """USER_PRIORITY as a number; 0 where there is none or it is no number."""
+    priority = leading_number(vm.user_priority)
+    return priority if priority is not None and math.isfinite(priority) else 0.0
+
+
+POLICY = UserPriority()
