@@ -1,4 +1,4 @@
-"""Which preemption policies there are: every module of `core/preemption` with an object `POLICY` is one.
+"""Which policies there are: every module of a policy family's package with an object `POLICY` is one.
 
 Adding a policy is adding its file; a file that cannot be imported stops the start with its own error.
 """
@@ -9,11 +9,13 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import cast
+from types import MappingProxyType, ModuleType
+from typing import Protocol, cast
 
-from one_preempt.core import preemption
+from one_preempt.core import host_selection, preemption, queue_order
+from one_preempt.core.host_selection.selection import HostSelection
 from one_preempt.core.preemption.policy import PreemptionPolicy
+from one_preempt.core.queue_order.order import QueueOrder
 from one_preempt.errors import OnePreemptError
 
 
@@ -21,25 +23,52 @@ class UnknownPolicy(OnePreemptError):
     """No policy has that name; the message lists the names there are."""
 
 
+class Named(Protocol):
+    """What every policy has."""
+
+    @property
+    def name(self) -> str:
+        """The name used in configuration and on the command line."""
+
+
 @cache
 def preemption_policies() -> Mapping[str, PreemptionPolicy]:
     """All preemption policies by name, in the order of their names."""
-    policies: dict[str, PreemptionPolicy] = {}
-    for found in sorted(pkgutil.iter_modules(preemption.__path__), key=lambda found: found.name):
-        module = importlib.import_module(f"{preemption.__name__}.{found.name}")
+    return cast(Mapping[str, PreemptionPolicy], _found_in(preemption))
+
+
+def preemption_policy(name: str) -> PreemptionPolicy:
+    """The preemption policy of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(PreemptionPolicy, _named(preemption_policies(), name, "preemption policy"))
+
+
+def queue_order_policy(name: str) -> QueueOrder:
+    """The queue order of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(QueueOrder, _named(_found_in(queue_order), name, "queue order"))
+
+
+def host_selection_policy(name: str) -> HostSelection:
+    """The host selection of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(HostSelection, _named(_found_in(host_selection), name, "host selection"))
+
+
+@cache
+def _found_in(family: ModuleType) -> Mapping[str, Named]:
+    """All policies of a family's package by name, in the order of their names."""
+    policies: dict[str, Named] = {}
+    for found in sorted(pkgutil.iter_modules(family.__path__), key=lambda found: found.name):
+        module = importlib.import_module(f"{family.__name__}.{found.name}")
         if not hasattr(module, "POLICY"):
             continue
-        policy = cast(PreemptionPolicy, module.POLICY)
+        policy = cast(Named, module.POLICY)
         if policy.name in policies:
-            raise OnePreemptError(f"two preemption policies are named '{policy.name}': rename the one in {found.name}.py")
+            raise OnePreemptError(f"two policies are named '{policy.name}': rename the one in {found.name}.py")
         policies[policy.name] = policy
     return MappingProxyType(dict(sorted(policies.items())))
 
 
-def preemption_policy(name: str) -> PreemptionPolicy:
-    """The policy of that name, upper or lower case. Raises `UnknownPolicy`."""
-    for known, policy in preemption_policies().items():
+def _named(policies: Mapping[str, Named], name: str, kind: str) -> Named:
+    for known, policy in policies.items():
         if known.casefold() == name.casefold():
             return policy
-    known_names = ", ".join(preemption_policies())
-    raise UnknownPolicy(f"no preemption policy is named '{name}'; there are: {known_names}")
+    raise UnknownPolicy(f"no {kind} is named '{name}'; there are: {', '.join(policies)}")

@@ -21,6 +21,7 @@ from one_preempt.core.model.plan import (
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.policies import Policies
+from one_preempt.core.quotas import QuotaBook
 
 WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
 
@@ -37,6 +38,7 @@ class PlanDraft:
     policies: Policies
     matchmaker: Matchmaker
     room: Room
+    quotas: QuotaBook
     busy_leases: set[int] = field(default_factory=set)
     waits: dict[int, Reason] = field(default_factory=dict)
     statuses: dict[int, str] = field(default_factory=dict)
@@ -51,7 +53,9 @@ class PlanDraft:
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match)
-        return cls(state=state, policies=policies, matchmaker=matchmaker, room=Room(state.snapshot, state.hosts))
+        room = Room(state.snapshot, state.hosts, memory_system_ds_scale=policies.match.memory_system_ds_scale)
+        quotas = QuotaBook(state.snapshot.directory)
+        return cls(state=state, policies=policies, matchmaker=matchmaker, room=room, quotas=quotas)
 
     def members(self, lease: Lease) -> list[VirtualMachine]:
         """The VMs of a lease that exist, oldest first."""
@@ -64,12 +68,14 @@ class PlanDraft:
             return record
         return next((failed for failed in reversed(self.state.failed_actions) if failed.id == action_id), None)
 
-    def must_pause_before(self, action_id: str) -> bool:
-        """A refused call is not repeated before the retry delay is over."""
+    def must_pause_before(self, action_id: str, pause_s: int | None = None) -> bool:
+        """A refused call is not repeated before the pause (as shipped `retry_delay_s`) is over."""
         record = self.last_attempt(action_id)
         if record is None or record.outcome_at_s is None or record.closed_at_s is None:
             return False
-        return self.state.now_s < record.outcome_at_s + self.policies.enactment.retry_delay_s
+        if pause_s is None:
+            pause_s = self.policies.enactment.retry_delay_s
+        return self.state.now_s < record.outcome_at_s + pause_s
 
     def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
         """The action that puts one VM on its host, and nothing else: the caller adds it."""

@@ -68,6 +68,7 @@ def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> bool:
         reason = _why_here(lease, returning)
         action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
         draft.actions.append(draft.deploy(placement, lease, action_id, reason))
+    draft.quotas.promise(vms)
     draft.busy_leases.add(lease.id)
     draft.statuses[lease.id] = "returns after its preemption" if returning else "starts"
     return True
@@ -88,13 +89,25 @@ def _why_here(lease: Lease, returning: bool) -> Reason:
 
 def _hindrance(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> Reason | None:
     """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
+    locked = next((vm for vm in vms if vm.lock_level is not LockLevel.NONE), None)
+    if locked is not None:
+        return Reason("locked", f"VM {locked.id} is locked: it starts when it is unlocked")
+    quota = draft.quotas.obstacle(vms)
+    if quota is not None:
+        return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
     returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
     for vm in vms:
-        if vm.lock_level is not LockLevel.NONE:
-            return Reason("locked", f"VM {vm.id} is locked: it starts when it is unlocked")
         action_id = start_id(vm, returning=returning)
-        if draft.must_pause_before(action_id):
-            record = draft.last_attempt(action_id)
-            answer = record.error_text if record is not None and record.error_text else "it fell back"
+        record = draft.last_attempt(action_id)
+        if record is not None and draft.must_pause_before(action_id, _pause_s(draft, lease, record.attempts)):
+            answer = record.error_text or "it fell back"
             return Reason("refused", f"VM {vm.id} was not started: {answer}; it is tried again")
     return None
+
+
+def _pause_s(draft: PlanDraft, lease: Lease, attempts: int) -> int:
+    """A gang whose members had to be stopped again waits longer, so that it does not start and stop for ever."""
+    enactment = draft.policies.enactment
+    if lease.terms.size > 1 and attempts >= enactment.gang_attempts:
+        return draft.policies.limits.victim_retry_s
+    return enactment.retry_delay_s

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from one_preempt.core.matching.placement import NO_CAPACITY, Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.overhead.method_pricing import lease_overhead_ms, set_overhead_ms
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
+from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.sequence import sequence_actions
-from one_preempt.core.preemption.device_dimensions import device_dimensions
-from one_preempt.core.preemption.problem import Choice, NoChoice, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import PossibleVictim, memory_images_obstacle, method_is_possible, possible_victims
 
@@ -58,7 +55,7 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     """Decide one preemption and add it to the draft, or say why there is none."""
     policies = draft.policies
     possible = possible_victims(draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases))
-    problem = _problem(draft, request, possible)
+    problem = request_problem(draft, request.vms, possible)
     choice = choose_victims(problem, policies.preemption, policies.search)
     if isinstance(choice, NoChoice):
         return choice.reason
@@ -93,39 +90,6 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
 def _named(preemption: Preemption) -> str:
     ids = preemption.victim_lease_ids
     return f"lease {ids[0]}" if len(ids) == 1 else "leases " + ", ".join(map(str, ids))
-
-
-def _problem(draft: PlanDraft, request: _Request, possible: list[PossibleVictim]) -> PreemptionProblem:
-    """The question in numbers: CPU, MiB, and one dimension for each kind of device asked for."""
-    table = draft.state.hosts
-    vms = request.vms
-    leaving = [vm for victim in possible for vm in draft.members(victim.lease)]
-    devices = device_dimensions(draft.room, vms, leaving)
-    needs = np.array([(vm.cpu_centi, vm.memory_mib) for vm in vms], dtype=np.int64)
-    leases = []
-    row = 0
-    for victim in possible:
-        members = draft.members(victim.lease)
-        releases = np.array([(vm.cpu_centi, vm.memory_mib) for vm in members], dtype=np.int64)
-        freed_devices = devices.releases[row : row + len(members)]
-        row += len(members)
-        leases.append(
-            PreemptableLease(
-                id=victim.lease.id,
-                overhead_ms=lease_overhead_ms(members, victim.methods, draft.policies.overhead),
-                vm_count=len(members),
-                host_index=np.array([table.index_by_id[vm.history[-1].host_id] for vm in members], dtype=np.int64),
-                releases=np.hstack((releases, freed_devices)),
-                reschedules=victim.lease.terms.type.returns,
-            )
-        )
-    return PreemptionProblem(
-        free=np.hstack((draft.room.free, devices.free)),
-        needs=np.hstack((needs, devices.needs)),
-        allowed=np.array([draft.matchmaker.match(vm).mask for vm in vms], dtype=np.bool_),
-        leases=tuple(leases),
-        delta_ms=draft.policies.overhead.reschedule_ms,
-    )
 
 
 def _ceiling(draft: PlanDraft, chosen: list[PossibleVictim]) -> Reason | None:
@@ -196,18 +160,18 @@ def _preemption(
 ) -> Preemption:
     """The decision as a value; its overhead is that of the methods which are really taken."""
     state, rates = draft.state, draft.policies.overhead
-    priced = []
-    for lease_id in sorted(choice.lease_ids):
-        lease = state.leases[lease_id]
-        methods = tuple(victim.method for victim in victims if victim.lease_id == lease_id)
-        priced.append((lease_overhead_ms(draft.members(lease), methods, rates), lease.terms.type.returns))
+    prices = [
+        price_of(draft, state.leases[lease_id], tuple(v.method for v in victims if v.lease_id == lease_id))
+        for lease_id in sorted(choice.lease_ids)
+    ]
+    delta_ms = rates.reschedule_ms if any(price.reschedules for price in prices) else 0
     return Preemption(
         id=f"{request.lease.id}@{state.now_s}",
         preemptor_lease_id=request.lease.id,
         victims=victims,
         placements=placements,
         policy=draft.policies.preemption.name,
-        overhead_ms=set_overhead_ms(priced, rates),
+        overhead_ms=sum(price.overhead_ms for price in prices) + delta_ms,
         optimal=choice.optimal,
         bound_ms=choice.bound_ms,
         decided_at_s=state.now_s,

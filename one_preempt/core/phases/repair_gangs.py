@@ -31,12 +31,16 @@ def _would_not_start(draft: PlanDraft, lease: Lease) -> VirtualMachine | None:
     for vm in draft.members(lease):
         if phase_of(vm) is VmPhase.FAILED:
             return vm
-        for returning in (False, True):
-            record = draft.last_attempt(start_id(vm, returning=returning))
-            if record is not None and record.succeeded is False:
-                if record.attempts >= draft.policies.enactment.gang_attempts:
-                    return vm
+        if any(_refused_too_often(draft, start_id(vm, returning=returning)) for returning in (False, True)):
+            return vm
     return None
+
+
+def _refused_too_often(draft: PlanDraft, action_id: str) -> bool:
+    record = draft.last_attempt(action_id)
+    if record is None or record.succeeded is not False:
+        return False
+    return record.attempts >= draft.policies.enactment.gang_attempts
 
 
 def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) -> None:

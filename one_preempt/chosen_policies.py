@@ -1,0 +1,129 @@
+"""From the configuration's words to the values that the core takes."""
+
+from __future__ import annotations
+
+from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
+from one_preempt.core.host_selection.custom import by_expression
+from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.policies import (
+    DEFAULT_METHODS,
+    EnactmentLimits,
+    Mode,
+    PreemptionLimits,
+    VictimRules,
+)
+from one_preempt.core.model.time import seconds_to_ms
+from one_preempt.core.overhead.ccpe13 import OverheadRates
+from one_preempt.core.policies import Policies
+from one_preempt.core.preemption.problem import SearchLimits
+from one_preempt.policy_registry import host_selection_policy, preemption_policy, queue_order_policy
+from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings
+
+
+def policies(settings: Settings, preemption: str | None = None) -> Policies:
+    """The policies and limits; `preemption` names another preemption policy than the configured one."""
+    limits = settings.limits
+    return Policies(
+        preemption=preemption_policy(preemption or settings.preemption_policy),
+        queue_order=queue_order_policy(settings.queue_order),
+        mode=Mode(settings.preemption),
+        match=match_options(settings),
+        overhead=overhead_rates(settings),
+        limits=PreemptionLimits(
+            victims_in_flight=limits.victims_in_flight,
+            victims_per_hour=limits.victims_per_hour,
+            minimum_run_time_s=limits.minimum_run_time_s,
+            cooldown_s=limits.cooldown_s,
+            attempts=limits.attempts,
+            victim_retry_s=limits.victim_retry_s,
+            preemption_timeout_s=limits.preemption_timeout_s,
+        ),
+        search=SearchLimits(enumerated_leases=limits.enumerated_leases),
+        victims=victim_rules(settings),
+        enactment=EnactmentLimits(retry_delay_s=limits.retry_delay_s, gang_attempts=limits.gang_attempts),
+    )
+
+
+def match_options(settings: Settings) -> MatchOptions:
+    """What the matchmaker's part takes from sched.conf and rank.conf."""
+    matchmaker = settings.matchmaker
+    return MatchOptions(
+        max_vm=matchmaker.max_vm,
+        max_dispatch=matchmaker.max_dispatch,
+        max_host=matchmaker.max_host,
+        host_selection=(
+            by_expression(matchmaker.host_rank)
+            if matchmaker.host_policy == "custom"
+            else host_selection_policy(matchmaker.host_policy)
+        ),
+        datastore_rank=datastore_rank(matchmaker.datastore_policy, matchmaker.datastore_rank),
+        network_rank=network_rank(matchmaker.network_policy, matchmaker.network_rank),
+        different_networks=matchmaker.different_networks,
+        memory_system_ds_scale=matchmaker.memory_system_datastore_scale,
+    )
+
+
+def overhead_rates(settings: Settings) -> OverheadRates:
+    """The rates of the overhead models."""
+    overhead = settings.overhead
+    return OverheadRates(
+        suspend_mib_per_s=overhead.suspend_mib_per_s,
+        resume_mib_per_s=overhead.resume_mib_per_s,
+        copy_mib_per_s=overhead.copy_mib_per_s,
+        pause_ms=seconds_to_ms(overhead.pause_s),
+        reschedule_ms=seconds_to_ms(overhead.reschedule_s),
+        shutdown_ms=seconds_to_ms(overhead.shutdown_s),
+        boot_ms=seconds_to_ms(overhead.boot_s),
+    )
+
+
+def victim_rules(settings: Settings) -> VictimRules:
+    """Who may be a victim, and how; types without methods of their own keep those shipped."""
+    given = {
+        LeaseType(name): tuple(PreemptionMethod(method) for method in methods)
+        for name, methods in settings.victims.methods.items()
+    }
+    return VictimRules(
+        methods={**DEFAULT_METHODS, **given},
+        service_members=settings.victims.service_members,
+        virtual_routers=settings.victims.virtual_routers,
+    )
+
+
+def admission_rules(settings: Settings) -> AdmissionRules:
+    """The administrator's rules and rights."""
+    return AdmissionRules(
+        rules=tuple(_rule(rule) for rule in settings.leases.rules),
+        rights=tuple(_rights(rights) for rights in settings.leases.rights),
+        beyond_rights=BeyondRights(settings.leases.beyond_rights),
+    )
+
+
+def _rule(rule: LeaseRuleSettings) -> LeaseRule:
+    return LeaseRule(
+        name=rule.name,
+        match=VmMatch(
+            user=rule.match.user,
+            group=rule.match.group,
+            template_id=rule.match.template_id,
+            attributes=dict(rule.match.attributes),
+        ),
+        type=LeaseType(rule.type) if rule.type is not None else None,
+        may_preempt=rule.may_preempt,
+        shutdown_ok=rule.shutdown_ok,
+        max_suspensions=rule.max_suspensions,
+    )
+
+
+def _rights(rights: RightsSettings) -> GroupRights:
+    return GroupRights(
+        name=rights.name,
+        user=rights.user,
+        group=rights.group,
+        may_claim=tuple(LeaseType(name) for name in rights.may_claim),
+        may_preempt=rights.may_preempt,
+        max_size=rights.max_size,
+        max_duration_s=rights.max_duration_s,
+        max_ahead_s=rights.max_ahead_s,
+    )

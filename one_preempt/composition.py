@@ -1,0 +1,137 @@
+"""Settings and a mode become a ready scheduling cycle: the only file that picks adapters.
+
+Adapters are imported where they are needed, so that a command loads what it uses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from one_preempt.adapters.clock import FixedClock, SystemClock
+from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.verify import Violation
+from one_preempt.errors import OnePreemptError
+from one_preempt.ports import Clock, LeaseStore, PoolReader
+from one_preempt.scheduling_cycle import SchedulingCycle
+from one_preempt.settings import Settings
+
+if TYPE_CHECKING:
+    from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+    from one_preempt.adapters.opennebula.transport import OnedTransport
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCycle:
+    """A rehearsed cycle: what would be done, from which state, and what the recount says."""
+
+    plan: Plan
+    state: ClusterState
+    violations: tuple[Violation, ...]
+
+    @property
+    def discrepancies(self) -> tuple[Discrepancy, ...]:
+        """What was not as the ledger had it."""
+        return self.state.discrepancies
+
+
+def open_transport(settings: Settings) -> OnedTransport:
+    """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration."""
+    from one_preempt.adapters.opennebula.credentials import (
+        checked_endpoint,
+        credentials_from,
+        find_credentials,
+        find_endpoint,
+    )
+    from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
+
+    given = settings.opennebula
+    if given.endpoint and not os.environ.get("ONE_XMLRPC"):
+        endpoint = checked_endpoint(given.endpoint, "opennebula.endpoint of the configuration")
+    else:
+        endpoint = find_endpoint()
+    if given.auth_file and not os.environ.get("ONE_AUTH"):
+        credentials = credentials_from(Path(given.auth_file), "the file named by opennebula.auth_file")
+    else:
+        credentials = find_credentials()
+    limits = Limits(connect_s=given.connect_timeout_s, idle_s=given.read_timeout_s)
+    return OnedTransport(endpoint, credentials, limits)
+
+
+def open_reader(settings: Settings, source: Path | None = None, clock: Clock | None = None) -> PoolReader:
+    """What observes the cloud: a recording at `source`, or oned."""
+    if source is not None:
+        from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
+
+        return RecordedPoolReader(source)
+    from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
+
+    return OpenNebulaPoolReader(open_transport(settings), clock or SystemClock())
+
+
+def open_store(settings: Settings) -> SqlLeaseStore:
+    """The ledger on disk; the caller closes it."""
+    from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+
+    return SqlLeaseStore(settings.store.url)
+
+
+@contextmanager
+def open_cycle(settings: Settings, clock: Clock) -> Iterator[SchedulingCycle]:
+    """The daemon's cycle: oned, the database, and the right to write it."""
+    from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
+    from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
+
+    with closing(open_transport(settings)) as transport, closing(open_store(settings)) as store:
+        store.acquire_writer()
+        reader = OpenNebulaPoolReader(transport, clock)
+        enactor = OpenNebulaEnactor(transport, reader)
+        yield SchedulingCycle(reader, store, enactor, clock, policies(settings), admission_rules(settings))
+
+
+def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:
+    """One dry-run cycle, on the cloud or on a recording; nothing is written and nothing is asked of oned.
+
+    On the live cloud the ledger of the daemon is read where there is one, so that the rehearsal knows which leases
+    were admitted and preempted.
+    """
+    reader = open_reader(settings, source)
+    if source is None:
+        return _rehearse(settings, reader, SystemClock(), _copy_of_ledger(settings), policy)
+    clock = FixedClock(reader.read().observed_at_s)
+    return _rehearse(settings, reader, clock, _empty_store(), policy)
+
+
+def _rehearse(
+    settings: Settings, reader: PoolReader, clock: Clock, store: LeaseStore, policy: str | None
+) -> PlannedCycle:
+    cycle = SchedulingCycle(reader, store, None, clock, policies(settings, policy), admission_rules(settings))
+    report = cycle.run()
+    if report.plan is None or report.state is None:
+        raise OnePreemptError(
+            f"this front-end is {report.raft_state.name}: ask the leader, which is the one that schedules"
+        )
+    return PlannedCycle(report.plan, report.state, report.violations)
+
+
+def _empty_store() -> LeaseStore:
+    from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+
+    return MemoryLeaseStore()
+
+
+def _copy_of_ledger(settings: Settings) -> LeaseStore:
+    """The daemon's ledger in memory; empty where no database was made yet."""
+    from one_preempt.adapters.lease_store.database import database_exists
+    from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+
+    if not database_exists(settings.store.url):
+        return MemoryLeaseStore()
+    with closing(open_store(settings)) as store:
+        return MemoryLeaseStore(store.load(SystemClock().now_s()))
