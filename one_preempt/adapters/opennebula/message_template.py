@@ -1,0 +1,40 @@
+"""What we write into a VM: two attributes of our own, as XML, with words that can only be words.
+
+oned takes templates as text too, where a quotation mark in a message starts an attribute of its own, up to
+USER_PRIORITY (FACTS 12.1). So messages are XML built by a library, and what users wrote is cut and cleaned.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from lxml import etree
+
+from one_preempt.errors import OnePreemptError
+
+LONGEST_TEXT = {"LEASE_STATUS": 250, "SCHED_MESSAGE": 250}
+_ELLIPSIS = "..."
+
+
+class ForbiddenAttribute(OnePreemptError):
+    """An attribute that is not ours to write."""
+
+
+def message_template(attributes: Iterable[tuple[str, str]]) -> str:
+    """The template for one.vm.update that sets `attributes`. Raises `ForbiddenAttribute`."""
+    template = etree.Element("TEMPLATE")
+    for name, text in attributes:
+        if name not in LONGEST_TEXT:
+            raise ForbiddenAttribute(f"{name[:40]!r} is never written to a VM, only {' and '.join(LONGEST_TEXT)}")
+        etree.SubElement(template, name).text = plain_words(text, LONGEST_TEXT[name])
+    return etree.tostring(template, encoding="unicode")
+
+
+def plain_words(text: str, longest: int) -> str:
+    """`text` on one line, without control, invisible or illegal characters, at most `longest` characters."""
+    # What is far beyond the limit is not even looked at.
+    visible = (" " if unicodedata.category(character)[0] in "CZ" else character for character in text[: 4 * longest])
+    # oned stores values in CDATA sections, which this would end.
+    words = " ".join("".join(visible).split()).replace("]]>", "]] >")
+    return words if len(words) <= longest else words[: longest - len(_ELLIPSIS)] + _ELLIPSIS
