@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.overhead.ccpe13 import (
-    OverheadRates,
+    cancellable_overhead_ms,
     copy_ms,
     migratable_overhead_ms,
     suspendable_overhead_ms,
 )
+from one_preempt.core.overhead.rates import OverheadRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +80,4 @@ def _price_of_method(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: 
             copies = sum(copy_ms(vm.memory_mib + vm.moved_disk_mib, rates) for vm in vms)
             return copies + 2 * len(vms) * rates.pause_ms
         case PreemptionMethod.TERMINATE:
-            return 0
+            return cancellable_overhead_ms()

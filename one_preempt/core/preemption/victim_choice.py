@@ -93,8 +93,11 @@ def helpful_leases(problem: PreemptionProblem, packing: Packing) -> tuple[Preemp
     """The leases that could be in a candidate set, by id: all others change nothing for the request.
 
     A host matters where the fillings with all leases and with none differ; a lease matters where it frees, on such
-    a host, something that is not plentiful already.
+    a host, something that is not plentiful already. Where the packing is not exact, nothing can be said and all
+    leases are returned.
     """
+    if not packing.exact:
+        return tuple(sorted(problem.leases, key=lambda lease: lease.id))
     before = packing.fillings_of_hosts(problem.free)
     after = packing.fillings_of_hosts(room_after(problem, problem.leases))
     scarce = np.array([problem.free[host] < packing.saturation(host) for host in range(len(problem.free))])

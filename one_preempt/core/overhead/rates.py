@@ -1,0 +1,34 @@
+"""The speeds and times that the overhead models are fed with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadRates:
+    """What the models are fed with. The defaults are CCPE13's simulations (section 8.1).
+
+    Attributes:
+        suspend_mib_per_s: s, writing memory to the storage.
+        resume_mib_per_s: r, reading it back.
+        copy_mib_per_s: b, to another host or provider (100 Mbit/s: 1024 MB in 160.2 s).
+        pause_ms: tp, pausing or unpausing one VM.
+        reschedule_ms: delta, finding a new time and place.
+        shutdown_ms: A guest's orderly shutdown; not of the paper, an assumption until durations are observed.
+        boot_ms: A guest's boot; likewise.
+    """
+
+    suspend_mib_per_s: float = 6.36
+    resume_mib_per_s: float = 8.12
+    copy_mib_per_s: float = 1024 / 160.2
+    pause_ms: int = 5
+    reschedule_ms: int = 2300
+    shutdown_ms: int = 20_000
+    boot_ms: int = 40_000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (value > 0 if field.name.endswith("_per_s") else value >= 0) or value == float("inf"):
+                raise ValueError(f"{field.name} is {value}: rates must be finite and above 0, times not below 0")
