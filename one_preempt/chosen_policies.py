@@ -14,7 +14,7 @@ from one_preempt.core.model.policies import (
     VictimRules,
 )
 from one_preempt.core.model.time import seconds_to_ms
-from one_preempt.core.overhead.ccpe13 import OverheadRates
+from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.problem import SearchLimits
 from one_preempt.policy_registry import host_selection_policy, preemption_policy, queue_order_policy
@@ -113,6 +113,7 @@ def _rule(rule: LeaseRuleSettings) -> LeaseRule:
         may_preempt=rule.may_preempt,
         shutdown_ok=rule.shutdown_ok,
         max_suspensions=rule.max_suspensions,
+        shielded_by_lock=rule.shielded_by_lock,
     )
 
 
@@ -126,4 +127,5 @@ def _rights(rights: RightsSettings) -> GroupRights:
         max_size=rights.max_size,
         max_duration_s=rights.max_duration_s,
         max_ahead_s=rights.max_ahead_s,
+        max_leases=rights.max_leases,
     )

@@ -118,6 +118,7 @@ class LeaseRuleSettings(Section, frozen=True):
     may_preempt: bool = False
     shutdown_ok: bool = False
     max_suspensions: NotNegative | None = None
+    shielded_by_lock: bool = True
 
 
 class RightsSettings(Section, frozen=True):
@@ -130,7 +131,8 @@ class RightsSettings(Section, frozen=True):
     may_preempt: bool = False
     max_size: Positive | None = None
     max_duration_s: Positive | None = None
-    max_ahead_s: Positive | None = None
+    max_ahead_s: NotNegative | None = None
+    max_leases: NotNegative | None = None
 
 
 class LeaseSettings(Section, frozen=True):
@@ -213,8 +215,8 @@ def _check(settings: Settings, source: str) -> None:
         if repeated:
             raise SettingsError(f"{source}: leases.{kind} has two entries named '{repeated[0]}': names must differ")
     for rule in settings.leases.rules:
-        if rule.type is None and not rule.may_preempt:
-            raise SettingsError(f"{source}: rule '{rule.name}' gives nothing: write type or may_preempt")
+        if rule.type is None and not rule.may_preempt and rule.shielded_by_lock:
+            raise SettingsError(f"{source}: rule '{rule.name}' changes nothing: write type or may_preempt")
         match = rule.match
         if match.user is None and match.group is None and match.template_id is None and not match.attributes:
             raise SettingsError(

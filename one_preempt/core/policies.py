@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.model.policies import EnactmentLimits, Mode, PreemptionLimits, VictimRules
-from one_preempt.core.overhead.ccpe13 import OverheadRates
+from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.preemption.problem import SearchLimits
 from one_preempt.core.queue_order.order import QueueOrder

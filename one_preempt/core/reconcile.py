@@ -42,7 +42,7 @@ class Reconciliation:
 def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now_s: int) -> Reconciliation:
     """Interpret `snapshot` with `ledger` at the instant `now_s`."""
     settled = _settle_actions(snapshot, ledger, now_s)
-    admission = admit(snapshot.vms, ledger.leases, rules, now_s)
+    admission = admit(snapshot.vms, ledger.leases, rules, now_s, _under_preemption(ledger))
     known = {**ledger.leases, **{record.id: record for record in admission.records}}
     updated = _update_records(snapshot, known, settled, now_s)
     records = {**known, **updated}
@@ -71,6 +71,13 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
         discrepancies=_discrepancies(snapshot, settled, admission),
     )
     return Reconciliation(state, changes)
+
+
+def _under_preemption(ledger: Ledger) -> frozenset[int]:
+    """Leases that an open preemption sends out: nothing may raise their protection now."""
+    return frozenset(
+        victim.lease_id for open_preemption in ledger.preemptions for victim in open_preemption.preemption.victims
+    )
 
 
 @dataclass(frozen=True, slots=True)

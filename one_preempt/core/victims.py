@@ -74,7 +74,7 @@ def _may_leave(
     history = vm.last_history
     if host is None or history is None or not host.accepts_vms:
         return False
-    if phase_of(vm) is not VmPhase.RUNNING or vm.lock_level is not LockLevel.NONE or vm.resched:
+    if phase_of(vm) is not VmPhase.RUNNING or is_shielded(vm, lease) or vm.resched:
         return False
     if vm.uid != lease.uid or (vm.service_id and not rules.service_members):
         return False
@@ -84,6 +84,13 @@ def _may_leave(
     if lease.preemptions:
         spared_s = max(spared_s, limits.cooldown_s)
     return state.now_s - history.running_start_at_s >= spared_s
+
+
+def is_shielded(vm: VirtualMachine, lease: Lease) -> bool:
+    """A lock spares its VM. An ADMIN lock, under which oned still lets it be stopped, may not if a rule says so."""
+    if vm.lock_level is LockLevel.NONE:
+        return False
+    return lease.shielded_by_lock or vm.lock_level is not LockLevel.ADMIN
 
 
 def _first_possible(

@@ -8,7 +8,7 @@ queue, and a preemptor that still needs room is decided upon anew, in this same 
 
 from __future__ import annotations
 
-from one_preempt.core.matching.placement import Unplaced
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
@@ -17,7 +17,7 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.sequence import leave_id, sequence_actions, start_action, start_id
-from one_preempt.core.victims import has_left
+from one_preempt.core.victims import has_left, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 
@@ -98,7 +98,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
     if lease is None or lease.id != victim.lease_id or not lease.terms.type.preemptable or vm.uid != lease.uid:
         return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
-    if vm.lock_level is not LockLevel.NONE or vm.resched:
+    if is_shielded(vm, lease) or vm.resched:
         return _give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
     record = draft.last_attempt(leave_id(preemption, victim))
     if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
@@ -135,8 +135,9 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
                 "preemptor-would-not-start",
                 f"VM {vm.id} did not start: {record.error_text or vm.state_name}",
             )
-    planned = {placement.vm_id: placement.host_id for placement in preemption.placements}
-    placed = draft.matchmaker.place_on(waiting, draft.room, planned)
+    if not waiting:
+        return None
+    placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
     if isinstance(placed, Unplaced):
         placed = draft.matchmaker.place_together(waiting, draft.room)
     if isinstance(placed, Unplaced):

@@ -41,6 +41,7 @@ class PlanDraft:
     quotas: QuotaBook
     busy_leases: set[int] = field(default_factory=set)
     waits: dict[int, Reason] = field(default_factory=dict)
+    lacking_room: set[int] = field(default_factory=set)
     statuses: dict[int, str] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
     preemptions: list[Preemption] = field(default_factory=list)
@@ -53,9 +54,8 @@ class PlanDraft:
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match)
-        room = Room(state.snapshot, state.hosts, memory_system_ds_scale=policies.match.memory_system_ds_scale)
         quotas = QuotaBook(state.snapshot.directory)
-        return cls(state=state, policies=policies, matchmaker=matchmaker, room=room, quotas=quotas)
+        return cls(state=state, policies=policies, matchmaker=matchmaker, room=matchmaker.new_room(), quotas=quotas)
 
     def members(self, lease: Lease) -> list[VirtualMachine]:
         """The VMs of a lease that exist, oldest first."""

@@ -6,9 +6,10 @@ would be sent out again at once; then the queue order of the policy.
 
 from __future__ import annotations
 
-from one_preempt.core.matching.placement import Unplaced
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
 
@@ -37,41 +38,44 @@ def _is_due(draft: PlanDraft, lease: Lease) -> bool:
 
 def place_waiting(draft: PlanDraft) -> None:
     """Give each waiting lease the room it needs, all its VMs together, or note why it waits."""
-    dispatched = 0
-    ceiling = draft.policies.match.max_dispatch
+    looked_at = 0
     for lease in waiting_leases(draft):
-        vms = [vm for vm in draft.members(lease) if _wants_room(vm)]
-        if not vms:
-            continue
-        if ceiling and dispatched + len(vms) > ceiling and not lease.may_preempt and dispatched:
-            draft.waits[lease.id] = Reason("dispatch-limit", "waits: this cycle has started as many VMs as it may")
-            continue
-        dispatched += len(vms) if _place(draft, lease, vms) else 0
+        vms = [vm for vm in draft.members(lease) if vm.may_be_deployed]
+        if vms and not 0 < draft.policies.match.max_vm <= looked_at:
+            looked_at += len(vms)
+            _place(draft, lease, vms)
 
 
-def _wants_room(vm: VirtualMachine) -> bool:
-    """Deployable, and nothing of ours or the user's own HOLD stands against it."""
-    return vm.may_be_deployed
-
-
-def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> bool:
+def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
     hindrance = _hindrance(draft, lease, vms)
     if hindrance is not None:
         draft.waits[lease.id] = hindrance
-        return False
-    placed = draft.matchmaker.place_together(vms, draft.room)
+        return
+    returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
+    placed = _find_room(draft, vms, paced=not (returning or lease.may_preempt))
     if isinstance(placed, Unplaced):
         draft.waits[lease.id] = placed.reason
-        return False
-    returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
+        if _lacks_room(placed):
+            draft.lacking_room.add(lease.id)
+        return
     for placement in placed:
-        reason = _why_here(lease, returning)
         action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
-        draft.actions.append(draft.deploy(placement, lease, action_id, reason))
+        draft.actions.append(draft.deploy(placement, lease, action_id, _why_here(lease, returning)))
     draft.quotas.promise(vms)
     draft.busy_leases.add(lease.id)
-    draft.statuses[lease.id] = "returns after its preemption" if returning else "starts"
-    return True
+
+
+def _find_room(draft: PlanDraft, vms: list[VirtualMachine], *, paced: bool) -> tuple[Placement, ...] | Unplaced:
+    """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
+    if len(vms) > 1:
+        return draft.matchmaker.place_together(vms, draft.room)
+    placed = draft.matchmaker.place(vms[0], draft.room, limited=paced)
+    return placed if isinstance(placed, Unplaced) else (placed,)
+
+
+def _lacks_room(unplaced: Unplaced) -> bool:
+    """Some host would do if others left it."""
+    return any(unplaced.counts.get(code) for code in (reasons.CAPACITY, reasons.DEVICES))
 
 
 def start_id(vm: VirtualMachine, *, returning: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from one_preempt.core.matching.placement import NO_CAPACITY, Unplaced
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
@@ -43,9 +43,8 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
 
 def _why_preempting_cannot_help(draft: PlanDraft, lease: Lease) -> Reason | None:
     """What is lacking must be room, and preempting must be allowed; else the reason to go on waiting."""
-    wait = draft.waits[lease.id]
-    if wait.code != NO_CAPACITY:
-        return wait
+    if lease.id not in draft.lacking_room:
+        return draft.waits[lease.id]
     if draft.state.paused:
         return Reason("paused", "does not fit, and preempting is paused")
     return None
@@ -113,8 +112,10 @@ def _placements(
     for victim in chosen:
         for vm_id in victim.lease.vm_ids:
             room.leave(vm_id)
-    planned = {vm.id: int(hosts.ids[index]) for vm, index in zip(request.vms, choice.host_of_request, strict=True)}
-    placed = draft.matchmaker.place_on(request.vms, room, planned)
+    planned = [
+        Placement(vm.id, int(hosts.ids[row])) for vm, row in zip(request.vms, choice.host_of_request, strict=True)
+    ]
+    placed = draft.matchmaker.place_at(request.vms, planned, room)
     if isinstance(placed, Unplaced):
         placed = draft.matchmaker.place_together(request.vms, room)
     room.rollback(mark)
@@ -144,9 +145,8 @@ def _victim(draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: Preemptio
                 return Victim(vm.id, lease.id, host_id, method)
             continue
         elsewhere = draft.state.hosts.ids != host_id
-        target = draft.matchmaker.place(vm, draft.room, among=elsewhere)
+        target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
         if not isinstance(target, Unplaced):
-            draft.room.hold(target.host_id, vm.resources)
             return Victim(vm.id, lease.id, host_id, method, target.host_id)
     return None
 

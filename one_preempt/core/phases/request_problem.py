@@ -6,20 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.preemption.problem import PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.device_dimensions import device_dimensions
+from one_preempt.core.preemption.problem import IntArray, PreemptableLease, PreemptionProblem
 from one_preempt.core.victims import PossibleVictim
 
 
 def request_problem(
     draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim]
 ) -> PreemptionProblem:
-    """CPU, MiB, and one dimension for each kind of device that `vms` ask for; what is free is the draft's room."""
-    table = draft.state.hosts
-    needs = np.array([(vm.cpu_centi, vm.memory_mib) for vm in vms], dtype=np.int64)
+    """CPU, MiB, and the dimensions of the devices that `vms` ask for; what is free is the draft's room."""
+    kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
     leases = []
     for victim in possible:
         members = draft.members(victim.lease)
@@ -29,18 +30,38 @@ def request_problem(
                 id=victim.lease.id,
                 overhead_ms=price.overhead_ms,
                 vm_count=len(members),
-                host_index=np.array([table.index_by_id[vm.history[-1].host_id] for vm in members], dtype=np.int64),
-                releases=np.array([(vm.cpu_centi, vm.memory_mib) for vm in members], dtype=np.int64),
+                host_index=np.array([_row(draft, vm) for vm in members], dtype=np.int64),
+                releases=np.array([_amounts(vm, kinds.offer(_held(draft, vm))) for vm in members], dtype=np.int64),
                 reschedules=price.reschedules,
             )
         )
+    free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
     return PreemptionProblem(
-        free=draft.room.free,
-        needs=needs,
+        free=np.hstack((draft.room.free, np.array(free_devices, dtype=np.int64).reshape(len(free_devices), -1))),
+        needs=np.array([_amounts(vm, kinds.need(vm.pci_requests)) for vm in vms], dtype=np.int64),
         allowed=np.array([draft.matchmaker.match(vm).mask for vm in vms], dtype=np.bool_),
         leases=tuple(leases),
         delta_ms=draft.policies.overhead.reschedule_ms,
     )
+
+
+def _devices(draft: PlanDraft) -> list[Sequence[PciDevice]]:
+    hosts = draft.state.snapshot.hosts
+    return [hosts[host_id].pci_devices for host_id in draft.state.hosts.ids.tolist()]
+
+
+def _held(draft: PlanDraft, vm: VirtualMachine) -> list[PciDevice]:
+    """The devices that a victim's VM gives back when it leaves."""
+    host = draft.state.snapshot.hosts[vm.history[-1].host_id]
+    return [device for device in host.pci_devices if device.vm_id == vm.id]
+
+
+def _row(draft: PlanDraft, vm: VirtualMachine) -> int:
+    return draft.state.hosts.index_by_id[vm.history[-1].host_id]
+
+
+def _amounts(vm: VirtualMachine, devices: IntArray) -> IntArray:
+    return np.concatenate((np.array((vm.cpu_centi, vm.memory_mib), dtype=np.int64), devices))
 
 
 def price_of(draft: PlanDraft, lease: Lease, methods: Sequence[PreemptionMethod]) -> LeasePrice:
