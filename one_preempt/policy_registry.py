@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import Protocol, cast
 
@@ -31,7 +30,6 @@ class Named(Protocol):
         """The name used in configuration and on the command line."""
 
 
-@cache
 def preemption_policies() -> Mapping[str, PreemptionPolicy]:
     """All preemption policies by name, in the order of their names."""
     return cast(Mapping[str, PreemptionPolicy], _found_in(preemption))
@@ -52,7 +50,6 @@ def host_selection_policy(name: str) -> HostSelection:
     return cast(HostSelection, _named(_found_in(host_selection), name, "host selection"))
 
 
-@cache
 def _found_in(family: ModuleType) -> Mapping[str, Named]:
     """All policies of a family's package by name, in the order of their names."""
     policies: dict[str, Named] = {}

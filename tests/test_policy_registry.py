@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from one_preempt.policy_registry import UnknownPolicy, preemption_policies, pree
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """One more folder of preemption policies; the registry looks anew before and after."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One more folder of preemption policies."""
     monkeypatch.setattr(preemption, "__path__", [*preemption.__path__, str(tmp_path)])
-    preemption_policies.cache_clear()
-    yield tmp_path
-    preemption_policies.cache_clear()
+    return tmp_path
 
 
 def a_policy_file(folder: Path, file: str, name: str) -> None:
@@ -53,5 +50,5 @@ def test_adding_a_policy_is_adding_its_file(folder: Path) -> None:
 
 def test_two_policies_of_one_name_stop_the_start(folder: Path) -> None:
     a_policy_file(folder, "zz_second_mov", "MOV")
-    with pytest.raises(OnePreemptError, match=r"two preemption policies are named 'MOV'.*zz_second_mov\.py"):
+    with pytest.raises(OnePreemptError, match=r"two policies are named 'MOV'.*zz_second_mov\.py"):
         preemption_policies()
