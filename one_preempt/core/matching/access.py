@@ -83,12 +83,16 @@ class AccessRules:
         self._directory = directory
         self._rules = [rule for rule in directory.acl_rules if _holds_in(rule, zone_id)]
         self._granted: dict[tuple[Owner, ObjectType, Right], Granted] = {}
+        self._owners: dict[tuple[int, int], Owner] = {}
 
     def owner_of(self, vm: VirtualMachine) -> Owner:
         """The VM's owner with the VM's own group and all groups of the user."""
-        user = self._directory.users.get(vm.uid)
-        groups = {vm.gid} if user is None else {vm.gid, user.gid, *user.group_ids}
-        return Owner(vm.uid, tuple(sorted(groups)))
+        owner = self._owners.get((vm.uid, vm.gid))
+        if owner is None:
+            user = self._directory.users.get(vm.uid)
+            groups = {vm.gid} if user is None else {vm.gid, user.gid, *user.group_ids}
+            owner = self._owners[vm.uid, vm.gid] = Owner(vm.uid, tuple(sorted(groups)))
+        return owner
 
     def hosts(self, owner: Owner, host_ids: npt.NDArray[np.int64], cluster_ids: npt.NDArray[np.int64]) -> BoolArray:
         """The hosts on which `owner` may place VMs (MANAGE), as a mask. Hosts have no permissions of their own."""

@@ -13,7 +13,7 @@ SEARCH_STEPS = 2_000
 Candidates = Callable[[VirtualMachine], Iterator[Placement]]
 
 
-def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) -> dict[int, Placement] | None:
+def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) -> tuple[Placement, ...] | None:
     """Backtracking in the order of `vms`: the first complete placement, charged to the room, or None.
 
     Complete as long as fewer than SEARCH_STEPS placements are tried; None after that only says that none was
@@ -37,7 +37,7 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
         room.take(placement)
         found.append(placement)
         if len(found) == len(vms):
-            return {placement.vm_id: placement for placement in found}
+            return tuple(found)
         levels.append(candidates(vms[len(found)]))
     room.rollback(start)
     return None

@@ -109,39 +109,26 @@ class Matchmaker:
         for small gangs and stops after `gang.SEARCH_STEPS` trials for others.
         """
         if len(vms) == 1:
-            placed = self.place(vms[0], room, among)
-            return placed if isinstance(placed, Unplaced) else (placed,)
-        mark = room.checkpoint()
-        found: dict[int, Placement] = {}
-        refusal: Unplaced | None = None
-        for vm in _largest_first(vms, room):
-            placed = self.place(vm, room, among, limited=False)
-            if isinstance(placed, Unplaced):
-                refusal = placed
-                break
-            found[vm.id] = placed
-        if refusal is not None:
-            room.rollback(mark)
-            searched = self._search(vms, room, among)
+            alone = self.place(vms[0], room, among)
+            return alone if isinstance(alone, Unplaced) else (alone,)
+        ordered = _largest_first(vms, room)
+        placed = self._place_each(ordered, room, among)
+        if isinstance(placed, Unplaced):
+            searched = search(ordered, room, lambda vm: self.candidates(vm, room, among))
             if searched is None:
-                return _gang_refusal(vms, refusal)
-            found = searched
-        return tuple(found[vm.id] for vm in vms)
+                text = f"The {len(vms)} VMs do not fit together. {placed.reason.text}"
+                return Unplaced(Reason(placed.reason.code, text), placed.counts)
+            placed = searched
+        placement_of = {placement.vm_id: placement for placement in placed}
+        return tuple(placement_of[vm.id] for vm in vms)
 
     def place_at(
         self, vms: Sequence[VirtualMachine], placements: Sequence[Placement], room: Room
     ) -> tuple[Placement, ...] | Unplaced:
         """Put each VM on the host that `placements` gives it; datastore and networks are chosen anew."""
-        mark = room.checkpoint()
         host_of = {placement.vm_id: placement.host_id for placement in placements}
-        found: list[Placement] = []
-        for vm in vms:
-            placed = self.place(vm, room, self.hosts.ids == host_of.get(vm.id, -1), limited=False)
-            if isinstance(placed, Unplaced):
-                room.rollback(mark)
-                return placed
-            found.append(placed)
-        return tuple(found)
+        masks = {vm.id: self.hosts.ids == host_of.get(vm.id, -1) for vm in vms}
+        return self._place_each(vms, room, masks)
 
     def candidates(self, vm: VirtualMachine, room: Room, among: BoolArray | None = None) -> Iterator[Placement]:
         """Every placement of `vm` that the room allows now, best first; nothing is charged."""
@@ -152,11 +139,20 @@ class Matchmaker:
                 if placement is not None:
                     yield placement
 
-    def _search(
-        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None
-    ) -> dict[int, Placement] | None:
-        """Backtracking over the candidates of each VM; charges what it finds."""
-        return search(_largest_first(vms, room), room, lambda vm: self.candidates(vm, room, among))
+    def _place_each(
+        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | Mapping[int, BoolArray] | None
+    ) -> tuple[Placement, ...] | Unplaced:
+        """Place one VM after the other; the first refusal undoes all. `among` may differ by VM id."""
+        mark = room.checkpoint()
+        found: list[Placement] = []
+        for vm in vms:
+            hosts = among[vm.id] if isinstance(among, Mapping) else among
+            placed = self.place(vm, room, hosts, limited=False)
+            if isinstance(placed, Unplaced):
+                room.rollback(mark)
+                return placed
+            found.append(placed)
+        return tuple(found)
 
     def _refusal(self, vm: VirtualMachine, room: Room, *, limited: bool) -> Unplaced | None:
         """What keeps the VM from every host."""
@@ -241,8 +237,3 @@ def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMac
 
 def _needs(vm: VirtualMachine) -> str:
     return f"VM {vm.id} ({vm.cpu_centi / 100:g} CPU, {vm.memory_mib} MiB)"
-
-
-def _gang_refusal(vms: Sequence[VirtualMachine], refusal: Unplaced) -> Unplaced:
-    text = f"The {len(vms)} VMs do not fit together. {refusal.reason.text}"
-    return Unplaced(Reason(refusal.reason.code, text), refusal.counts)

@@ -22,12 +22,10 @@ DATASTORE = "no-system-datastore"
 NETWORK = "no-network"
 UNREADABLE = "unreadable-requirement"
 IMAGE_DATASTORE = "no-image-datastore"
-NO_DATASTORES = "no-system-datastore"
 PUBLIC_CLOUD = "public-cloud"
 INCOMPLETE = "incomplete-document"
-GANG = "gang-does-not-fit"
 
-# The order in which hosts are tested: the last test that a host reached names the reason.
+# In the order in which hosts are tested.
 _SENTENCES = {
     NOT_ENABLED: "{n} not enabled or not monitored",
     OTHER_HOST_WANTED: "{n} it is to leave",
@@ -42,6 +40,9 @@ _SENTENCES = {
     DATASTORE: "{n} without a system datastore with room",
     NETWORK: "{n} without networks with free leases",
 }
+
+# What time or a preemption can mend names the reason, else the furthest test that any host reached.
+_DECISIVE = (DISPATCH_LIMIT, CAPACITY, DEVICES, NUMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ def unplaced(code: str, text: str) -> Unplaced:
 
 
 def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
-    """The refusal after all hosts were tested; its code is the furthest test that any of them reached."""
+    """The refusal after all hosts were tested; `needs` names the VM and what it asks for."""
     tested = {code: counts[code] for code in _SENTENCES if counts.get(code)}
     if not tested:
         return unplaced(NO_HOSTS, "There is no host.")
-    code = list(tested)[-1]
+    code = next((code for code in _DECISIVE if code in tested), list(tested)[-1])
     if code == NOT_ENABLED:
         return Unplaced(Reason(NO_HOSTS, f"No host is enabled and monitored ({tested[code]} are not)."), tested)
     if code == NOT_AUTHORIZED and len(tested) <= 2:
