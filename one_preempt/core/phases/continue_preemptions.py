@@ -146,5 +146,5 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
         if not draft.must_pause_before(start_id(preemption, placement.vm_id)):
             draft.actions.append(start_action(draft, preemption, lease, placement, ()))
     draft.busy_leases.add(lease.id)
-    draft.statuses[lease.id] = "starts"
+    draft.starting.add(lease.id)
     return None

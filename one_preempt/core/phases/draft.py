@@ -19,7 +19,7 @@ from one_preempt.core.model.plan import (
     Reason,
     Refusal,
 )
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
 
@@ -30,8 +30,9 @@ WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState
 class PlanDraft:
     """What has been decided so far in this cycle, and the room that is left.
 
-    `busy_leases` take no part in anything new: they are in a preemption, or were just placed. `statuses` is
-    what the owners of leases are told, by lease id; `waits` why a lease got nothing.
+    `busy_leases` take no part in anything new: they are in a preemption, or were just placed (`starting`).
+    `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
+    `lacking_room` where others' leaving would help.
     """
 
     state: ClusterState
@@ -40,6 +41,7 @@ class PlanDraft:
     room: Room
     quotas: QuotaBook
     busy_leases: set[int] = field(default_factory=set)
+    starting: set[int] = field(default_factory=set)
     waits: dict[int, Reason] = field(default_factory=dict)
     lacking_room: set[int] = field(default_factory=set)
     statuses: dict[int, str] = field(default_factory=dict)
@@ -60,6 +62,12 @@ class PlanDraft:
     def members(self, lease: Lease) -> list[VirtualMachine]:
         """The VMs of a lease that exist, oldest first."""
         return [self.state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+
+    def startable(self, lease: Lease) -> list[VirtualMachine]:
+        """The members that may be started. A HOLD without a LEASE attribute is somebody's wish."""
+        return [
+            vm for vm in self.members(lease) if vm.may_be_deployed and (lease.explicit or vm.state is not VmState.HOLD)
+        ]
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""

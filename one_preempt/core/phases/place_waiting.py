@@ -40,7 +40,7 @@ def place_waiting(draft: PlanDraft) -> None:
     """Give each waiting lease the room it needs, all its VMs together, or note why it waits."""
     looked_at = 0
     for lease in waiting_leases(draft):
-        vms = [vm for vm in draft.members(lease) if vm.may_be_deployed]
+        vms = draft.startable(lease)
         if vms and not 0 < draft.policies.match.max_vm <= looked_at:
             looked_at += len(vms)
             _place(draft, lease, vms)
@@ -63,6 +63,7 @@ def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
         draft.actions.append(draft.deploy(placement, lease, action_id, _why_here(lease, returning)))
     draft.quotas.promise(vms)
     draft.busy_leases.add(lease.id)
+    draft.starting.add(lease.id)
 
 
 def _find_room(draft: PlanDraft, vms: list[VirtualMachine], *, paced: bool) -> tuple[Placement, ...] | Unplaced:

@@ -35,7 +35,7 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
             continue
         obstacle = _why_preempting_cannot_help(draft, lease)
         if obstacle is None:
-            vms = tuple(vm for vm in draft.members(lease) if vm.may_be_deployed)
+            vms = tuple(draft.startable(lease))
             obstacle = _preempt_for(draft, _Request(lease, vms))
         if obstacle is not None:
             draft.waits[lease.id] = obstacle

@@ -48,7 +48,7 @@ def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     """The texts that the lease's VMs should show now; "" means none."""
     wait = draft.waits.get(lease.id)
     texts = {SCHED_MESSAGE: OUR_MARK + wait.text if wait is not None else ""}
-    if _has_status(lease):
+    if _has_status(lease) and lease.id not in draft.starting:
         texts[LEASE_STATUS] = _status(draft, lease)
     return {name: text[:LENGTH] for name, text in texts.items()}
 

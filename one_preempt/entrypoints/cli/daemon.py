@@ -1,0 +1,23 @@
+"""`daemon`: the scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from one_preempt.entrypoints.cli.options import config_option
+from one_preempt.entrypoints.daemon import run_daemon
+from one_preempt.settings import load_settings
+
+
+@click.command("daemon")
+@config_option
+@click.option(
+    "--stepwise",
+    is_flag=True,
+    help="One cycle for each line on standard input (an instant, in seconds since the epoch, or an empty line).",
+)
+def daemon_command(config_path: Path | None, stepwise: bool) -> int:
+    """Schedule until told to stop."""
+    return run_daemon(load_settings(config_path), stepwise=stepwise)
