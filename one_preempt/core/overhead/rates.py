@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class OverheadRates:
-    """What the models are fed with. The defaults are CCPE13's simulations (section 8.1).
+    """What the models are fed with. The defaults are CCPE13's simulations (section 7.2).
 
     Attributes:
         suspend_mib_per_s: s, writing memory to the storage.

@@ -1,4 +1,4 @@
-"""MLIP, minimum leases involved (CCPE13 section 5.1; Haizea's way, the baseline of the paper).
+"""MLIP, minimum leases involved (CCPE13 section 6.2; Haizea's way, the baseline of the paper).
 
 Ties: the set that frees the most VMs, as a scan from the largest lease down finds it, then the least ids.
 """

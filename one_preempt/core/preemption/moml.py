@@ -1,4 +1,4 @@
-"""MOML, minimum overhead and minimum leases (CCPE13 section 5.3): the paper's trade-off between the two.
+"""MOML, minimum overhead and minimum leases (CCPE13 section 6.3): the paper's trade-off between the two.
 
 Among the sets whose overhead is at most the median over all minimal candidate sets (the paper's threshold alpha;
 alpha to 0 gives MOV, to infinity MLIP) the one with the fewest leases. Ties: the least overhead, then the least ids.

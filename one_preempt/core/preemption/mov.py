@@ -1,4 +1,4 @@
-"""MOV, minimum overhead (CCPE13 section 5.2): the set that costs least.
+"""MOV, minimum overhead (CCPE13 section 6.1): the set that costs least.
 
 Ties: the lexicographically least sequence of leases sorted by (overhead per VM, id), which begins with the leases
 that are cheapest for their size. It is the rule under which Table III comes out (ALGORITHMS 1.3).

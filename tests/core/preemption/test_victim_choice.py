@@ -119,9 +119,7 @@ def test_a_packing_that_hits_its_limits_still_places_validly_and_keeps_a_true_bo
 
 @thorough
 @given(problem=problems(), shuffled=st.randoms(use_true_random=False))
-def test_the_order_in_which_leases_are_given_makes_no_difference(
-    problem: PreemptionProblem, shuffled: object
-) -> None:
+def test_the_order_in_which_leases_are_given_makes_no_difference(problem: PreemptionProblem, shuffled: object) -> None:
     assert hasattr(shuffled, "sample")
     leases = tuple(shuffled.sample(problem.leases, len(problem.leases)))
     for limits in (DEFAULT_LIMITS, GREEDY):
