@@ -10,7 +10,7 @@ Its owner may write anything here. Nothing is guessed: what is not understood is
 from __future__ import annotations
 
 import re
-from calendar import timegm
+from calendar import monthrange, timegm
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -168,15 +168,16 @@ def _instant_s(key: str, text: str) -> int:
     found = _INSTANT.fullmatch(text.upper())
     if found is not None:
         part = {name: int(digits or 0) for name, digits in found.groupdict().items() if name != "sign"}
-        zone_s = part["zone_hours"] * 3600 + part["zone_minutes"] * 60
-        try:
+        if _is_on_the_calendar(part["year"], part["month"], part["day"]):
             local_s = timegm(tuple(part[name] for name in ("year", "month", "day", "hour", "minute", "second")))
-        except ValueError:
-            local_s = -1
-        if 1970 <= part["year"] <= 2200 and local_s >= 0:
+            zone_s = part["zone_hours"] * 3600 + part["zone_minutes"] * 60
             return local_s + zone_s if found["sign"] == "-" else local_s - zone_s
     also = ', or "+02:00:00" from now' if key == "START" else ""
     raise _Unreadable(f"lease-{key.lower()}", f"{key} {quoted(text)} is not usable: write {_INSTANT_FORM}{also}")
+
+
+def _is_on_the_calendar(year: int, month: int, day: int) -> bool:
+    return 1970 < year <= 2200 and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
 
 
 def _yes(key: str, text: str) -> bool:
