@@ -36,7 +36,7 @@ _LOOPBACK = ("localhost", "::1")
 class Limits:
     """How long and how much: `total_s` bounds a whole answer however slowly it drips.
 
-    A read-only call is tried `attempts` times, with growing pauses, as long as `total_s` has not passed.
+    A read-only call is tried `attempts` times, with growing pauses, but once where the answer takes too long.
     """
 
     connect_s: float = 5.0
@@ -45,6 +45,10 @@ class Limits:
     attempts: int = 3
     pause_s: float = 0.2
     reply_bytes: int = 1 << 30
+
+
+class NoAnswerInTime(CloudUnavailable):
+    """The endpoint took too long."""
 
 
 class OnedTransport:
@@ -89,28 +93,35 @@ class OnedTransport:
 
     def _answer(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
         attempts = self._limits.attempts if method in READ_ONLY_METHODS else 1
-        gives_up_at = time.monotonic() + self._limits.total_s
-        for attempt in range(1, attempts + 1):
+        for attempt in range(1, attempts):
             try:
                 return self._once(method, parameters, parse)
+            except NoAnswerInTime:
+                raise  # to ask again would only add to the load
             except CloudUnavailable:
-                if attempt == attempts or time.monotonic() >= gives_up_at:
-                    raise
                 self._sleep(self._limits.pause_s * 2 ** (attempt - 1))
-        raise AssertionError("attempts is at least one")
+        return self._once(method, parameters, parse)
 
     def _once(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
+        limits = self._limits
         request = xmlrpc.client.dumps((self._credentials.session, *parameters), method, encoding="utf-8")
         try:
             with self._http.post(
                 self._url,
                 data=request.encode(),
-                timeout=(self._limits.connect_s, self._limits.idle_s),
+                timeout=(limits.connect_s, limits.idle_s),
                 allow_redirects=False,
                 stream=True,
             ) as response:
                 body = self._body(method, response)
         except requests.RequestException as error:
+            if _is_late(error):
+                waited = (
+                    f"no complete answer in time ({limits.idle_s:g} s without a byte, or {limits.total_s:g} s in all)"
+                )
+                raise NoAnswerInTime(
+                    str(self._unavailable(method, waited, "is oned overloaded? look at its log"))
+                ) from None
             raise self._unavailable(method, *self._told(error)) from None
         try:
             return parse(body)
@@ -142,24 +153,20 @@ class OnedTransport:
 
     def _told(self, error: requests.RequestException) -> tuple[str, str]:
         """What happened, and what to look at. The texts of `requests` name objects in memory, not causes."""
-        limits = self._limits
         match error:
             case failures.ConnectTimeout():
-                return f"no connection within {limits.connect_s:g} s", "is the machine up and the port open?"
+                return f"no connection within {self._limits.connect_s:g} s", "is the machine up and the port open?"
             case failures.SSLError():
                 return "the TLS handshake failed", "check the certificate and the scheme of the endpoint"
             case failures.ProxyError():
                 return "the proxy does not answer", "check http_proxy, https_proxy and no_proxy"
-            case failures.ReadTimeout() | failures.Timeout():
-                waited = f"no complete answer within {min(limits.idle_s, limits.total_s):g} s"
-                return waited, "is oned overloaded? look at its log"
             case failures.ChunkedEncodingError() | failures.ContentDecodingError():
                 return (
                     "the connection broke in the middle of the answer",
                     "look at oned's log and at proxies in between",
                 )
-            case failures.ConnectionError() if "timed out" in str(error):
-                return f"no complete answer within {limits.total_s:g} s", "is oned overloaded? look at its log"
+            case failures.ConnectionError() if "NameResolution" in repr(error):
+                return "the name of the machine is unknown", "is the endpoint spelled right, and does DNS work?"
             case failures.ConnectionError() if "NewConnectionError" in repr(error) or "refused" in str(error):
                 return "nothing listens there", "does oned run, and is ONE_XMLRPC right?"
             case failures.ConnectionError():
@@ -168,6 +175,15 @@ class OnedTransport:
 
     def _unavailable(self, method: str, what: str, mend: str) -> CloudUnavailable:
         return CloudUnavailable(f"{method} at {self.endpoint}: {what}; {mend}")
+
+
+def _is_late(error: requests.RequestException) -> bool:
+    """Inside a body `requests` tells of a timeout by the words only."""
+    return isinstance(error, failures.ReadTimeout) or (
+        isinstance(error, failures.ConnectionError)
+        and not isinstance(error, failures.ConnectTimeout)
+        and "timed out" in str(error)
+    )
 
 
 def _leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -97,7 +97,7 @@ def parse_document(document: bytes, problems: list[str], name: str = "the docume
     try:
         root = _parse(cleaned)
     except etree.XMLSyntaxError as error:
-        raise UnreadableDocument(f"{name} is not well-formed XML ({error}); was it cut off?") from None
+        raise UnreadableDocument(f"{name} is not well-formed XML ({error.msg}); was it cut off?") from None
     problems.append(f"{name} had characters that XML forbids; they were removed")
     return root
 
@@ -183,7 +183,9 @@ def _one_by_one(document: bytes, tag: str, problems: list[str]) -> Iterator[_Ele
                 try:
                     yield _parse(piece)
                 except etree.XMLSyntaxError as error:
-                    problems.append(f"a {tag} was left out: {error} ({shortened(piece[:80].decode(errors='replace'))})")
+                    problems.append(
+                        f"a {tag} was left out: {error.msg} ({shortened(piece[:80].decode(errors='replace'))})"
+                    )
     if depth:
         raise UnreadableDocument(f"the {tag} pool ends in the middle of an object; was it cut off?")
     problems.append(f"the {tag} pool was not well-formed XML; its objects were read one by one")
