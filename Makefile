@@ -56,7 +56,7 @@ bench: $(DEVELOPMENT) ## Measure the speed
 	@$(BIN)/python -m pytest -p no:xdist -s benchmarks
 
 experiments: $(RUNTIME) ## Reproduce the papers' tables
-	@for name in $$($(BIN)/one-preempt experiment list --names); do $(BIN)/one-preempt experiment run $$name || exit 1; done
+	@$(BIN)/one-preempt experiment run --all
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml

@@ -22,6 +22,13 @@ config_option = click.option(
     help="Configuration; ONE_PREEMPT_CONF names it as well.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with JSON.")
+source_option = click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A recording made by `record`, or a folder of raw pool documents; without it the cloud is read.",
+)
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 

@@ -1,0 +1,138 @@
+"""`check`: is everything set up as the daemon needs it? One line a question, with the mend where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.lease_store.database import database_exists
+from one_preempt.adapters.opennebula.oned_errors import OnedError
+from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
+from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.chosen_policies import policies
+from one_preempt.composition import open_store, open_transport
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_renderables
+from one_preempt.entrypoints.cli.set_up import (
+    Finding,
+    Grade,
+    judge_hosts,
+    judge_leadership,
+    judge_mode,
+    judge_names_in_rules,
+    judge_other_schedulers,
+    judge_rights,
+    judge_version,
+)
+from one_preempt.errors import OnePreemptError
+from one_preempt.settings import Settings, configuration_path, load_settings
+
+STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
+OWN_USER = -1
+
+
+@click.command("check")
+@config_option
+@json_option
+def check_command(config_path: Path | None, as_json: bool) -> int:
+    """Look for what is wrong: configuration, database, endpoint, rights, version, other schedulers.
+
+    Nothing is changed anywhere. Exit code 1 where something cannot work.
+    """
+    findings = list(all_findings(config_path))
+    if as_json:
+        write_json(
+            [
+                {"subject": found.subject, "grade": found.grade.value, "text": found.text, "mend": found.mend}
+                for found in findings
+            ]
+        )
+    else:
+        show(findings)
+    return int(any(found.grade is Grade.FAIL for found in findings))
+
+
+def all_findings(config_path: Path | None) -> Iterator[Finding]:
+    """Every question in turn; those that an earlier failure leaves without an answer are not asked."""
+    try:
+        settings = load_settings(config_path)
+        policies(settings)
+    except OnePreemptError as error:
+        yield Finding("configuration", Grade.FAIL, str(error))
+        return
+    source = configuration_path(config_path)
+    yield Finding("configuration", Grade.OK, str(source) if source else "no file: the values as shipped hold")
+    yield judge_mode(settings)
+    yield judge_database(settings)
+    try:
+        with closing(open_transport(settings)) as transport:
+            yield from endpoint_findings(settings, transport)
+    except OnePreemptError as error:
+        yield Finding("endpoint", Grade.FAIL, str(error))
+
+
+def judge_database(settings: Settings) -> Finding:
+    """Can the leases be kept?"""
+    try:
+        if not database_exists(settings.store.url):
+            mend = "it is made when the daemon starts, or now by: one-preempt db upgrade"
+            return Finding("database", Grade.WARN, "there is none yet", mend)
+        with closing(open_store(settings)) as store:
+            paused = store.load(SystemClock().now_s()).paused
+    except OnePreemptError as error:
+        return Finding("database", Grade.FAIL, str(error))
+    if paused:
+        return Finding("database", Grade.WARN, "paused: nothing is preempted", "one-preempt resume")
+    return Finding("database", Grade.OK, "up to date")
+
+
+def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[Finding]:
+    """What oned itself has to say. Raises `OnePreemptError` where it says nothing."""
+    try:
+        version = transport.document("one.system.version").decode(errors="replace")
+        user = transport.document("one.user.info", OWN_USER)
+        configuration = transport.document("one.system.config")
+    except OnedError as error:
+        yield Finding("credentials", Grade.FAIL, f"{transport.endpoint}: {error}", "check ONE_AUTH and its user")
+        return
+    yield Finding("endpoint", Grade.OK, f"{transport.endpoint} answers")
+    yield judge_version(version)
+    rights = judge_rights(user)
+    yield rights
+    yield from judge_other_schedulers(version, configuration, running_programs())
+    if rights.grade is Grade.OK:
+        snapshot = OpenNebulaPoolReader(transport, SystemClock()).read()
+        yield judge_leadership(snapshot.raft_state)
+        yield judge_hosts(snapshot)
+        yield from judge_names_in_rules(settings, snapshot)
+        for problem in snapshot.problems:
+            yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")
+
+
+def running_programs() -> set[str]:
+    """Names of what runs on this machine."""
+    return {name for name in map(_text_of, Path("/proc").glob("[0-9]*/comm")) if name}
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # it ended meanwhile
+        return ""
+
+
+def show(findings: list[Finding]) -> None:
+    """The findings for people, each mend under what it mends."""
+    from rich.text import Text
+
+    from one_preempt.explain_tables import titled_table
+
+    table = titled_table("Set-up", "", "about", "what was found")
+    for found in findings:
+        table.add_row(Text(found.grade.value, style=STYLES[found.grade]), Text(found.subject), Text(found.text))
+        if found.mend:
+            table.add_row("", "", Text(f"-> {found.mend}", style="dim"))
+    write_renderables([table])

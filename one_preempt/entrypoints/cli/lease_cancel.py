@@ -1,0 +1,41 @@
+"""Cancelling a lease: every VM of it is terminated, intent and answer on record like any other action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.ports import CallResult, Clock, Enactor, LeaseStore, PoolReader
+
+CANCELLED = Reason("cancelled", "an administrator cancelled the lease")
+
+
+def living_vms(record: LeaseRecord, reader: PoolReader) -> list[VirtualMachine]:
+    """The VMs of the lease that still exist, as they are now. Raises `CloudUnavailable`."""
+    vms = (reader.read_vm(vm_id) for vm_id in record.vm_ids)
+    return [vm for vm in vms if vm is not None and vm.state != VmState.DONE]
+
+
+def cancel(
+    lease_id: int, vms: Sequence[VirtualMachine], store: LeaseStore, enactor: Enactor, clock: Clock
+) -> Iterator[tuple[VirtualMachine, CallResult]]:
+    """Terminate each VM, unless it is no longer as it was shown; oned lets the guests shut down."""
+    for vm in vms:
+        now_s = clock.now_s()
+        action = Action(
+            id=f"cancel-{lease_id}-{vm.id}-{now_s}",
+            kind=ActionKind.TERMINATE,
+            vm_id=vm.id,
+            lease_id=lease_id,
+            reason=CANCELLED,
+            host_id=vm.host_id,
+            expected_states=(vm.state_name,),
+            expected_uid=vm.uid,
+        )
+        store.record_plan(Plan(made_at_s=now_s, policy="cancel", actions=(action,)))
+        store.begin_attempt(action, now_s)
+        result = enactor.perform(action)
+        store.record_result(action.id, result, clock.now_s())
+        yield vm, result

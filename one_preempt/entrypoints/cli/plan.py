@@ -1,0 +1,51 @@
+"""`plan`: one cycle that decides and verifies, and does nothing; on the live cloud or on a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from one_preempt.composition import PlannedCycle, plan_once
+from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_renderables
+from one_preempt.explain import JsonObject, plan_document, printable
+from one_preempt.settings import load_settings
+
+
+@click.command("plan")
+@config_option
+@source_option
+@click.option("--policy", metavar="NAME", help="Preemption policy instead of the configured one.")
+@json_option
+def plan_command(config_path: Path | None, source: Path | None, policy: str | None, as_json: bool) -> int:
+    """Decide once, act not, and explain. Exit code 1 where the plan breaks a rule."""
+    planned = plan_once(load_settings(config_path), source, policy)
+    if as_json:
+        write_json(document(planned))
+    else:
+        show(planned)
+    return 1 if planned.violations else 0
+
+
+def document(planned: PlannedCycle) -> JsonObject:
+    """The plan, what the recount found wrong in it, and what was not as recorded."""
+    return plan_document(planned.plan) | {
+        "violations": [{"code": broken.code, "text": broken.text} for broken in planned.violations],
+        "discrepancies": [
+            {"code": found.code, "text": found.text, "vm_id": found.vm_id} for found in planned.discrepancies
+        ],
+    }
+
+
+def show(planned: PlannedCycle) -> None:
+    """The same for people."""
+    from rich.text import Text
+
+    from one_preempt.explain_tables import plan_tables
+
+    parts: list[object] = [*plan_tables(planned.plan, planned.state)]
+    parts += [Text(printable(found.text), style="yellow") for found in planned.discrepancies]
+    parts += [Text(f"WRONG: {printable(broken.text)}", style="bold red") for broken in planned.violations]
+    if not planned.violations:
+        parts.append(Text("The independent recount agrees with the plan; nothing was done.", style="dim"))
+    write_renderables(parts)

@@ -1,0 +1,30 @@
+"""`record`: the live cloud as one file that `plan --from` and the emulator read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.recorded.recording import write_recording
+from one_preempt.composition import open_transport
+from one_preempt.entrypoints.cli.options import config_option
+from one_preempt.settings import Settings, load_settings
+
+
+@click.command("record")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@config_option
+def record_command(path: Path, config_path: Path | None) -> None:
+    """Write the cloud to FILE: only what a decision looks at, and no secrets."""
+    settings = load_settings(config_path)
+    with closing(open_transport(settings)) as transport:
+        write_recording(transport, path, SystemClock().now_s(), attributes_of_rules(settings))
+    click.echo(f"Recorded {path}; rehearse on it with: one-preempt plan --from {path}")
+
+
+def attributes_of_rules(settings: Settings) -> frozenset[str]:
+    """The names in user templates that the administrator's rules look at."""
+    return frozenset(name for rule in settings.leases.rules for name in rule.match.attributes)

@@ -1,0 +1,138 @@
+"""`lease`, `pause`, `resume` and `db`: the database of leases from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
+from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.ports import CallResult
+
+STOP = Action("stop-4", ActionKind.STOP, 4, 4, Reason("victim", "makes room for lease 9"), host_id=1)
+
+
+def a_record(lease_id: int, **changes: object) -> LeaseRecord:
+    terms = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, name=f"sweep-{lease_id}", size=1, duration_s=7200)
+    values: dict[str, object] = {
+        "id": lease_id,
+        "terms": terms,
+        "uid": 2,
+        "gid": 1,
+        "vm_ids": (lease_id,),
+        "explicit": True,
+        "may_preempt": False,
+        "admitted_at_s": 100 + lease_id,
+        "arrived_at_s": 90 + lease_id,
+    }
+    return LeaseRecord(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Path:
+    """A configuration whose database holds two leases, one of them preempted, and one that ended."""
+    url = f"sqlite:///{tmp_path}/leases.db"
+    path = tmp_path / "one_preempt.conf"
+    path.write_text(f"store: {{url: '{url}'}}\n")
+    with closing(SqlLeaseStore(url)) as store:
+        preempted = a_record(4, preemptions=1, preempted_by=9, last_preempted_at_s=200)
+        ended = a_record(6, ended_at_s=300)
+        store.apply(
+            LedgerChanges(
+                admitted=(preempted, a_record(5), ended),
+                transitions=(
+                    Transition(4, 4, 150, "PENDING", "RUNNING", 1, 1024),
+                    Transition(4, 4, 210, "RUNNING", "STOPPED", None, 1024),
+                ),
+            )
+        )
+        store.record_plan(Plan(made_at_s=200, policy="MOML", actions=(STOP,)))
+        store.begin_attempt(STOP, 201)
+        store.record_result(STOP.id, CallResult(Outcome.REFUSED, "LOCKED", "VM is \x1b[31mlocked"), 202)
+    return path
+
+
+@pytest.fixture
+def store(configuration: Path, tmp_path: Path) -> Iterator[SqlLeaseStore]:
+    with closing(SqlLeaseStore(f"sqlite:///{tmp_path}/leases.db")) as opened:
+        yield opened
+
+
+def run(configuration: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--config", str(configuration)])
+
+
+def test_the_list_holds_living_leases_and_with_all_the_ended_ones(configuration: Path) -> None:
+    assert [lease["id"] for lease in json.loads(run(configuration, "lease", "list", "--json").output)] == [4, 5]
+    everything = json.loads(run(configuration, "lease", "list", "--all", "--json").output)
+    assert [lease["ended_at"] for lease in everything] == [None, None, 300]
+
+
+def test_the_list_tells_people_what_was_last_seen_and_who_is_preempted(configuration: Path) -> None:
+    row = next(line for line in run(configuration, "lease", "list").output.splitlines() if "sweep-4" in line)
+    assert "1 STOPPED" in row
+    assert "1 times, now for 9" in row
+
+
+def test_the_story_is_told_in_the_order_of_time(configuration: Path) -> None:
+    output = run(configuration, "lease", "show", "4").output
+    story = [line for line in output.splitlines() if line.startswith("1970")]
+    assert ["PENDING -> RUNNING" in story[0], "stop on host 1" in story[1], "RUNNING -> STOPPED" in story[2]] == [
+        True
+    ] * 3
+    assert "makes room for lease 9" in story[1]
+    assert "LOCKED" in story[1]
+    assert "\x1b" not in output
+
+
+def test_a_lease_as_a_document_has_its_terms_actions_and_transitions(configuration: Path) -> None:
+    lease = json.loads(run(configuration, "lease", "show", "4", "--json").output)
+    assert (lease["type"], lease["duration_s"], lease["preempted_by"]) == ("BE-SUSPENDABLE", 7200, 9)
+    assert lease["vms"] == [{"id": 4, "last_state": "STOPPED"}]
+    (action,) = lease["actions"]
+    assert action["reason"] == {"code": "victim", "text": "makes room for lease 9"}
+    assert (action["outcome"], action["error_code"], action["attempts"]) == ("refused", "LOCKED", 1)
+    assert [transition["to"] for transition in lease["transitions"]] == ["RUNNING", "STOPPED"]
+
+
+def test_a_lease_that_is_not_on_record_is_refused(configuration: Path) -> None:
+    result = run(configuration, "lease", "show", "77")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: no lease 77 is on record; see: one-preempt lease list --all\n"
+
+
+def test_a_lease_id_must_be_a_number(configuration: Path) -> None:
+    assert run(configuration, "lease", "show", "sweep-4").exit_code == 2
+
+
+def test_pause_and_resume_turn_the_switch_that_the_daemon_reads(configuration: Path, store: SqlLeaseStore) -> None:
+    assert run(configuration, "pause").exit_code == 0
+    assert store.load(0).paused
+    assert run(configuration, "resume").exit_code == 0
+    assert not store.load(0).paused
+
+
+def test_the_database_is_made_and_then_left_alone(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/new/leases.db'}}\n")
+    first, second = run(configuration, "db", "upgrade"), run(configuration, "db", "upgrade")
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert first.output == second.output
+    assert (tmp_path / "new" / "leases.db").exists()
+
+
+def test_a_database_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text("store: {url: 'sqlite:////proc/none/leases.db'}\n")
+    result = run(configuration, "lease", "list")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
