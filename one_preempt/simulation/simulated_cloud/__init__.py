@@ -1,0 +1,1 @@
+"""OpenNebula in memory: states, rights, accounting and drivers of one zone over virtual time."""

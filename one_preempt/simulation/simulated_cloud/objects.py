@@ -119,7 +119,7 @@ class SimHugePages:
 
 @dataclass(slots=True)
 class SimNumaNode:
-    """NUMA_NODES/NODE."""
+    """NUMA_NODES/NODE; `pinned_kib` is the memory of each pinned VM (not in the document)."""
 
     node_id: int
     cores: list[SimCore]
@@ -127,6 +127,7 @@ class SimNumaNode:
     memory_total_kib: int
     memory_usage_kib: int = 0
     memory_distance: str = "0"
+    pinned_kib: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -320,13 +321,13 @@ class SimVmQuota:
     """VM_QUOTA/VM: limits and use by oned's names (CPU, MEMORY, VMS, SYSTEM_DISK_SIZE, RUNNING_CPU, ...).
 
     Limits: -1 = the default of the cloud (none here), -2 = unlimited. CPU is in CPUs, MEMORY and disk in MiB; use
-    keeps hundredths of a CPU so that it stays exact (`used_text` writes it as oned does). `cluster_id` is None for
-    the quota over the whole cloud; 7.4 also knows quotas of one cluster.
+    keeps hundredths of a CPU so that it stays exact. `cluster_ids` is empty for the quota over the whole cloud; 7.4
+    also knows quotas of some clusters, named by their ids with commas between.
     """
 
     limits: dict[str, float] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
-    cluster_id: int | None = None
+    cluster_ids: str = ""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,243 @@
+"""The pools of one zone, its time, its logs, and the look-ups that every call shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from one_preempt.simulation.simulated_cloud.authorization import AccessControl, ObjectKind, Right, Subject
+from one_preempt.simulation.simulated_cloud.drivers import Drivers
+from one_preempt.simulation.simulated_cloud.durations import DriverLimits, Durations
+from one_preempt.simulation.simulated_cloud.errors import no_exists
+from one_preempt.simulation.simulated_cloud.faults import FaultPlan
+from one_preempt.simulation.simulated_cloud.objects import (
+    Caller,
+    SimAcl,
+    SimCluster,
+    SimDatastore,
+    SimGroup,
+    SimHost,
+    SimImage,
+    SimNetwork,
+    SimUser,
+    SimVm,
+    SimVmGroup,
+    SimVmTemplate,
+)
+from one_preempt.simulation.simulated_cloud.quotas import QuotaBooks
+from one_preempt.simulation.simulated_cloud.states import HostState, LcmState, VmState
+from one_preempt.simulation.simulated_cloud.virtual_time import EventQueue, VirtualClock
+
+_Value = TypeVar("_Value")
+_Result = TypeVar("_Result")
+_Parameters = ParamSpec("_Parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedCall:
+    """One call that was accepted: what, by whom, when, and on what it acted."""
+
+    at_ms: int
+    request_id: int
+    method: str
+    uid: int
+    arguments: tuple[object, ...]
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """One transition of a VM or a host; for hosts the LCM states are None."""
+
+    at_ms: int
+    kind: str
+    object_id: int
+    old_state: int
+    new_state: int
+    old_lcm_state: int | None = None
+    new_lcm_state: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overcommit:
+    """A host was charged beyond what it may use."""
+
+    at_ms: int
+    host_id: int
+    vm_id: int
+    cpu_usage: int
+    max_cpu: int
+    mem_usage: int
+    max_mem: int
+
+
+@dataclass
+class CloudState:
+    """What a zone is. Pools map ids to objects; `durations_of_vm` and `durations_of_host` override `durations`."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    version: str = "7.4.0"
+    durations: Durations = field(default_factory=Durations)
+    limits: DriverLimits = field(default_factory=DriverLimits)
+    faults: FaultPlan = field(default_factory=FaultPlan)
+    hypervisor: str = "kvm"
+    durations_of_vm: dict[int, Durations] = field(default_factory=dict)
+    durations_of_host: dict[int, Durations] = field(default_factory=dict)
+    vms: dict[int, SimVm] = field(default_factory=dict)
+    hosts: dict[int, SimHost] = field(default_factory=dict)
+    clusters: dict[int, SimCluster] = field(default_factory=dict)
+    datastores: dict[int, SimDatastore] = field(default_factory=dict)
+    images: dict[int, SimImage] = field(default_factory=dict)
+    networks: dict[int, SimNetwork] = field(default_factory=dict)
+    vm_groups: dict[int, SimVmGroup] = field(default_factory=dict)
+    vm_templates: dict[int, SimVmTemplate] = field(default_factory=dict)
+    users: dict[int, SimUser] = field(default_factory=dict)
+    groups: dict[int, SimGroup] = field(default_factory=dict)
+    acls: dict[int, SimAcl] = field(default_factory=dict)
+    history_log: list[AcceptedCall] = field(default_factory=list)
+    state_changes: list[StateChange] = field(default_factory=list)
+    overcommits: list[Overcommit] = field(default_factory=list)
+    request_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.events = EventQueue()
+        self.drivers = Drivers(self.clock, self.events, self.limits)
+        self.access = AccessControl(self.acls)
+        self.quota_books = QuotaBooks(self.users, self.groups)
+        self._observers: list[Callable[[StateChange], None]] = []
+
+    @property
+    def is_series_7(self) -> bool:
+        """The cloud answers as a 7.x oned."""
+        return not self.version.startswith(("5.", "6."))
+
+    # ---------------------------------------------------------------- time
+
+    @property
+    def now_s(self) -> int:
+        """Now, in whole seconds since the epoch."""
+        return self.clock.now_s()
+
+    def next_event_at(self) -> float | None:
+        """When something is due next, in seconds, or None while nothing is under way."""
+        at_ms = self.events.next_at_ms()
+        return None if at_ms is None else at_ms / 1000
+
+    def run_until(self, at_s: float) -> None:
+        """Let everything happen that is due until `at_s`, each at its instant; time does not go back."""
+        until_ms = max(round(at_s * 1000), self.clock.now_ms)
+        while (due_ms := self.events.next_at_ms()) is not None and due_ms <= until_ms:
+            at_ms, effect = self.events.take()
+            self.clock.now_ms = max(self.clock.now_ms, at_ms)
+            effect()
+        self.clock.now_ms = until_ms
+
+    def advance(self, duration_s: float) -> None:
+        """Let `duration_s` pass."""
+        self.run_until(self.clock.now_ms / 1000 + duration_s)
+
+    def settle(self, within_s: float = 1_000_000) -> None:
+        """Let all that is under way come to its end, up to a bound of `within_s`."""
+        end_s = self.clock.now_ms / 1000 + within_s
+        while (at_s := self.next_event_at()) is not None and at_s <= end_s:
+            self.run_until(at_s)
+
+    # ---------------------------------------------------------------- observers
+
+    def on_transition(self, observer: Callable[[StateChange], None]) -> None:
+        """Call `observer` with every state change of VMs and hosts, after it happened."""
+        self._observers.append(observer)
+
+    def change_vm(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
+        """Put the VM into a state, log it and tell the observers; meanwhile PREV_STATE names the old one."""
+        vm.prev_state, vm.prev_lcm_state = vm.state, vm.lcm_state
+        vm.state, vm.lcm_state = state, lcm_state
+        self._publish(StateChange(
+            self.clock.now_ms, "VM", vm.id, vm.prev_state, state, vm.prev_lcm_state, lcm_state
+        ))  # fmt: skip
+        vm.prev_state, vm.prev_lcm_state = state, lcm_state
+
+    def change_host(self, host: SimHost, state: HostState) -> None:
+        """The same for a host."""
+        if host.state == state:
+            return
+        host.prev_state, host.state = host.state, state
+        self._publish(StateChange(self.clock.now_ms, "HOST", host.id, host.prev_state, state))
+        host.prev_state = state
+
+    def _publish(self, change: StateChange) -> None:
+        self.state_changes.append(change)
+        for observer in self._observers:
+            observer(change)
+
+    # ---------------------------------------------------------------- look-ups
+
+    def vm(self, vm_id: int) -> SimVm:
+        """The VM, or NO_EXISTS."""
+        return found(self.vms, vm_id, "virtual machine")
+
+    def host(self, host_id: int) -> SimHost:
+        """The host, or NO_EXISTS."""
+        return found(self.hosts, host_id, "host")
+
+    def datastore(self, datastore_id: int) -> SimDatastore:
+        """The datastore, or NO_EXISTS."""
+        return found(self.datastores, datastore_id, "datastore")
+
+    def user(self, uid: int) -> SimUser:
+        """The user, or NO_EXISTS."""
+        return found(self.users, uid, "user")
+
+    def group(self, gid: int) -> SimGroup:
+        """The group, or NO_EXISTS."""
+        return found(self.groups, gid, "group")
+
+    def demand_vm(self, caller: Caller, right: Right, vm: SimVm, *others: tuple[Right, Subject]) -> None:
+        """The right on the VM, and more where a call needs more; else AUTHORIZATION."""
+        self.access.demand(caller, (right, vm_subject(vm)), *others)
+
+
+def found(pool: Mapping[int, _Value], object_id: int, kind: str) -> _Value:
+    """The object, or NO_EXISTS in oned's words."""
+    if object_id not in pool:
+        raise no_exists(kind, object_id)
+    return pool[object_id]
+
+
+def vm_subject(vm: SimVm) -> Subject:
+    """The VM as rights and locks see it."""
+    lock_level = vm.lock.level if vm.lock else 0
+    return Subject(ObjectKind.VM, vm.id, vm.uid, vm.gid, vm.permissions, lock_level=lock_level)
+
+
+def host_subject(host: SimHost) -> Subject:
+    """The host as rights see it: it has no permissions, only rules."""
+    return Subject(ObjectKind.HOST, host.id, cluster_ids=(host.cluster_id,))
+
+
+def datastore_subject(datastore: SimDatastore) -> Subject:
+    """The datastore as rights see it."""
+    clusters = tuple(datastore.cluster_ids)
+    return Subject(ObjectKind.DATASTORE, datastore.id, datastore.uid, datastore.gid, datastore.permissions, clusters)
+
+
+_Cloud = TypeVar("_Cloud", bound=CloudState)
+
+
+def oned_call(
+    method: Callable[Concatenate[_Cloud, Caller, _Parameters], _Result],
+) -> Callable[Concatenate[_Cloud, Caller, _Parameters], _Result]:
+    """Number a state-changing call and write it into `history_log` once it was accepted."""
+
+    @wraps(method)
+    def call(cloud: _Cloud, caller: Caller, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        cloud.request_id += 1
+        at_ms, request_id = cloud.clock.now_ms, cloud.request_id
+        result = method(cloud, caller, *args, **kwargs)
+        arguments = (*args, *kwargs.values())
+        cloud.history_log.append(AcceptedCall(at_ms, request_id, method.__name__, caller.uid, arguments, result))
+        return result
+
+    return call

@@ -1,0 +1,421 @@
+"""What happens to a VM after a call was accepted: one driver operation after the other, each may fail.
+
+Every state under way has one operation (`_OPERATIONS`); its end is `_succeed` or `_fail`, told apart by the state
+the VM is in then, so that recovery by hand takes the same ways. Capacity, quotas and history records are kept here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from one_preempt.simulation.simulated_cloud import capacity
+from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit
+from one_preempt.simulation.simulated_cloud.drivers import Job
+from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
+from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimHistory, SimHost, SimVm
+from one_preempt.simulation.simulated_cloud.quotas import full_request, on_system_datastore
+from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, LcmState, VmState
+from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
+
+_L = LcmState
+_OPERATIONS = {
+    _L.PROLOG: Operation.PROLOG,
+    _L.PROLOG_RESUME: Operation.PROLOG_RESUME,
+    _L.PROLOG_UNDEPLOY: Operation.PROLOG_RESUME,
+    _L.PROLOG_MIGRATE: Operation.PROLOG_MIGRATE,
+    _L.PROLOG_MIGRATE_POWEROFF: Operation.PROLOG_MIGRATE,
+    _L.PROLOG_MIGRATE_SUSPEND: Operation.PROLOG_MIGRATE,
+    _L.PROLOG_MIGRATE_UNKNOWN: Operation.PROLOG_MIGRATE,
+    _L.BOOT: Operation.BOOT,
+    _L.BOOT_UNKNOWN: Operation.BOOT,
+    _L.BOOT_POWEROFF: Operation.BOOT,
+    _L.BOOT_UNDEPLOY: Operation.BOOT,
+    _L.BOOT_SUSPENDED: Operation.RESTORE,
+    _L.BOOT_STOPPED: Operation.RESTORE,
+    _L.BOOT_MIGRATE: Operation.RESTORE,
+    _L.MIGRATE: Operation.LIVE_MIGRATE,
+    _L.SAVE_STOP: Operation.SAVE,
+    _L.SAVE_SUSPEND: Operation.SAVE,
+    _L.SAVE_MIGRATE: Operation.SAVE,
+    _L.SHUTDOWN: Operation.SHUTDOWN,
+    _L.SHUTDOWN_POWEROFF: Operation.SHUTDOWN,
+    _L.SHUTDOWN_UNDEPLOY: Operation.SHUTDOWN,
+    _L.EPILOG: Operation.EPILOG,
+    _L.EPILOG_STOP: Operation.EPILOG_STOP,
+    _L.EPILOG_UNDEPLOY: Operation.EPILOG_STOP,
+}
+_HARD_ACTIONS = frozenset(
+    {
+        HistoryAction.POWEROFF_HARD,
+        HistoryAction.UNDEPLOY_HARD,
+        HistoryAction.TERMINATE_HARD,
+        HistoryAction.POWEROFF_HARD_MIGRATE,
+    }
+)
+_POWEROFF_MIGRATIONS = (HistoryAction.POWEROFF_MIGRATE, HistoryAction.POWEROFF_HARD_MIGRATE)
+_BOOT_AFTER_PROLOG = {
+    _L.PROLOG: _L.BOOT,
+    _L.PROLOG_RESUME: _L.BOOT_STOPPED,
+    _L.PROLOG_UNDEPLOY: _L.BOOT_UNDEPLOY,
+    _L.PROLOG_MIGRATE: _L.BOOT_MIGRATE,
+    _L.PROLOG_MIGRATE_UNKNOWN: _L.BOOT,
+}
+_BOOTS = frozenset(
+    {
+        _L.BOOT, _L.BOOT_UNKNOWN, _L.BOOT_POWEROFF, _L.BOOT_UNDEPLOY, _L.BOOT_SUSPENDED, _L.BOOT_STOPPED,
+        _L.BOOT_MIGRATE,
+    }
+)  # fmt: skip
+_REST_AFTER_MIGRATION = {
+    _L.PROLOG_MIGRATE_POWEROFF: VmState.POWEROFF,
+    _L.PROLOG_MIGRATE_SUSPEND: VmState.SUSPENDED,
+}
+# A failure that leaves the VM where it can be retried or recovered: X -> X_FAILURE.
+FAILURES = {
+    state: LcmState[f"{state.name}_FAILURE"] for state in _OPERATIONS if f"{state.name}_FAILURE" in LcmState.__members__
+}
+WORK_OF_FAILURE = {failure: state for state, failure in FAILURES.items()}
+_MIGRATION_PROLOGS = frozenset(
+    {_L.PROLOG_MIGRATE, _L.PROLOG_MIGRATE_POWEROFF, _L.PROLOG_MIGRATE_SUSPEND, _L.PROLOG_MIGRATE_UNKNOWN}
+)
+
+
+class LifeCycle(CloudState):
+    """The transitions of VMs, and the books that follow them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._jobs: dict[int, Job] = {}
+        self.memory_images: dict[int, tuple[int, int]] = {}
+
+    # ---------------------------------------------------------------- operations
+
+    def begin(self, vm: SimVm, state: LcmState) -> None:
+        """Enter `state` and let the driver do what belongs to it."""
+        self.change_vm(vm, VmState.ACTIVE, state)
+        self._submit(vm, state)
+
+    def _submit(self, vm: SimVm, state: LcmState) -> None:
+        record = vm.history[-1]
+        operation = _OPERATIONS[state]
+        if operation == Operation.SHUTDOWN and record.action in _HARD_ACTIONS:
+            operation = Operation.CANCEL
+        if state == _L.SAVE_MIGRATE and record.action in _POWEROFF_MIGRATIONS:
+            hard = record.action == HistoryAction.POWEROFF_HARD_MIGRATE
+            operation = Operation.CANCEL if hard else Operation.SHUTDOWN
+        leaves_host = state in (_L.SAVE_MIGRATE, _L.MIGRATE)
+        host_id = vm.history[-2].host_id if leaves_host else record.host_id
+        job = Job(operation, vm.id, host_id, start=lambda: None, finish=lambda: None)
+        job.start = partial(self._start, job)
+        job.finish = partial(self._finish, vm, True)
+        self._jobs[vm.id] = job
+        self.drivers.submit(job)
+
+    def _start(self, job: Job) -> int | None:
+        """The duration of the operation; None where it hangs. A fault may turn its end into a failure."""
+        vm = self.vms[job.vm_id]
+        durations = self._durations_of(vm, job.host_id)
+        memory_mib, disk_mib = self._sizes_of(vm, job.operation)
+        duration_ms = durations.duration_ms(job.operation, memory_mib, disk_mib)
+        fault = self.faults.strike(job.operation, job.vm_id, job.host_id)
+        if fault is None:
+            return duration_ms
+        if fault.misbehaviour == Misbehaviour.HANG:
+            return None
+        if fault.misbehaviour == Misbehaviour.SLOW:
+            return round(duration_ms * fault.factor)
+        job.finish = partial(self._finish, vm, False)
+        return duration_ms
+
+    def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
+        return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
+
+    def _sizes_of(self, vm: SimVm, operation: Operation) -> tuple[int, int]:
+        memory_mib = int(text_of(vm.template, "MEMORY", "0"))
+        if operation in TRANSFERS and vm.id not in self.memory_images:
+            memory_mib = 0
+        disks = [disk for disk in vectors_of(vm.template, "DISK") if on_system_datastore(disk)]
+        return memory_mib, sum(int(disk.get("SIZE", "0")) for disk in disks)
+
+    def _finish(self, vm: SimVm, success: bool) -> None:
+        job = self._jobs.pop(vm.id)
+        on_dead_host = job.operation not in TRANSFERS and not self.hosts[job.host_id].alive
+        if success and not on_dead_host:
+            self.succeed(vm)
+        else:
+            self.fail(vm)
+
+    def cancel_work(self, vm: SimVm) -> None:
+        """Forget the operation under way, if there is one."""
+        job = self._jobs.pop(vm.id, None)
+        if job is not None:
+            self.drivers.cancel(job)
+
+    # ---------------------------------------------------------------- success
+
+    def succeed(self, vm: SimVm) -> None:
+        """The operation of the VM's state ended well (or somebody says so)."""
+        state = WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state)
+        record, now_s = vm.history[-1], self.now_s
+        if state in _REST_AFTER_MIGRATION:
+            record.petime_s = record.retime_s = now_s
+            self.change_vm(vm, _REST_AFTER_MIGRATION[state])
+        elif state in _BOOT_AFTER_PROLOG:
+            record.petime_s = record.rstime_s = now_s
+            restarts = state == _L.PROLOG_MIGRATE and record.action in _POWEROFF_MIGRATIONS
+            self.begin(vm, _L.BOOT if restarts else _BOOT_AFTER_PROLOG[state])
+        elif state in _BOOTS:
+            self._running(vm)
+        elif state == _L.MIGRATE:
+            self._arrived_live(vm)
+        elif state in (_L.EPILOG, _L.EPILOG_STOP, _L.EPILOG_UNDEPLOY):
+            self._epilog_done(vm, state)
+        else:
+            self._off_the_hypervisor(vm, state)
+
+    def _running(self, vm: SimVm) -> None:
+        record = vm.history[-1]
+        record.etime_s = record.retime_s = 0
+        record.action, record.uid, record.gid, record.request_id = 0, -1, -1, -1
+        if not vm.deploy_id:
+            is_dummy = record.vm_mad == "dummy"
+            vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
+        self._drop_memory_image(vm)
+        self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
+
+    def _arrived_live(self, vm: SimVm) -> None:
+        vm.history[-1].rstime_s = self.now_s
+        vm.history[-2].etime_s = vm.history[-2].retime_s = self.now_s
+        self._leave_previous_host(vm)
+        self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
+
+    def _off_the_hypervisor(self, vm: SimVm, state: LcmState) -> None:
+        """A save or a shutdown ended: the guest is off, its memory may lie in a file."""
+        if state in (_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SAVE_MIGRATE) and not self._keep_memory_image(vm, state):
+            self.fail(vm)
+            return
+        record = vm.history[-1]
+        if state == _L.SAVE_MIGRATE:
+            self._prolog_migrate(vm)
+            return
+        record.retime_s = self.now_s
+        if state in (_L.SAVE_SUSPEND, _L.SHUTDOWN_POWEROFF):
+            self._rest(vm, VmState.SUSPENDED if state == _L.SAVE_SUSPEND else VmState.POWEROFF)
+            return
+        record.estime_s = self.now_s
+        epilog = {_L.SAVE_STOP: _L.EPILOG_STOP, _L.SHUTDOWN_UNDEPLOY: _L.EPILOG_UNDEPLOY, _L.SHUTDOWN: _L.EPILOG}
+        self.begin(vm, epilog[state])
+
+    def _prolog_migrate(self, vm: SimVm) -> None:
+        record, previous = vm.history[-1], vm.history[-2]
+        previous.etime_s = previous.retime_s = record.pstime_s = self.now_s
+        self._leave_previous_host(vm)
+        self.begin(vm, _L.PROLOG_MIGRATE)
+
+    def _epilog_done(self, vm: SimVm, state: LcmState) -> None:
+        record = vm.history[-1]
+        record.eetime_s = record.etime_s = self.now_s
+        self.release_host(vm, record.host_id)
+        if state == _L.EPILOG:
+            self.end(vm)
+        else:
+            self._rest(vm, VmState.STOPPED if state == _L.EPILOG_STOP else VmState.UNDEPLOYED)
+
+    def _rest(self, vm: SimVm, state: VmState) -> None:
+        """Come to rest, and give the running quota back."""
+        with_running = full_request(vm)
+        self.change_vm(vm, state)
+        self._settle_quota(vm, with_running)
+
+    # ---------------------------------------------------------------- failure
+
+    def fail(self, vm: SimVm) -> None:
+        """The operation of the VM's state failed (or somebody says so)."""
+        state, record = vm.lcm_state, vm.history[-1]
+        if state in WORK_OF_FAILURE:
+            if WORK_OF_FAILURE[state] in _MIGRATION_PROLOGS:
+                self._give_up_migration(vm, WORK_OF_FAILURE[state])
+        elif state in (_L.MIGRATE, _L.SAVE_MIGRATE):
+            self._stay_on_source(vm)
+        elif state in (_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SHUTDOWN, _L.SHUTDOWN_POWEROFF, _L.SHUTDOWN_UNDEPLOY):
+            record.action, record.uid, record.gid, record.request_id = 0, -1, -1, -1
+            self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
+        elif state in (_L.BOOT_SUSPENDED, _L.BOOT_POWEROFF):
+            record.retime_s = self.now_s
+            self._rest(vm, VmState.SUSPENDED if state == _L.BOOT_SUSPENDED else VmState.POWEROFF)
+        elif state == _L.BOOT_UNKNOWN:
+            self.change_vm(vm, VmState.ACTIVE, _L.UNKNOWN)
+        else:
+            if state in _BOOTS:
+                record.retime_s = self.now_s
+            self.change_vm(vm, VmState.ACTIVE, FAILURES[state])
+        self._note_dead_host(vm)
+
+    def _stay_on_source(self, vm: SimVm) -> None:
+        """A migration that did not leave: back on the source in a record of its own."""
+        now_s = self.now_s
+        vm.history[-1].etime_s = vm.history[-2].etime_s = vm.history[-2].retime_s = now_s
+        if vm.history[-1].host_id != vm.history[-2].host_id:
+            self.release_host(vm, vm.history[-1].host_id)
+        self.add_record(vm, self.hosts[vm.history[-2].host_id], vm.history[-2].datastore_id)
+        vm.history[-1].rstime_s = now_s
+        self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
+
+    def _give_up_migration(self, vm: SimVm, work: LcmState) -> None:
+        """Recovery says the transfer failed for good: take the VM up again where it came from."""
+        record, previous = vm.history[-1], vm.history[-2]
+        record.petime_s = record.etime_s = self.now_s
+        self.release_host(vm, record.host_id)
+        self.add_record(vm, self.hosts[previous.host_id], previous.datastore_id)
+        vm.history[-1].action, vm.history[-1].pstime_s = record.action, self.now_s
+        self.charge_host(vm, previous.host_id)
+        self.change_vm(vm, VmState.ACTIVE, work)
+        self.succeed(vm)
+
+    def _note_dead_host(self, vm: SimVm) -> None:
+        host = self.hosts[vm.history[-1].host_id]
+        if host.state == HostState.ERROR and vm.lcm_state == _L.RUNNING:
+            self.change_vm(vm, VmState.ACTIVE, _L.UNKNOWN)
+
+    # ---------------------------------------------------------------- ends
+
+    def end(self, vm: SimVm) -> None:
+        """DONE: give back leases, memory image, group, quota and capacity."""
+        for record in vm.history[-2:]:
+            self.release_host(vm, record.host_id)
+        if vm.history:
+            record = vm.history[-1]
+            record.etime_s = record.etime_s or self.now_s
+            if record.rstime_s and not record.retime_s:
+                record.retime_s = self.now_s
+        self._drop_memory_image(vm)
+        for network in self.networks.values():
+            for address_range in network.address_ranges:
+                held = [offset for offset, holder in address_range.leases.items() if holder == vm.id]
+                for offset in held:
+                    del address_range.leases[offset]
+        for image in self.images.values():
+            if vm.id in image.vm_ids:
+                image.vm_ids.remove(vm.id)
+                image.running_vms -= 1
+        for role in (role for group in self.vm_groups.values() for role in group.roles):
+            if vm.id in role.vm_ids:
+                role.vm_ids.remove(vm.id)
+        booked = full_request(vm)
+        vm.etime_s = self.now_s
+        vm.resched = False
+        self.change_vm(vm, VmState.DONE)
+        self.quota_books.add(vm.uid, vm.gid, booked, -1)
+
+    def clean_up(self, vm: SimVm, caller: Caller, resubmit: bool) -> None:
+        """Take the VM away from wherever it is, at once: to DONE, or to PENDING for another try."""
+        self.cancel_work(vm)
+        booked = full_request(vm)
+        vm.resched = False
+        if vm.history:
+            record = vm.history[-1]
+            self.sign(record, caller, HistoryAction.DELETE_RECREATE if resubmit else HistoryAction.DELETE)
+            record.etime_s = record.etime_s or self.now_s
+            for record in vm.history[-2:]:
+                self.release_host(vm, record.host_id)
+                record.etime_s = record.etime_s or self.now_s
+        self._drop_memory_image(vm)
+        cleanup = _L.CLEANUP_RESUBMIT if resubmit else _L.CLEANUP_DELETE
+        self.change_vm(vm, VmState.ACTIVE, cleanup)
+        self._settle_quota(vm, booked)
+        if resubmit:
+            vm.deploy_id = ""
+            self.change_vm(vm, VmState.PENDING)
+        else:
+            self.end(vm)
+
+    # ---------------------------------------------------------------- books
+
+    def add_record(self, vm: SimVm, host: SimHost, datastore_id: int) -> SimHistory:
+        """A new stay begins on `host`."""
+        seq = vm.history[-1].seq + 1 if vm.history else 0
+        tm_mad = self.datastores[datastore_id].tm_mad
+        record = SimHistory(
+            vm.id, seq, host.name, host.id, host.cluster_id, self.now_s,
+            vm_mad=host.vm_mad, tm_mad=tm_mad, datastore_id=datastore_id,
+        )  # fmt: skip
+        vm.history.append(record)
+        return record
+
+    def repeat_record(self, vm: SimVm) -> SimHistory:
+        """A new stay begins where the last one ends."""
+        last = vm.history[-1]
+        last.etime_s = self.now_s
+        vm.history.append(
+            replace(
+                last, seq=last.seq + 1, stime_s=self.now_s, rstime_s=self.now_s,
+                etime_s=0, pstime_s=0, petime_s=0, retime_s=0, estime_s=0, eetime_s=0,
+            )
+        )  # fmt: skip
+        return vm.history[-1]
+
+    def sign(self, record: SimHistory, caller: Caller, action: int) -> None:
+        """Write into a record what was asked and by whom."""
+        record.action, record.uid, record.gid = action, caller.uid, caller.gid
+        record.request_id = self.request_id
+
+    def charge_host(self, vm: SimVm, host_id: int) -> None:
+        """Let the VM hold its capacity on the host; a host beyond its limits is noted."""
+        host = self.hosts[host_id]
+        capacity.charge(host, vm)
+        share = host.share
+        if share.cpu_usage > share.max_cpu or share.mem_usage > share.max_mem:
+            self.overcommits.append(
+                Overcommit(
+                    self.clock.now_ms, host_id, vm.id,
+                    share.cpu_usage, share.max_cpu, share.mem_usage, share.max_mem,
+                )
+            )  # fmt: skip
+
+    def release_host(self, vm: SimVm, host_id: int) -> None:
+        """Give the capacity back, if the VM holds any there."""
+        capacity.release(self.hosts[host_id], vm)
+
+    def _leave_previous_host(self, vm: SimVm) -> None:
+        if vm.history[-1].host_id != vm.history[-2].host_id:
+            self.release_host(vm, vm.history[-2].host_id)
+
+    def _settle_quota(self, vm: SimVm, before: dict[str, int]) -> None:
+        """Book the difference between what was booked `before` and what the present state counts."""
+        self.quota_books.add(vm.uid, vm.gid, before, -1)
+        self.quota_books.add(vm.uid, vm.gid, full_request(vm))
+
+    def enter_with_quota(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
+        """Change the state and book what the running quota gains or loses by it, without a check."""
+        before = full_request(vm)
+        self.change_vm(vm, state, lcm_state)
+        self._settle_quota(vm, before)
+
+    def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
+        """`begin` for a VM that comes from rest."""
+        self.enter_with_quota(vm, VmState.ACTIVE, state)
+        self._submit(vm, state)
+
+    # ---------------------------------------------------------------- memory images
+
+    def _keep_memory_image(self, vm: SimVm, state: LcmState) -> bool:
+        """Room on the system datastore for the guest's memory; False where there is none."""
+        if state == _L.SAVE_MIGRATE and vm.history[-1].action in _POWEROFF_MIGRATIONS:
+            return True
+        record = vm.history[-2] if state == _L.SAVE_MIGRATE else vm.history[-1]
+        datastore = self.datastores[record.datastore_id]
+        size_mib = int(text_of(vm.template, "MEMORY", "0"))
+        if datastore.free_mib < size_mib:
+            return False
+        datastore.free_mib -= size_mib
+        datastore.used_mib += size_mib
+        self.memory_images[vm.id] = (datastore.id, size_mib)
+        return True
+
+    def _drop_memory_image(self, vm: SimVm) -> None:
+        datastore_id, size_mib = self.memory_images.pop(vm.id, (-1, 0))
+        if datastore_id in self.datastores:
+            self.datastores[datastore_id].free_mib += size_mib
+            self.datastores[datastore_id].used_mib -= size_mib

@@ -1,0 +1,112 @@
+"""Quotas of users and groups: what a VM counts, the check, and the books."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from one_preempt.simulation.simulated_cloud.objects import SimGroup, SimQuotas, SimUser, SimVm, SimVmQuota
+from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
+from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
+
+# oned checks in this order and names the first that is exceeded.
+METRICS = (
+    "VMS", "RUNNING_VMS", "CPU", "RUNNING_CPU", "MEMORY", "RUNNING_MEMORY", "PCI_DEV", "RUNNING_PCI_DEV", "PCI_NIC",
+    "RUNNING_PCI_NIC", "SYSTEM_DISK_SIZE",
+)  # fmt: skip
+_UNLIMITED = (-1.0, -2.0)
+_CENTI = frozenset({"CPU", "RUNNING_CPU"})
+_NOT_RUNNING_WHILE_ACTIVE = frozenset(
+    {
+        LcmState.PROLOG_MIGRATE_POWEROFF,
+        LcmState.PROLOG_MIGRATE_POWEROFF_FAILURE,
+        LcmState.PROLOG_MIGRATE_SUSPEND,
+        LcmState.PROLOG_MIGRATE_SUSPEND_FAILURE,
+    }
+)
+
+
+def counts_as_running(vm: SimVm) -> bool:
+    """The owner's RUNNING_* quotas are charged: PENDING and HOLD already, SUSPENDED and POWEROFF not."""
+    if vm.state in (VmState.PENDING, VmState.HOLD):
+        return True
+    return vm.state == VmState.ACTIVE and vm.lcm_state not in _NOT_RUNNING_WHILE_ACTIVE
+
+
+def plain_request(vm: SimVm) -> dict[str, int]:
+    """What the VM counts from its creation to its end, whatever its state."""
+    devices = vectors_of(vm.template, "PCI")
+    nics = sum(device.get("TYPE") == "NIC" for device in devices)
+    return {
+        "VMS": 1,
+        "CPU": round(float(text_of(vm.template, "CPU", "0")) * 100),
+        "MEMORY": int(text_of(vm.template, "MEMORY", "0")),
+        "PCI_DEV": len(devices) - nics,
+        "PCI_NIC": nics,
+        "SYSTEM_DISK_SIZE": sum(
+            int(disk.get("SIZE", "0")) for disk in vectors_of(vm.template, "DISK") if on_system_datastore(disk)
+        ),
+    }
+
+
+def running_request(vm: SimVm) -> dict[str, int]:
+    """What the VM counts while it runs or waits to."""
+    plain = plain_request(vm)
+    return {f"RUNNING_{name}": plain[name] for name in ("VMS", "CPU", "MEMORY", "PCI_DEV", "PCI_NIC")}
+
+
+def full_request(vm: SimVm) -> dict[str, int]:
+    """All that the VM counts in its present state."""
+    return plain_request(vm) | (running_request(vm) if counts_as_running(vm) else {})
+
+
+def on_system_datastore(disk: Mapping[str, str]) -> bool:
+    """The disk takes its space on the system datastore: volatile, or cloned or linked there."""
+    if "IMAGE_ID" not in disk:
+        return disk.get("TYPE", "") in ("FS", "SWAP", "fs", "swap")
+    target = "CLONE_TARGET" if disk.get("CLONE", "YES") == "YES" else "LN_TARGET"
+    return disk.get(target) == "SYSTEM"
+
+
+@dataclass(slots=True)
+class QuotaBooks:
+    """The quotas of the cloud. User 0 and group 0 have none."""
+
+    users: dict[int, SimUser] = field(default_factory=dict)
+    groups: dict[int, SimGroup] = field(default_factory=dict)
+
+    def objection(self, uid: int, gid: int, request: Mapping[str, int]) -> str:
+        """Which limit the request would exceed, in oned's words, or an empty string."""
+        for holder, number, quotas in self._holders(uid, gid):
+            quota = next((quota for quota in quotas.vm if not quota.cluster_ids), SimVmQuota())
+            for metric in METRICS:
+                limit = quota.limits.get(metric, -1.0)
+                asked = quota.used.get(metric, 0) + request.get(metric, 0)
+                scale = 100 if metric in _CENTI else 1
+                if metric in request and limit not in _UNLIMITED and asked > limit * scale:
+                    return f"{holder} [{number}] limit of {limit:g} reached for {metric} quota in VM"
+        return ""
+
+    def add(self, uid: int, gid: int, request: Mapping[str, int], sign: int = 1) -> None:
+        """Book `request`, or with sign -1 give it back."""
+        for _, _, quotas in self._holders(uid, gid):
+            used = whole_cloud_quota(quotas).used
+            for metric, amount in request.items():
+                used[metric] = used.get(metric, 0) + sign * amount
+
+    def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
+        holders = []
+        if uid != 0 and uid in self.users:
+            holders.append(("user", uid, self.users[uid].quotas))
+        if gid != 0 and gid in self.groups:
+            holders.append(("group", gid, self.groups[gid].quotas))
+        return holders
+
+
+def whole_cloud_quota(quotas: SimQuotas) -> SimVmQuota:
+    """The entry over the whole cloud, made where there is none yet."""
+    for quota in quotas.vm:
+        if not quota.cluster_ids:
+            return quota
+    quotas.vm.append(SimVmQuota())
+    return quotas.vm[-1]

@@ -1,0 +1,405 @@
+"""The calls that move a VM through its life: one.vm.action, deploy, migrate, recover."""
+
+from __future__ import annotations
+
+from one_preempt.simulation.simulated_cloud import addressing, capacity
+from one_preempt.simulation.simulated_cloud.authorization import Right, refusal
+from one_preempt.simulation.simulated_cloud.cloud_state import datastore_subject, host_subject, oned_call
+from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
+from one_preempt.simulation.simulated_cloud.life_cycle import FAILURES, WORK_OF_FAILURE
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimDatastore, SimHost, SimVm, TemplateDict
+from one_preempt.simulation.simulated_cloud.pinning import pin_policy
+from one_preempt.simulation.simulated_cloud.quotas import running_request
+from one_preempt.simulation.simulated_cloud.states import (
+    DatastoreType,
+    HistoryAction,
+    HostState,
+    LcmState,
+    MigrationType,
+    VmState,
+)
+from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
+from one_preempt.simulation.simulated_cloud.vm_building import required_clusters, set_automatic_requirements
+from one_preempt.simulation.simulated_cloud.vm_calls import VmCalls, parsed
+
+_L, _S = LcmState, VmState
+_AT_REST_WITH_DISKS = (_S.SUSPENDED, _S.POWEROFF, _S.STOPPED, _S.UNDEPLOYED)
+_NEVER_DEPLOYED = (_S.INIT, _S.PENDING, _S.HOLD, _S.CLONING, _S.CLONING_FAILURE)
+_FAILURE_STATES = frozenset(FAILURES.values())
+LEGAL: dict[str, frozenset[VmState | LcmState]] = {
+    "suspend": frozenset({_L.RUNNING}),
+    "stop": frozenset({_L.RUNNING, _S.SUSPENDED}),
+    "resume": frozenset({_S.STOPPED, _S.UNDEPLOYED, _S.SUSPENDED, _S.POWEROFF, _L.UNKNOWN}),
+    "poweroff": frozenset({_L.RUNNING, _L.UNKNOWN}),
+    "poweroff-hard": frozenset({_L.RUNNING, _L.UNKNOWN, _L.SHUTDOWN_POWEROFF}),
+    "undeploy": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF}),
+    "undeploy-hard": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF, _L.SHUTDOWN_UNDEPLOY}),
+    "terminate": frozenset({_L.RUNNING, _L.UNKNOWN, _S.DONE, *_AT_REST_WITH_DISKS, *_NEVER_DEPLOYED, *_FAILURE_STATES}),
+    "hold": frozenset({_S.PENDING}),
+    "release": frozenset({_S.HOLD}),
+    "resched": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF}),
+    "unresched": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF}),
+    "reboot": frozenset({_L.RUNNING}),
+    "reboot-hard": frozenset({_L.RUNNING}),
+}
+LEGAL["terminate-hard"] = LEGAL["terminate"] | {_L.SHUTDOWN}
+_ADMIN_ACTIONS = ("resched", "unresched")
+_MIGRATION_ACTIONS = {
+    MigrationType.POWEROFF: HistoryAction.POWEROFF_MIGRATE,
+    MigrationType.POWEROFF_HARD: HistoryAction.POWEROFF_HARD_MIGRATE,
+}
+
+
+def state_of(vm: SimVm) -> VmState | LcmState:
+    """The state that decides what is legal: the LCM state while ACTIVE, else the state."""
+    return vm.lcm_state if vm.state == _S.ACTIVE else vm.state
+
+
+class VmActions(VmCalls):
+    """one.vm.action, deploy, migrate, recover."""
+
+    # ---------------------------------------------------------------- action
+
+    @oned_call
+    def vm_action(self, caller: Caller, action: str, vm_id: int) -> int:
+        """Do what `action` names (the keys of `LEGAL`). Raises ACTION where the state does not allow it."""
+        vm = self.vm(vm_id)
+        self.demand_vm(caller, Right.ADMIN if action in _ADMIN_ACTIONS else Right.MANAGE, vm)
+        if action not in LEGAL:
+            raise OnedError(ErrorCode.ACTION, f'Action "{action}" is not supported')
+        if action == "resume" and (objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))):
+            raise OnedError(ErrorCode.ACTION, objection)
+        if state_of(vm) not in LEGAL[action]:
+            raise OnedError(
+                ErrorCode.ACTION,
+                f'Error performing action "{action}": This action is not available for state {state_of(vm).name}',
+            )
+        word, _, hardness = action.partition("-")
+        if word in ("poweroff", "undeploy", "terminate"):
+            getattr(self, f"_{word}")(vm, caller, bool(hardness))
+        else:
+            getattr(self, f"_{word}")(vm, caller)
+        return vm_id
+
+    def _suspend(self, vm: SimVm, caller: Caller) -> None:
+        vm.resched = False
+        self.sign(vm.history[-1], caller, HistoryAction.SUSPEND)
+        self.begin(vm, _L.SAVE_SUSPEND)
+
+    def _stop(self, vm: SimVm, caller: Caller) -> None:
+        self.sign(vm.history[-1], caller, HistoryAction.STOP)
+        if vm.state == _S.SUSPENDED:
+            vm.history[-1].estime_s = self.now_s
+            self.begin_with_quota(vm, _L.EPILOG_STOP)
+        else:
+            vm.resched = False
+            self.begin(vm, _L.SAVE_STOP)
+
+    def _poweroff(self, vm: SimVm, caller: Caller, hard: bool) -> None:
+        self.cancel_work(vm)
+        vm.resched = False
+        self.sign(vm.history[-1], caller, HistoryAction.POWEROFF_HARD if hard else HistoryAction.POWEROFF)
+        self.begin(vm, _L.SHUTDOWN_POWEROFF)
+
+    def _undeploy(self, vm: SimVm, caller: Caller, hard: bool) -> None:
+        if vm.state == _S.POWEROFF:
+            self.sign(vm.history[-1], caller, HistoryAction.UNDEPLOY)
+            vm.history[-1].estime_s = self.now_s
+            self.begin_with_quota(vm, _L.EPILOG_UNDEPLOY)
+            return
+        self.cancel_work(vm)
+        vm.resched = False
+        self.sign(vm.history[-1], caller, HistoryAction.UNDEPLOY_HARD if hard else HistoryAction.UNDEPLOY)
+        self.begin(vm, _L.SHUTDOWN_UNDEPLOY)
+
+    def _terminate(self, vm: SimVm, caller: Caller, hard: bool) -> None:
+        # oned writes the VM's owner as the one who asked.
+        owner = Caller(vm.uid, vm.gid, (vm.gid,))
+        if vm.state in _NEVER_DEPLOYED:
+            self.end(vm)
+        elif vm.state in _AT_REST_WITH_DISKS:
+            self.sign(vm.history[-1], owner, HistoryAction.TERMINATE)
+            vm.history[-1].estime_s = self.now_s
+            self.begin_with_quota(vm, _L.EPILOG)
+        elif vm.lcm_state in _FAILURE_STATES and vm.state == _S.ACTIVE:
+            self.clean_up(vm, caller, resubmit=False)
+        elif vm.state == _S.ACTIVE:
+            self.cancel_work(vm)
+            vm.resched = False
+            self.sign(vm.history[-1], owner, HistoryAction.TERMINATE_HARD if hard else HistoryAction.TERMINATE)
+            self.begin(vm, _L.SHUTDOWN)
+
+    def _resume(self, vm: SimVm, caller: Caller) -> None:
+        if vm.state in (_S.STOPPED, _S.UNDEPLOYED):
+            set_automatic_requirements(self, vm)
+            self.enter_with_quota(vm, _S.PENDING)
+        elif vm.state == _S.ACTIVE:
+            self.begin(vm, _L.BOOT_UNKNOWN)
+        else:
+            boot = _L.BOOT_SUSPENDED if vm.state == _S.SUSPENDED else _L.BOOT_POWEROFF
+            self.sign(self.repeat_record(vm), caller, HistoryAction.RESUME)
+            self.begin_with_quota(vm, boot)
+
+    def _hold(self, vm: SimVm, caller: Caller) -> None:
+        self.change_vm(vm, _S.HOLD)
+
+    def _release(self, vm: SimVm, caller: Caller) -> None:
+        set_automatic_requirements(self, vm)
+        self.change_vm(vm, _S.PENDING)
+
+    def _resched(self, vm: SimVm, caller: Caller) -> None:
+        set_automatic_requirements(self, vm)
+        vm.resched = True
+
+    def _unresched(self, vm: SimVm, caller: Caller) -> None:
+        vm.resched = False
+
+    def _reboot(self, vm: SimVm, caller: Caller) -> None:
+        vm.resched = False
+
+    # ---------------------------------------------------------------- deploy
+
+    @oned_call
+    def vm_deploy(
+        self, caller: Caller, vm_id: int, host_id: int, enforce: bool = False, datastore_id: int = -1, extra: str = ""
+    ) -> int:
+        """Start a PENDING, HOLD, STOPPED or UNDEPLOYED VM on a host.
+
+        Only OFFLINE hosts are refused; capacity is looked at with `enforce` or for pinned VMs. `datastore_id` -1
+        takes the last one of a stopped VM, else the first system datastore of the host's cluster. `extra` may
+        choose networks for automatic NICs.
+        """
+        choice: TemplateDict = parsed(extra, ErrorCode.INTERNAL) if extra else {}
+        host = self._usable_host(host_id)
+        vm = self.vm(vm_id)
+        if datastore_id == -1 and _returns(vm):
+            datastore_id = vm.history[-1].datastore_id
+        datastore = self._deploy_datastore(host, datastore_id)
+        rights = (Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))
+        self.demand_vm(caller, Right.ADMIN, vm, *rights)
+        if vm.state not in (_S.PENDING, _S.HOLD, _S.STOPPED, _S.UNDEPLOYED):
+            raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_of(vm).name}")
+        self._demand_fit(vm, host, enforce or bool(pin_policy(vm)))
+        if vm.state in (_S.STOPPED, _S.UNDEPLOYED) and (
+            objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))
+        ):
+            raise refusal(caller, objection)
+        if not _returns(vm):
+            addressing.connect_automatic_nics(self, vm, choice)
+        self._go_to(vm, host, datastore)
+        return vm_id
+
+    def _go_to(self, vm: SimVm, host: SimHost, datastore: SimDatastore) -> None:
+        last_action = vm.history[-1].action if vm.history else HistoryAction.NONE
+        if last_action == HistoryAction.STOP:
+            prolog = _L.PROLOG_RESUME
+        elif last_action in (HistoryAction.UNDEPLOY, HistoryAction.UNDEPLOY_HARD):
+            prolog = _L.PROLOG_UNDEPLOY
+        else:
+            prolog = _L.PROLOG
+        for graphics in vectors_of(vm.template, "GRAPHICS"):
+            graphics.setdefault("PORT", str(5900 + vm.id))
+        vm.template["TM_MAD_SYSTEM"] = [datastore.tm_mad]
+        record = self.add_record(vm, host, datastore.id)
+        record.pstime_s = self.now_s
+        self.charge_host(vm, host.id)
+        self.enter_with_quota(vm, _S.ACTIVE)
+        self.begin(vm, prolog)
+
+    def _usable_host(self, host_id: int) -> SimHost:
+        host = self.host(host_id)
+        if host.state == HostState.OFFLINE:
+            raise OnedError(ErrorCode.ACTION, "Host is offline, cannot use it to deploy VM")
+        return host
+
+    def _deploy_datastore(self, host: SimHost, datastore_id: int) -> SimDatastore:
+        if datastore_id != -1:
+            datastore = self._system_datastore(datastore_id)
+            if host.cluster_id not in datastore.cluster_ids:
+                raise OnedError(
+                    ErrorCode.ACTION,
+                    f"datastore [{datastore_id}] and host [{host.id}] are not in the same cluster [{host.cluster_id}].",
+                )
+            return datastore
+        for candidate in sorted(self.clusters[host.cluster_id].datastore_ids):
+            if self.datastores[candidate].type == DatastoreType.SYSTEM:
+                return self.datastores[candidate]
+        raise OnedError(ErrorCode.ACTION, f"cluster [{host.cluster_id}] does not have any datastore of type SYSTEM_DS.")
+
+    def _system_datastore(self, datastore_id: int) -> SimDatastore:
+        datastore = self.datastore(datastore_id)
+        if datastore.type != DatastoreType.SYSTEM:
+            raise OnedError(
+                ErrorCode.INTERNAL,
+                f"Trying to use datastore [{datastore_id}] to deploy the VM, but it is not of type system datastore.",
+            )
+        return datastore
+
+    def _demand_fit(self, vm: SimVm, host: SimHost, enforce: bool) -> None:
+        if enforce and (misfit := capacity.misfit(host, vm)):
+            raise OnedError(ErrorCode.ACTION, f"virtual machine [{vm.id}] does not fit in host [{host.id}]. {misfit}")
+
+    # ---------------------------------------------------------------- migrate
+
+    @oned_call
+    def vm_migrate(
+        self,
+        caller: Caller,
+        vm_id: int,
+        host_id: int,
+        live: bool,
+        enforce: bool = False,
+        datastore_id: int = -1,
+        migration_type: int = MigrationType.SAVE,
+    ) -> int:
+        """Move a RUNNING, UNKNOWN, POWEROFF or SUSPENDED VM; live only while RUNNING, else as `migration_type` says."""
+        host = self._usable_host(host_id)
+        rights = [(Right.MANAGE, host_subject(host))]
+        if datastore_id != -1:
+            rights.append((Right.USE, datastore_subject(self.datastore(datastore_id))))
+        vm = self.vm(vm_id)
+        self.demand_vm(caller, Right.ADMIN, vm, *rights)
+        self._demand_movable(vm, host, live, datastore_id)
+        if vm.history[-1].host_id != host_id:
+            self._demand_fit(vm, host, enforce)
+        set_automatic_requirements(self, vm)
+        if vectors_of(vm.template, "PCI") and not migration_type and vm.state != _S.POWEROFF:
+            raise OnedError(
+                ErrorCode.ACTION,
+                f"Cannot migrate VM [{vm_id}], use poweroff or poweroff-hard flag for migrating a VM with PCI devices",
+            )
+        datastore = self._migration_datastore(vm, host, live, datastore_id)
+        if live and state_of(vm) == _L.RUNNING:
+            self._migrate_live(vm, host, datastore, caller)
+        else:
+            self._migrate_cold(vm, host, datastore, caller, migration_type)
+        return vm_id
+
+    def _demand_movable(self, vm: SimVm, host: SimHost, live: bool, datastore_id: int) -> None:
+        if state_of(vm) not in (_L.RUNNING, _L.UNKNOWN, _S.POWEROFF, _S.SUSPENDED):
+            raise OnedError(ErrorCode.ACTION, f"Migrate action is not available for state {state_of(vm).name}")
+        if live and pin_policy(vm):
+            raise OnedError(ErrorCode.ACTION, "VM with a pinned NUMA topology cannot be live-migrated")
+        record = vm.history[-1]
+        moves_datastore = datastore_id not in (-1, record.datastore_id)
+        if record.host_id == host.id and not moves_datastore:
+            where = f" and datastore [{record.datastore_id}]" if self.is_series_7 else ""
+            raise OnedError(ErrorCode.ACTION, f"VM is already running on host [{host.id}]{where}")
+        if live and record.host_id != host.id and moves_datastore:
+            raise OnedError(ErrorCode.ACTION, "Cannot live migrate host and datastore at the same time.")
+
+    def _migration_datastore(self, vm: SimVm, host: SimHost, live: bool, datastore_id: int) -> SimDatastore:
+        clusters = required_clusters(vm)
+        if clusters and host.cluster_id not in clusters:
+            raise OnedError(
+                ErrorCode.ACTION,
+                f"Cannot migrate  VM [{vm.id}] to host [{host.id}]. Host is in cluster [{host.cluster_id}], and VM"
+                f" requires to be placed on cluster [{','.join(map(str, clusters))}]",
+            )
+        last = vm.history[-1]
+        datastore = self._system_datastore(last.datastore_id if datastore_id == -1 else datastore_id)
+        if datastore.id != last.datastore_id:
+            if text_of(datastore.template, "DS_LIVE_MIGRATE" if live else "DS_MIGRATE") != "YES":
+                kind = "Live system" if live else "System"
+                raise OnedError(ErrorCode.ACTION, f"{kind} datastore migration not supported by driver")
+            if datastore.tm_mad != last.tm_mad:
+                raise OnedError(ErrorCode.ACTION, "Cannot migrate to a system datastore with a different driver")
+        if host.cluster_id not in datastore.cluster_ids:
+            raise OnedError(
+                ErrorCode.ACTION,
+                f"Cannot migrate VM [{vm.id}] to host [{host.id}] and system datastore [{datastore.id}]. Host is in"
+                f" cluster [{host.cluster_id}], and the datastore is in cluster"
+                f" [{','.join(map(str, datastore.cluster_ids))}]",
+            )
+        return datastore
+
+    def _migrate_live(self, vm: SimVm, host: SimHost, datastore: SimDatastore, caller: Caller) -> None:
+        vm.resched = False
+        self.sign(vm.history[-1], caller, HistoryAction.LIVE_MIGRATE)
+        self.add_record(vm, host, datastore.id)
+        self.charge_host(vm, host.id)
+        self.begin(vm, _L.MIGRATE)
+
+    def _migrate_cold(
+        self, vm: SimVm, host: SimHost, datastore: SimDatastore, caller: Caller, migration_type: int
+    ) -> None:
+        source, vm.resched = vm.history[-1], False
+        if state_of(vm) == _L.RUNNING:
+            action = _MIGRATION_ACTIONS.get(MigrationType(migration_type), HistoryAction.MIGRATE)
+            self.sign(source, caller, action)
+            self.sign(self.add_record(vm, host, datastore.id), caller, action)
+            self.charge_host(vm, host.id)
+            self.begin(vm, _L.SAVE_MIGRATE)
+            return
+        prologs = {_S.POWEROFF: _L.PROLOG_MIGRATE_POWEROFF, _S.SUSPENDED: _L.PROLOG_MIGRATE_SUSPEND}
+        source.retime_s = source.etime_s = self.now_s
+        if vm.state == _S.ACTIVE:
+            self.sign(source, caller, HistoryAction.MIGRATE)
+        record = self.add_record(vm, host, datastore.id)
+        record.pstime_s = self.now_s
+        self.sign(record, caller, HistoryAction.MIGRATE)
+        self.charge_host(vm, host.id)
+        if source.host_id != host.id:
+            self.release_host(vm, source.host_id)
+        self.begin(vm, prologs.get(vm.state, _L.PROLOG_MIGRATE_UNKNOWN))
+
+    # ---------------------------------------------------------------- recover
+
+    @oned_call
+    def vm_recover(self, caller: Caller, vm_id: int, operation: int) -> int:
+        """0 the operation failed, 1 it succeeded, 2 try again, 3 delete, 4 delete and recreate, 5 delete."""
+        if operation not in range(6):
+            raise OnedError(ErrorCode.ACTION, "Wrong recovery operation code")
+        vm = self.vm(vm_id)
+        self.demand_vm(caller, Right.ADMIN, vm)
+        if operation in (3, 5):
+            self._delete(vm, caller)
+        elif operation == 4:
+            self._recreate(vm, caller)
+        elif vm.state != _S.ACTIVE:
+            word = "retry" if operation == 2 else "recover"
+            raise OnedError(
+                ErrorCode.ACTION, f"Could not perform {word} on VM {vm_id}, wrong state {state_of(vm).name}."
+            )
+        else:
+            self._recover_active(vm, operation)
+        return vm_id
+
+    def _recover_active(self, vm: SimVm, operation: int) -> None:
+        if vm.lcm_state in (_L.RUNNING, _L.LCM_INIT):
+            return
+        if vm.lcm_state == _L.UNKNOWN:
+            if operation != 2:
+                self.change_vm(vm, _S.ACTIVE, _L.RUNNING)
+            return
+        self.cancel_work(vm)
+        if operation == 2:
+            self.begin(vm, WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state))
+        elif operation == 1:
+            self.succeed(vm)
+        else:
+            self.fail(vm)
+
+    def _delete(self, vm: SimVm, caller: Caller) -> None:
+        if vm.state == _S.ACTIVE:
+            self.clean_up(vm, caller, resubmit=False)
+        elif vm.state != _S.DONE:
+            self.end(vm)
+
+    def _recreate(self, vm: SimVm, caller: Caller) -> None:
+        if vm.state in (_S.HOLD, _S.DONE):
+            raise OnedError(
+                ErrorCode.ACTION,
+                f"Could not perform delete-recreate on VM {vm.id}, wrong state {state_of(vm).name}.",
+            )
+        if vm.state in (_S.STOPPED, _S.UNDEPLOYED):
+            self.sign(vm.history[-1], caller, HistoryAction.DELETE_RECREATE)
+            self.enter_with_quota(vm, _S.PENDING)
+        elif vm.state != _S.PENDING:
+            self.clean_up(vm, caller, resubmit=True)
+
+
+def _returns(vm: SimVm) -> bool:
+    """The VM comes back from STOPPED or UNDEPLOYED, with its disks."""
+    returning = (HistoryAction.STOP, HistoryAction.UNDEPLOY, HistoryAction.UNDEPLOY_HARD)
+    return bool(vm.history) and vm.history[-1].action in returning

@@ -1,0 +1,264 @@
+"""From a requested template to a VM as oned keeps it: what it moves, completes and derives."""
+
+from __future__ import annotations
+
+import uuid
+
+from one_preempt.simulation.simulated_cloud import addressing
+from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
+from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, TemplateDict, Vector
+from one_preempt.simulation.simulated_cloud.pinning import pin_policy
+from one_preempt.simulation.simulated_cloud.states import VmState
+from one_preempt.simulation.simulated_cloud.templates import copy_template, text_of, vectors_of
+
+# Attributes that belong to oned; everything else is the user's.
+_OWN = frozenset(
+    [
+        "BACKUP_CONFIG",
+        "CONTEXT",
+        "CPU",
+        "CPU_MODEL",
+        "DISK",
+        "EMULATOR",
+        "FEATURES",
+        "GRAPHICS",
+        "INPUT",
+        "IOMMU",
+        "MEMORY",
+        "MEMORY_ENCRYPTION",
+        "NIC",
+        "NIC_ALIAS",
+        "NIC_DEFAULT",
+        "NUMA_NODE",
+        "OS",
+        "PCI",
+        "RAW",
+        "SUBMIT_ON_HOLD",
+        "TEMPLATE_ID",
+        "TOPOLOGY",
+        "TPM",
+        "VCPU",
+        "VCPU_MAX",
+        "VIDEO",
+        "VMGROUP",
+        "VROUTER_ID",
+    ]
+)
+_CONTEXT_NIC = [
+    "DNS",
+    "EXTERNAL",
+    "GATEWAY",
+    "IP",
+    "IP6",
+    "IP6_GATEWAY",
+    "IP6_METHOD",
+    "IP6_METRIC",
+    "IP6_PREFIX_LENGTH",
+    "IP6_ULA",
+    "MAC",
+    "MASK",
+    "METHOD",
+    "METRIC",
+    "MTU",
+    "NETWORK",
+    "SEARCH_DOMAIN",
+    "VLAN_ID",
+    "VROUTER_IP",
+    "VROUTER_IP6",
+    "VROUTER_MANAGEMENT",
+]
+_INVALID_NAME_CHARACTERS = "&|:\\\";/'#{}$<>\t\n\v\f\r"
+
+
+def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDict, hold: bool) -> SimVm:
+    """The VM that the request describes, with its disks, addresses and automatic requirements. Nothing is booked
+    but network leases, images and VM groups. Raises INTERNAL for values that oned refuses."""
+    request = copy_template(request)
+    name = text_of(request, "NAME") or f"one-{vm_id}"
+    check_name(name)
+    template = _numbers(request)
+    template["VMID"] = [str(vm_id)]
+    sched_actions = vectors_of(request, "SCHED_ACTION")
+    for attribute in _OWN - {"CPU", "MEMORY", "VCPU"}:
+        if attribute in request:
+            template[attribute] = request[attribute]
+    left = {key: values for key, values in request.items() if key not in _OWN | {"NAME", "SCHED_ACTION"}}
+    gname = cloud.groups[caller.gid].name if caller.gid in cloud.groups else ""
+    state = VmState.HOLD if hold else VmState.PENDING
+    vm = SimVm(
+        vm_id, caller.uid, caller.gid, caller.name, gname, name, state=state, prev_state=state,
+        stime_s=cloud.now_s, template=template, user_template=left,
+    )  # fmt: skip
+    if hold:
+        template["SUBMIT_ON_HOLD"] = ["YES"]
+    _complete_os(vm)
+    _complete_topology(vm)
+    _complete_disks(cloud, vm)
+    addressing.complete_nics(cloud, vm)
+    _complete_context(vm)
+    _join_vm_group(cloud, vm)
+    set_automatic_requirements(cloud, vm)
+    vm.sched_actions = [_sched_action(vm, index, action) for index, action in enumerate(sched_actions)]
+    return vm
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that oned refuses."""
+    for character in name:
+        if character in _INVALID_NAME_CHARACTERS:
+            raise OnedError(ErrorCode.INTERNAL, f"Invalid NAME, char '{character}' is not allowed")
+    if len(name) > 128:
+        raise OnedError(ErrorCode.INTERNAL, "Invalid NAME, max length is 128 chars")
+
+
+def _numbers(request: TemplateDict) -> TemplateDict:
+    template: TemplateDict = {}
+    memory = _whole(text_of(request, "MEMORY"))
+    if memory is None or memory <= 0:
+        raise OnedError(ErrorCode.INTERNAL, "MEMORY attribute must be a positive integer value.")
+    template["MEMORY"] = [str(memory)]
+    try:
+        cpu = float(text_of(request, "CPU"))
+    except ValueError:
+        cpu = 0.0
+    if not 0 < cpu < 1e9:
+        raise OnedError(ErrorCode.INTERNAL, "CPU attribute must be a positive float or integer value.")
+    template["CPU"] = [f"{cpu:g}"]
+    vcpu_text = text_of(request, "VCPU")
+    if vcpu_text:
+        vcpu = _whole(vcpu_text)
+        if vcpu is None or vcpu <= 0:
+            raise OnedError(ErrorCode.INTERNAL, "VCPU attribute must be a positive integer value.")
+        template["VCPU"] = [str(vcpu)]
+    return template
+
+
+def _whole(text: str) -> int | None:
+    """An integer as a C++ stream reads it: what follows the digits is not looked at."""
+    digits = text.strip()
+    end = 1 if digits[:1] in ("-", "+") else 0
+    while end < len(digits) and digits[end] in "0123456789":
+        end += 1
+    try:
+        return int(digits[:end])
+    except ValueError:
+        return None
+
+
+def _complete_os(vm: SimVm) -> None:
+    system = vectors_of(vm.template, "OS")
+    if not system:
+        system = [{}]
+        vm.template["OS"] = list(system)
+    system[0].setdefault("UUID", str(uuid.uuid5(uuid.NAMESPACE_OID, f"vm-{vm.id}")))
+
+
+def _complete_topology(vm: SimVm) -> None:
+    """A pinned VM gets a CPU a vCPU, and guest nodes: one a socket unless it names its own."""
+    if not pin_policy(vm):
+        return
+    vcpu = int(text_of(vm.template, "VCPU") or 1)
+    vm.template["VCPU"], vm.template["CPU"] = [str(vcpu)], [str(vcpu)]
+    topology = vectors_of(vm.template, "TOPOLOGY")[0]
+    sockets = max(_whole(topology.get("SOCKETS", "")) or 1, 1)
+    memory_kib = int(text_of(vm.template, "MEMORY")) * 1024
+    if "NUMA_NODE" not in vm.template:
+        node = {"MEMORY": str(memory_kib // sockets), "TOTAL_CPUS": str(vcpu // sockets)}
+        vm.template["NUMA_NODE"] = [dict(node) for _ in range(sockets)]
+    for node in vectors_of(vm.template, "NUMA_NODE"):
+        node.setdefault("TOTAL_CPUS", str(vcpu))
+        node.setdefault("MEMORY", str(memory_kib))
+
+
+def _complete_disks(cloud: CloudState, vm: SimVm) -> None:
+    for index, disk in enumerate(vectors_of(vm.template, "DISK")):
+        disk["DISK_ID"] = str(index)
+        image_id = _image_id(cloud, disk)
+        if image_id is None:
+            continue
+        image = found(cloud.images, image_id, "image")
+        datastore = cloud.datastores[image.datastore_id]
+        inherited = ("ALLOW_ORPHANS", "CLONE_TARGET", "DISK_TYPE", "LN_TARGET", "PERSISTENT_SNAPSHOTS")
+        disk.update({key: text for key in inherited if (text := text_of(datastore.template, key))})
+        prefix = text_of(image.template, "DEV_PREFIX", "sd")
+        disk.update(
+            CLONE="NO" if image.persistent else "YES", CLUSTER_ID=",".join(map(str, datastore.cluster_ids)),
+            DATASTORE=datastore.name, DATASTORE_ID=str(datastore.id), DEV_PREFIX=prefix,
+            DISK_SNAPSHOT_TOTAL_SIZE="0", DRIVER=image.format, FORMAT=image.format, IMAGE=image.name,
+            IMAGE_ID=str(image.id), IMAGE_STATE="2", ORIGINAL_SIZE=str(image.size_mib), READONLY="NO",
+            SAVE="YES" if image.persistent else "NO", SOURCE=image.source, TARGET=f"{prefix}{chr(ord('a') + index)}",
+            TM_MAD=datastore.tm_mad, TYPE=disk.get("DISK_TYPE", "FILE"),
+        )  # fmt: skip
+        disk.setdefault("SIZE", str(image.size_mib))
+        image.state = 2
+        if vm.id not in image.vm_ids:
+            image.vm_ids.append(vm.id)
+            image.running_vms += 1
+
+
+def _image_id(cloud: CloudState, disk: Vector) -> int | None:
+    if "IMAGE_ID" in disk:
+        return _whole(disk["IMAGE_ID"]) or 0
+    if "IMAGE" in disk:
+        return next((image.id for image in cloud.images.values() if image.name == disk["IMAGE"]), -1)
+    return None
+
+
+def _complete_context(vm: SimVm) -> None:
+    for context in vectors_of(vm.template, "CONTEXT"):
+        disks = vectors_of(vm.template, "DISK")
+        context["DISK_ID"], context["TARGET"] = str(len(disks)), "hda"
+        if context.get("NETWORK", "").upper() != "YES":
+            continue
+        for nic in vectors_of(vm.template, "NIC"):
+            if "NETWORK_ID" in nic:
+                given = {f"ETH{nic['NIC_ID']}_{key}": "" for key in _CONTEXT_NIC}
+                given |= {f"ETH{nic['NIC_ID']}_{key}": nic[key] for key in ("IP", "MAC") if key in nic}
+                context.update(given)
+
+
+def _join_vm_group(cloud: CloudState, vm: SimVm) -> None:
+    for wanted in vectors_of(vm.template, "VMGROUP"):
+        group = next(
+            (
+                group
+                for group in cloud.vm_groups.values()
+                if str(group.id) == wanted.get("VMGROUP_ID") or group.name == wanted.get("VMGROUP_NAME")
+            ),
+            None,
+        )
+        role = next((role for role in group.roles if role.name == wanted.get("ROLE")), None) if group else None
+        if group is None or role is None:
+            raise OnedError(ErrorCode.INTERNAL, "Cannot find the requested VM group or role")
+        wanted["VMGROUP_ID"], wanted["VMGROUP_NAME"] = str(group.id), group.name
+        role.vm_ids.append(vm.id)
+
+
+def required_clusters(vm: SimVm) -> list[int]:
+    """The clusters that have all of the VM's image datastores and networks; empty where it has none of them."""
+    devices = vectors_of(vm.template, "DISK") + vectors_of(vm.template, "NIC")
+    lists = [set(map(int, device["CLUSTER_ID"].split(","))) for device in devices if device.get("CLUSTER_ID")]
+    return sorted(set.intersection(*lists)) if lists else []
+
+
+def set_automatic_requirements(cloud: CloudState, vm: SimVm) -> None:
+    """What oned derives from disks, networks and pinning (written at creation, release, resume and resched)."""
+    clauses = [] if cloud.is_series_7 else ["!(PUBLIC_CLOUD = YES)"]
+    clauses.append("(PIN_POLICY = PINNED)" if pin_policy(vm) else "!(PIN_POLICY = PINNED)")
+    clusters = required_clusters(vm)
+    if clusters:
+        clauses.insert(0, "(" + " | ".join(f"CLUSTER_ID = {cluster}" for cluster in clusters) + ")")
+        in_sets = "(" + " | ".join(f'"CLUSTERS/ID" @> {cluster}' for cluster in clusters) + ")"
+        vm.template["AUTOMATIC_NIC_REQUIREMENTS"] = [in_sets]
+        same_driver = f' & (TM_MAD = "{vm.history[-1].tm_mad}")' if vm.history else ""
+        vm.template["AUTOMATIC_DS_REQUIREMENTS"] = [in_sets + same_driver]
+    vm.template["AUTOMATIC_REQUIREMENTS"] = [" & ".join(clauses)]
+
+
+def _sched_action(vm: SimVm, index: int, action: Vector) -> Vector:
+    shipped = {
+        "ID": str(index), "PARENT_ID": str(vm.id), "TYPE": "VM", "ACTION": "", "ARGS": "", "TIME": "", "REPEAT": "-1",
+        "DAYS": "", "END_TYPE": "-1", "END_VALUE": "-1", "DONE": "-1", "MESSAGE": "", "WARNING": "0",
+    }  # fmt: skip
+    return {key: action.get(key, value) if key != "ID" else value for key, value in shipped.items()}
