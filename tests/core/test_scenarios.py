@@ -1,0 +1,47 @@
+"""Every file of tests/scenarios: a cluster, a configuration, and what one cycle must decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from one_preempt.core.model.plan import ActionKind
+from tests import scenario_reader
+
+SCENARIOS = sorted((Path(__file__).parent.parent / "scenarios").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=[path.stem for path in SCENARIOS])
+def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
+    document = scenario_reader.load(path)
+    decided = scenario_reader.play(document)
+    expected: dict[str, Any] = document["expect"]
+    assert scenario_reader.sentences(decided.plan) == expected.get("actions", [])
+    assert [violation.text for violation in decided.violations] == []
+    refusals = {refusal.lease_id: refusal.reason.code for refusal in decided.plan.refusals}
+    assert refusals == expected.get("refusals", {})
+    if "victims" in expected:
+        chosen = [list(preemption.victim_lease_ids) for preemption in decided.plan.preemptions]
+        assert chosen == expected["victims"]
+    if "advised" in expected:
+        assert [list(preemption.victim_lease_ids) for preemption in decided.plan.advised] == expected["advised"]
+    if "ended" in expected:
+        ended = {end.preemption_id: end.reason.code for end in decided.plan.ended_preemptions}
+        assert ended == expected["ended"]
+    if "states" in expected:
+        states = {lease_id: decided.state.leases[lease_id].state.value for lease_id in expected["states"]}
+        assert states == expected["states"]
+    for vm_id, words in expected.get("told", {}).items():
+        texts = [
+            text
+            for action in decided.plan.actions
+            if action.kind is ActionKind.MESSAGE and action.vm_id == vm_id
+            for _, text in action.attributes
+        ]
+        assert any(words in text for text in texts), texts
+
+
+def test_there_are_scenarios() -> None:
+    assert len(SCENARIOS) > 20

@@ -1,0 +1,317 @@
+"""Reads the scenario files of tests/scenarios: one screen each, a cluster, a configuration, what must be decided.
+
+Hosts and VMs are given by what differs from the usual: a host of 4 CPUs and 8192 MiB, a VM of 1 CPU and 1024 MiB that
+has run for an hour (or waits, without `host`). Users: lea of group locals (may preempt), eva and evan of externals
+(BE-SUSPENDABLE by rule), paul of plain. `settings` is laid over these rules; "shipped" means no configuration at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.core.decide import decide
+from one_preempt.core.model.access import AclRule, Directory, Group, Quota, User
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.host import Host, HostState, PciDevice
+from one_preempt.core.model.infrastructure import Cluster, Datastore, DatastoreType, Permissions
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption, Outcome
+from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.virtual_machine import (
+    HistoryRecord,
+    LcmState,
+    LockLevel,
+    PciRequest,
+    VirtualMachine,
+    VmState,
+)
+from one_preempt.core.reconcile import Reconciliation, reconcile
+from one_preempt.core.verify import Violation, verify
+from one_preempt.settings import Settings, parse_settings
+
+NOW_S = 1_700_000_000
+GROUPS = {"oneadmin": 0, "locals": 100, "externals": 101, "plain": 102}
+USERS = {"oneadmin": 0, "lea": 10, "eva": 11, "evan": 12, "paul": 13}
+SYSTEM_DATASTORE = 100
+EVERY_TYPE = ["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE"]
+USUAL_SETTINGS: dict[str, Any] = {
+    "preemption": "act",
+    "leases": {
+        "rules": [
+            {"name": "externals", "match": {"group": "externals"}, "type": "BE-SUSPENDABLE"},
+            {"name": "locals", "match": {"group": "locals"}, "may_preempt": True},
+        ],
+        "rights": [
+            {"name": "externals may claim", "group": "externals", "may_claim": EVERY_TYPE},
+            {"name": "locals may claim", "group": "locals", "may_claim": EVERY_TYPE, "may_preempt": True},
+        ],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A scenario that was played."""
+
+    reconciliation: Reconciliation
+    plan: Plan
+    violations: tuple[Violation, ...]
+
+    @property
+    def state(self) -> ClusterState:
+        return self.reconciliation.state
+
+
+def play(document: dict[str, Any]) -> Decided:
+    """Reconcile, decide and verify."""
+    settings = settings_of(document)
+    snapshot = snapshot_of(document)
+    reconciled = reconcile(snapshot, ledger_of(document, snapshot), admission_rules(settings), NOW_S)
+    plan = decide(reconciled.state, policies(settings, document.get("policy")))
+    return Decided(reconciled, plan, verify(reconciled.state, plan))
+
+
+def load(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(path.read_text())
+    return document
+
+
+def settings_of(document: dict[str, Any]) -> Settings:
+    given = document.get("settings", {})
+    content = {} if given == "shipped" else USUAL_SETTINGS | given
+    return parse_settings(yaml.safe_dump(content), "scenario")
+
+
+def snapshot_of(document: dict[str, Any]) -> PoolSnapshot:
+    vms = {vm_id: _vm(vm_id, given or {}, document) for vm_id, given in document.get("vms", {}).items()}
+    hosts = {host_id: _host(host_id, given or {}, vms) for host_id, given in document["hosts"].items()}
+    return PoolSnapshot(
+        observed_at_s=NOW_S,
+        version="7.4.0",
+        zone_id=0,
+        raft_state=RaftState.SOLO,
+        hosts=hosts,
+        vms=vms,
+        clusters={0: Cluster(0, "default", tuple(hosts), (SYSTEM_DATASTORE,))},
+        datastores={SYSTEM_DATASTORE: _datastore(document.get("datastore") or {})},
+        directory=_directory(document.get("quotas") or {}),
+    )
+
+
+def _directory(quotas: dict[str, dict[str, float]]) -> Directory:
+    users = {
+        uid: User(uid, name, _gid_of(name), "", (_gid_of(name),), vm_quotas=_quotas(quotas.get(name)))
+        for name, uid in USERS.items()
+    }
+    groups = {gid: Group(gid, name) for name, gid in GROUPS.items()}
+    # Every group may use every host and datastore of the zone: HOST MANAGE and DATASTORE USE.
+    rules = tuple(
+        rule
+        for gid in GROUPS.values()
+        for rule in (
+            AclRule(gid * 2, 0x200000000 + gid, 0x2400000000, 2, 0x400000000),
+            AclRule(gid * 2 + 1, 0x200000000 + gid, 0x100400000000, 1, 0x400000000),
+        )
+    )
+    return Directory(users, groups, rules)
+
+
+def _quotas(given: dict[str, float] | None) -> tuple[Quota, ...]:
+    if given is None:
+        return ()
+    limits = {name: value for name, value in given.items() if not name.endswith("_USED")}
+    used = {name.removesuffix("_USED"): value for name, value in given.items() if name.endswith("_USED")}
+    return (Quota((), limits, used),)
+
+
+def _gid_of(user: str) -> int:
+    by_user = {"oneadmin": "oneadmin", "lea": "locals", "eva": "externals", "evan": "externals", "paul": "plain"}
+    return GROUPS[by_user[user]]
+
+
+def _datastore(given: dict[str, Any]) -> Datastore:
+    return Datastore(
+        id=SYSTEM_DATASTORE,
+        name="system",
+        uid=0,
+        gid=0,
+        permissions=Permissions(),
+        type=DatastoreType.SYSTEM,
+        enabled=True,
+        shared=given.get("shared", True),
+        cluster_ids=(0,),
+        total_mib=1_000_000,
+        free_mib=given.get("free", 900_000),
+        used_mib=100_000,
+        limit_mib=None,
+        tm_mad="shared",
+    )
+
+
+def _host(host_id: int, given: dict[str, Any], vms: dict[int, VirtualMachine]) -> Host:
+    residents = [vm for vm in vms.values() if vm.host_id == host_id]
+    devices = tuple(
+        PciDevice(f"0000:0{n}:00.0", f"0{n}:00.0", "10de", "0863", "0302", device_vm, 0)
+        for n, device_vm in enumerate(given.get("gpus", []))
+    )
+    max_memory_kib = given.get("memory", 8192) * 1024
+    max_cpu = int(given.get("cpu", 4) * 100)
+    return Host(
+        id=host_id,
+        name=f"host{host_id}",
+        state=HostState[given.get("state", "MONITORED")],
+        cluster_id=0,
+        cluster_name="default",
+        max_cpu_centi=max_cpu,
+        cpu_usage_centi=sum(vm.cpu_centi for vm in residents),
+        max_memory_kib=max_memory_kib,
+        memory_usage_kib=sum(vm.memory_mib for vm in residents) * 1024,
+        total_cpu_centi=max_cpu,
+        total_memory_kib=max_memory_kib,
+        running_vms=len(residents),
+        vm_ids=tuple(vm.id for vm in residents),
+        pci_devices=devices,
+        attributes={f"TEMPLATE/{name}": (str(value),) for name, value in given.get("attributes", {}).items()},
+    )
+
+
+def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualMachine:
+    user = given.get("user", "paul")
+    state, lcm_state = _states(given)
+    template: dict[str, tuple[Any, ...]] = {name: (str(v),) for name, v in given.get("attributes", {}).items()}
+    if "lease" in given:
+        lease = given["lease"]
+        template["LEASE"] = ({name: str(value) for name, value in lease.items()},) if isinstance(lease, dict) else (lease,)
+    uid = USERS[user]
+    return VirtualMachine(
+        id=vm_id,
+        name=f"vm{vm_id}",
+        uid=uid,
+        gid=_gid_of(user),
+        uname=user,
+        gname=next(name for name, gid in GROUPS.items() if gid == _gid_of(user)),
+        state=state,
+        lcm_state=lcm_state,
+        resched=given.get("resched", False),
+        submitted_at_s=NOW_S - 10_000 + vm_id,
+        ended_at_s=0,
+        cpu_centi=int(given.get("cpu", 1) * 100),
+        memory_mib=given.get("memory", 1024),
+        sched_requirements=given.get("requirements", ""),
+        user_priority=str(given.get("priority", "")),
+        lock_level=LockLevel[given.get("lock", "NONE")],
+        service_id=str(given.get("service", "")),
+        pci_requests=tuple(PciRequest("10de", "0863", "0302") for _ in range(given.get("gpus", 0))),
+        history=_history(given),
+        user_template=template,
+    )
+
+
+def _states(given: dict[str, Any]) -> tuple[VmState, int]:
+    name = given.get("state", "RUNNING" if "host" in given else "PENDING")
+    if name in VmState.__members__:
+        return VmState[name], 0
+    return VmState.ACTIVE, LcmState[name]
+
+
+def _history(given: dict[str, Any]) -> tuple[HistoryRecord, ...]:
+    host_id = given.get("host", given.get("last_host"))
+    if host_id is None:
+        return ()
+    since_s = NOW_S - given.get("running_for_s", 3600)
+    return (
+        HistoryRecord(
+            sequence=0,
+            host_id=host_id,
+            hostname=f"host{host_id}",
+            cluster_id=0,
+            datastore_id=SYSTEM_DATASTORE,
+            action=0,
+            start_at_s=since_s,
+            end_at_s=0,
+            prolog_start_at_s=since_s,
+            prolog_end_at_s=since_s,
+            running_start_at_s=since_s,
+            running_end_at_s=0,
+            epilog_start_at_s=0,
+            epilog_end_at_s=0,
+            tm_mad="shared",
+        ),
+    )
+
+
+def ledger_of(document: dict[str, Any], snapshot: PoolSnapshot) -> Ledger:
+    """Leases admitted before are admitted afresh from the rules, with the counters of `leases` laid over."""
+    given = document.get("ledger") or {}
+    settings = settings_of(document)
+    first = reconcile(snapshot, Ledger(), admission_rules(settings), NOW_S)
+    leases = {record.id: _with_counters(record, given.get("leases", {})) for record in first.changes.admitted}
+    actions = {name: _action(name, entry) for name, entry in given.get("actions", {}).items()}
+    return Ledger(
+        leases=leases,
+        preemptions=tuple(_preemption(name, entry) for name, entry in given.get("preemptions", {}).items()),
+        open_actions={name: record for name, record in actions.items() if record.closed_at_s is None},
+        failed_actions=tuple(record for record in actions.values() if record.closed_at_s is not None),
+        victims_last_hour=(NOW_S - 60,) * given.get("victims_last_hour", 0),
+        paused=given.get("paused", False),
+    )
+
+
+def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> LeaseRecord:
+    return replace(record, **given.get(record.id, {}))
+
+
+def _action(name: str, given: dict[str, Any]) -> ActionRecord:
+    failed_ago_s = given.get("failed_ago_s")
+    at_s = NOW_S - (failed_ago_s if failed_ago_s is not None else given.get("ago_s", 15))
+    outcome = given.get("outcome", "accepted")
+    return ActionRecord(
+        id=name,
+        kind=ActionKind(given["kind"]),
+        vm_id=given["vm"],
+        lease_id=given.get("lease", given["vm"]),
+        preemption_id=name.partition("/")[0] if "@" in name else None,
+        host_id=given.get("host"),
+        datastore_id=None,
+        reason_code="test",
+        reason_text="test",
+        intended_at_s=at_s,
+        attempts=given.get("attempts", 1),
+        outcome=Outcome(outcome) if outcome else None,
+        outcome_at_s=at_s,
+        error_text=given.get("error", ""),
+        closed_at_s=at_s if failed_ago_s is not None else None,
+        succeeded=False if failed_ago_s is not None else None,
+    )
+
+
+def _preemption(name: str, given: dict[str, Any]) -> OpenPreemption:
+    preemptor = int(name.partition("@")[0])
+    victims = tuple(
+        Victim(vm["vm"], vm.get("lease", vm["vm"]), vm["host"], vm.get("method", "stop")) for vm in given["victims"]
+    )
+    placements = tuple(Placement(vm_id, host_id, SYSTEM_DATASTORE) for vm_id, host_id in given["places"].items())
+    opened_at_s = NOW_S - given.get("ago_s", 30)
+    preemption = Preemption(name, preemptor, victims, placements, "MOML", 1000, True, 1000, opened_at_s)
+    return OpenPreemption(preemption, opened_at_s)
+
+
+def sentences(plan: Plan) -> list[str]:
+    """The plan's actions but messages, as short sentences: "deploy 7 on 0 after stop 1, stop 2"."""
+    named = {action.id: f"{action.kind} {action.vm_id}" for action in (*plan.actions, *plan.advised_actions)}
+    told = []
+    for action in plan.actions:
+        if action.kind is ActionKind.MESSAGE:
+            continue
+        sentence = named[action.id]
+        if action.kind in (ActionKind.DEPLOY, ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE):
+            sentence += f" on {action.host_id}"
+        if action.after:
+            sentence += " after " + ", ".join(named[earlier] for earlier in action.after)
+        told.append(sentence)
+    return told
