@@ -17,7 +17,6 @@ from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.verify import Violation
-from one_preempt.errors import OnePreemptError
 from one_preempt.ports import Clock, LeaseStore, PoolReader
 from one_preempt.scheduling_cycle import SchedulingCycle
 from one_preempt.settings import Settings
@@ -45,7 +44,7 @@ def open_transport(settings: Settings) -> OnedTransport:
     """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration."""
     from one_preempt.adapters.opennebula.credentials import (
         checked_endpoint,
-        credentials_from,
+        read_auth,
         find_credentials,
         find_endpoint,
     )
@@ -57,7 +56,7 @@ def open_transport(settings: Settings) -> OnedTransport:
     else:
         endpoint = find_endpoint()
     if given.auth_file and not os.environ.get("ONE_AUTH"):
-        credentials = credentials_from(Path(given.auth_file), "the file named by opennebula.auth_file")
+        credentials = read_auth(Path(given.auth_file), "the file named by opennebula.auth_file")
     else:
         credentials = find_credentials()
     limits = Limits(connect_s=given.connect_timeout_s, idle_s=given.read_timeout_s)
@@ -113,10 +112,7 @@ def _rehearse(
 ) -> PlannedCycle:
     cycle = SchedulingCycle(reader, store, None, clock, policies(settings, policy), admission_rules(settings))
     report = cycle.run()
-    if report.plan is None or report.state is None:
-        raise OnePreemptError(
-            f"this front-end is {report.raft_state.name}: ask the leader, which is the one that schedules"
-        )
+    assert report.plan is not None and report.state is not None, "a cycle without an enactor always decides"
     return PlannedCycle(report.plan, report.state, report.violations)
 
 

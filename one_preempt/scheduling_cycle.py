@@ -60,7 +60,7 @@ class SchedulingCycle:
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
         snapshot = self._reader.read()
-        if not _may_act(snapshot.raft_state):
+        if self._enactor is not None and not _may_act(snapshot.raft_state):
             return CycleReport(snapshot.raft_state)
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
@@ -124,4 +124,3 @@ def ready_actions(plan: Plan, state: ClusterState) -> list[Action]:
         if not action.after and (record is None or is_unissued(record, state)):
             ready.append(action)
     return ready
-

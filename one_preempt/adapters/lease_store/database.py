@@ -62,6 +62,12 @@ def prepare_file(url: URL) -> None:
         ) from None
 
 
+def database_exists(url: str) -> bool:
+    """Whether there is something to open: for SQLite its file, for a server always."""
+    parsed = parsed_url(url)
+    return not is_sqlite(parsed) or bool(parsed.database) and Path(str(parsed.database)).exists()
+
+
 def open_engine(url: URL, busy_timeout_s: float) -> Engine:
     """An engine whose transactions are what the store expects.
 

@@ -34,11 +34,11 @@ def find_credentials(environment: Mapping[str, str] = os.environ, home: Path | N
     """Read $ONE_AUTH, else ~/.one/one_auth, else oneadmin's own. Raises `CredentialsError`."""
     named = environment.get("ONE_AUTH")
     if named:
-        return _read_auth(Path(named), "the file named by ONE_AUTH")
+        return read_auth(Path(named), "the file named by ONE_AUTH")
     candidates = [_home(environment, home) / ".one" / "one_auth", ONEADMIN_AUTH]
     for path in candidates:
         if _exists(path):
-            return _read_auth(path, "the credentials file")
+            return read_auth(path, "the credentials file")
     places = " nor ".join(str(path) for path in candidates)
     raise CredentialsError(
         f"no OpenNebula credentials: neither {places} exists; write user:password into one of them, "
@@ -80,7 +80,8 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _read_auth(path: Path, what: str) -> Credentials:
+def read_auth(path: Path, what: str) -> Credentials:
+    """The credentials in a file; `what` says in errors which file it is. Raises `CredentialsError`."""
     session = _read(path, what).strip()
     user, colon, secret = session.partition(":")
     if not (user and colon and secret) or "\n" in session:

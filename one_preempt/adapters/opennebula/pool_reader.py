@@ -9,7 +9,7 @@ from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoE
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
-from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.ports import Clock, CloudUnavailable
 
@@ -48,6 +48,14 @@ class OpenNebulaPoolReader:
             return pools.assemble_snapshot(documents, observed_at_s)
         except UnreadableDocument as error:
             raise CloudUnavailable(f"{self._transport.endpoint}: {error}") from None
+
+    def read_raft_state(self) -> RaftState:
+        """Whether this front-end is the one to act. Raises `CloudUnavailable`."""
+        name = pools.RAFT_STATUS
+        try:
+            return pools.raft_state(self._transport.document(f"one.{name}"))
+        except (OnedError, UnreadableDocument) as error:
+            raise CloudUnavailable(f"one.{name} at {self._transport.endpoint}: {error}") from None
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
         """One VM with all its history. Raises `CloudUnavailable`."""

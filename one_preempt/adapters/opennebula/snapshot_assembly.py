@@ -51,7 +51,7 @@ def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> Poo
         observed_at_s=observed_at_s,
         version=document(VERSION).decode(errors="replace").strip(),
         zone_id=zone_id_in(document(CONFIGURATION)),
-        raft_state=_raft_state(document(RAFT_STATUS)),
+        raft_state=raft_state(document(RAFT_STATUS)),
         hosts=hosts,
         vms=read_vm_pool(vm_pool, problems),
         clusters=clusters,
@@ -71,7 +71,8 @@ def zone_id_in(configuration: bytes) -> int:
     return int(text) if text and text.isdigit() else 0
 
 
-def _raft_state(status: bytes) -> RaftState:
+def raft_state(status: bytes) -> RaftState:
+    """The STATE of zone.raftstatus; SOLO for an empty answer. Raises `UnreadableDocument`."""
     if not status:
         return RaftState.SOLO
     text = parse_document(status, [], RAFT_STATUS).findtext("STATE", "")

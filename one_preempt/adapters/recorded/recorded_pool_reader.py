@@ -9,7 +9,7 @@ from pathlib import Path
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.recorded.recording import Recording, RecordingError, read_recording
-from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _DOCUMENTS = (
@@ -45,6 +45,10 @@ class RecordedPoolReader:
     def read(self) -> PoolSnapshot:
         """The recorded pools, every time the same."""
         return self._snapshot
+
+    def read_raft_state(self) -> RaftState:
+        """The state in which the front-end was recorded."""
+        return self._snapshot.raft_state
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
         """The VM as recorded."""
