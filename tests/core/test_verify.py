@@ -1,0 +1,403 @@
+"""A sound plan passes; each rule broken once is caught, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from one_preempt.core.model.cluster_state import ClusterState, HostTable
+from one_preempt.core.model.host import Host, HostState, PciDevice
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType, PreemptionMethod
+from one_preempt.core.model.ledger import ActionRecord, OpenPreemption, Outcome
+from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, Reason, Victim
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.virtual_machine import (
+    HistoryRecord,
+    LcmState,
+    LockLevel,
+    PciRequest,
+    VirtualMachine,
+    VmState,
+)
+from one_preempt.core.verify import verify
+
+NOW_S = 1_800_000_000
+WHY = Reason("fits", "has room")
+PCI = PciRequest(vendor="10de")
+
+
+def host(host_id: int, used_by: Iterable[VirtualMachine] = (), *, cpus: int = 2, gib: int = 4, gpus: int = 0) -> Host:
+    vms = list(used_by)
+    return Host(
+        id=host_id,
+        name=f"host-{host_id}",
+        state=HostState.MONITORED,
+        cluster_id=0,
+        cluster_name="default",
+        max_cpu_centi=cpus * 100,
+        cpu_usage_centi=sum(vm.cpu_centi for vm in vms),
+        max_memory_kib=gib << 20,
+        memory_usage_kib=sum(vm.memory_mib << 10 for vm in vms),
+        total_cpu_centi=cpus * 100,
+        total_memory_kib=gib << 20,
+        running_vms=len(vms),
+        vm_ids=tuple(vm.id for vm in vms),
+        pci_devices=tuple(
+            PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", "1eb8", "0302", -1, 0) for n in range(gpus)
+        ),
+    )
+
+
+def waiting(vm_id: int, *, cpus: int = 1, gib: int = 1, state: VmState = VmState.PENDING) -> VirtualMachine:
+    return VirtualMachine(
+        id=vm_id,
+        name=f"vm-{vm_id}",
+        uid=5,
+        gid=100,
+        uname="ann",
+        gname="users",
+        state=state,
+        lcm_state=LcmState.LCM_INIT,
+        resched=False,
+        submitted_at_s=NOW_S,
+        ended_at_s=0,
+        cpu_centi=cpus * 100,
+        memory_mib=gib << 10,
+    )
+
+
+def running(vm_id: int, host_id: int, *, cpus: int = 1, gib: int = 1) -> VirtualMachine:
+    stay = HistoryRecord(0, host_id, f"host-{host_id}", 0, 0, 0, NOW_S, 0, 0, 0, NOW_S, 0, 0, 0)
+    vm = waiting(vm_id, cpus=cpus, gib=gib, state=VmState.ACTIVE)
+    return replace(vm, lcm_state=LcmState.RUNNING, history=(stay,))
+
+
+def lease(lease_id: int, *vm_ids: int, lease_type: LeaseType = LeaseType.DC_NON_PREEMPTABLE, **more: bool) -> Lease:
+    terms = LeaseTerms(type=lease_type, size=max(1, len(vm_ids)))
+    members = vm_ids or (lease_id,)
+    return Lease(lease_id, terms, 5, 100, members, LeaseState.WAITING, NOW_S, **more)  # type: ignore[arg-type]
+
+
+def cluster(hosts: Sequence[Host], vms: Sequence[VirtualMachine], leases: Sequence[Lease] = ()) -> ClusterState:
+    """A state in which every VM without a lease of `leases` is a plain one."""
+    in_leases = {vm_id for one in leases for vm_id in one.vm_ids}
+    all_leases = [*leases, *(lease(vm.id) for vm in vms if vm.id not in in_leases)]
+    none = np.zeros((0, 2), dtype=np.int64)
+    return ClusterState(
+        now_s=NOW_S,
+        snapshot=PoolSnapshot(
+            observed_at_s=NOW_S,
+            version="7.4.0",
+            zone_id=0,
+            raft_state=RaftState.SOLO,
+            hosts={one.id: one for one in hosts},
+            vms={vm.id: vm for vm in vms},
+        ),
+        # Unread by the recount, so that a mistake in it cannot hide one of the decision.
+        hosts=HostTable(np.zeros(0, dtype=np.int64), none, none, np.zeros(0, dtype=np.bool_), {}),
+        leases={one.id: one for one in all_leases},
+        lease_of_vm={vm_id: one.id for one in all_leases for vm_id in one.vm_ids},
+    )
+
+
+def deploy(vm_id: int, host_id: int, *after: str, lease_id: int | None = None) -> Action:
+    return Action(f"deploy/{vm_id}", ActionKind.DEPLOY, vm_id, lease_id or vm_id, WHY, host_id=host_id, after=after)
+
+
+def plan(*actions: Action, preemptions: tuple[Preemption, ...] = ()) -> Plan:
+    return Plan(made_at_s=NOW_S, policy="moml", actions=actions, preemptions=preemptions)
+
+
+def codes(state: ClusterState, made: Plan) -> list[str]:
+    return [violation.code for violation in verify(state, made)]
+
+
+# One preemption: VM 1 fills host 0 and is stopped so that VM 9 can start there.
+VICTIM, PREEMPTOR = running(1, 0, cpus=2), waiting(9, cpus=2)
+SUSPENDABLE = lease(1, 1, lease_type=LeaseType.BE_SUSPENDABLE)
+STATE = cluster([host(0, [VICTIM])], [VICTIM, PREEMPTOR], [SUSPENDABLE, lease(9, 9, may_preempt=True)])
+DECIDED = Preemption("9@1", 9, (Victim(1, 1, 0, PreemptionMethod.STOP),), (Placement(9, 0),), "moml", 1, True, 1, NOW_S)
+STOP = Action("stop/1", ActionKind.STOP, 1, 1, Reason("preempted", "makes room"), host_id=0, preemption_id="9@1")
+START = replace(deploy(9, 0, STOP.id), preemption_id="9@1")
+PREEMPTING = plan(STOP, START, preemptions=(DECIDED,))
+
+
+def with_vm(state: ClusterState, vm: VirtualMachine) -> ClusterState:
+    return replace(state, snapshot=replace(state.snapshot, vms={**state.snapshot.vms, vm.id: vm}))
+
+
+def with_lease(state: ClusterState, changed: Lease) -> ClusterState:
+    return replace(state, leases={**state.leases, changed.id: changed})
+
+
+def test_a_plan_that_fits_is_sound() -> None:
+    state = cluster([host(0), host(1)], [waiting(1, cpus=2), waiting(2)])
+    assert codes(state, plan(deploy(1, 0), deploy(2, 1))) == []
+    assert codes(state, plan()) == []
+
+
+def test_a_preemption_that_waits_for_its_victims_is_sound() -> None:
+    assert codes(STATE, PREEMPTING) == []
+
+
+def test_a_preemption_carried_on_from_an_earlier_plan_is_sound() -> None:
+    leaving = replace(VICTIM, lcm_state=LcmState.SAVE_STOP)
+    issued = ActionRecord(
+        STOP.id, ActionKind.STOP, 1, 1, "9@1", 0, None, "preempted", "makes room", NOW_S, 1, Outcome.ACCEPTED, NOW_S
+    )
+    state = replace(with_vm(STATE, leaving), preemptions=(OpenPreemption(DECIDED, NOW_S),), actions={STOP.id: issued})
+    assert codes(state, plan(STOP, START)) == []
+    assert codes(replace(state, paused=True), plan(STOP, START)) == []
+    assert codes(replace(state, actions={}), plan(STOP, START)) == ["illegal-state"]
+
+
+def test_a_host_is_not_given_more_cpu_than_it_has() -> None:
+    state = cluster([host(0, cpus=2)], [waiting(1), waiting(2), waiting(3)])
+    assert codes(state, plan(deploy(1, 0), deploy(2, 0))) == []
+    assert codes(state, plan(deploy(1, 0), deploy(2, 0), deploy(3, 0))) == ["over-capacity"]
+
+
+def test_a_host_is_not_given_more_memory_than_it_has() -> None:
+    state = cluster([host(0, gib=4)], [waiting(1, gib=2), waiting(2, gib=3)])
+    assert codes(state, plan(deploy(1, 0), deploy(2, 0))) == ["over-capacity"]
+
+
+def test_a_host_is_not_given_a_kibibyte_too_much() -> None:
+    full = replace(host(0, gib=4), memory_usage_kib=(2 << 20) + 1)
+    assert codes(cluster([full], [waiting(1, gib=2)]), plan(deploy(1, 0))) == ["over-capacity"]
+
+
+def test_room_of_a_victim_counts_only_for_what_waits_for_it() -> None:
+    hasty = replace(START, after=())
+    assert codes(STATE, plan(STOP, hasty, preemptions=(DECIDED,))) == ["over-capacity"]
+
+
+def test_room_of_a_victim_counts_on_its_own_host_only() -> None:
+    state = replace(STATE, snapshot=replace(STATE.snapshot, hosts={**STATE.snapshot.hosts, 1: host(1, cpus=1)}))
+    assert codes(state, plan(STOP, replace(START, host_id=1), preemptions=(DECIDED,))) == ["over-capacity"]
+
+
+def test_room_waited_for_by_way_of_another_action_counts() -> None:
+    between = Action("message/9", ActionKind.MESSAGE, 9, 9, WHY, after=(STOP.id,))
+    assert codes(STATE, plan(STOP, between, replace(START, after=(between.id,)), preemptions=(DECIDED,))) == []
+
+
+def test_one_free_place_is_not_promised_to_two_that_wait_for_different_victims() -> None:
+    """Each would fit alone, with its own victim gone and the free CPU: both together do not."""
+    victims = [running(1, 0), running(2, 0)]
+    waits = [waiting(8, cpus=2), waiting(9, cpus=2)]
+    state = cluster(
+        [host(0, victims, cpus=3)],
+        [*victims, *waits],
+        [lease(n, n, lease_type=LeaseType.BE_SUSPENDABLE) for n in (1, 2)]
+        + [lease(n, may_preempt=True) for n in (8, 9)],
+    )
+    decided = tuple(
+        replace(DECIDED, id=f"{n + 7}@1", preemptor_lease_id=n + 7, victims=(Victim(n, n, 0, PreemptionMethod.STOP),))
+        for n in (1, 2)
+    )
+    stops = [replace(STOP, id=f"stop/{n}", vm_id=n, lease_id=n, preemption_id=f"{n + 7}@1") for n in (1, 2)]
+    starts = [replace(deploy(n + 7, 0, f"stop/{n}"), preemption_id=f"{n + 7}@1") for n in (1, 2)]
+    assert codes(state, plan(stops[0], starts[0], preemptions=decided[:1])) == []
+    assert codes(state, plan(*stops, *starts, preemptions=decided)) == ["over-capacity"]
+
+
+def test_a_victim_that_migrates_needs_room_where_it_goes() -> None:
+    migrates = (Victim(1, 1, 0, PreemptionMethod.MIGRATE, 1),)
+    move = replace(STOP, kind=ActionKind.MIGRATE, host_id=1)
+    decided = (replace(DECIDED, victims=migrates),)
+    for cpus, expected in ((2, []), (1, ["over-capacity"])):
+        hosts = {**STATE.snapshot.hosts, 1: host(1, cpus=cpus)}
+        state = replace(STATE, snapshot=replace(STATE.snapshot, hosts=hosts))
+        assert codes(state, plan(move, START, preemptions=decided)) == expected
+
+
+def test_a_device_is_not_given_twice() -> None:
+    both = [replace(waiting(n), pci_requests=(PCI,)) for n in (1, 2)]
+    for gpus, expected in ((2, []), (1, ["device-double-use"])):
+        assert codes(cluster([host(0, gpus=gpus)], both), plan(deploy(1, 0), deploy(2, 0))) == expected
+
+
+def test_a_device_asked_for_by_address_is_kept_from_a_request_that_takes_any() -> None:
+    choosy = replace(waiting(2), pci_requests=(PciRequest(vendor="10DE", short_address="00:00.0"),))
+    easy = replace(waiting(1), pci_requests=(PCI,))
+    moves = plan(deploy(1, 0), deploy(2, 0))
+    assert codes(cluster([host(0, gpus=2)], [easy, choosy]), moves) == []
+    same = replace(easy, pci_requests=choosy.pci_requests)
+    assert codes(cluster([host(0, gpus=2)], [same, choosy]), moves) == ["device-double-use"]
+
+
+def test_a_device_of_a_victim_is_free_once_it_left() -> None:
+    taken = host(0, [VICTIM], gpus=1)
+    taken = replace(taken, pci_devices=(replace(taken.pci_devices[0], vm_id=1),))
+    state = replace(STATE, snapshot=replace(STATE.snapshot, hosts={0: taken}))
+    state = with_vm(state, replace(PREEMPTOR, pci_requests=(PCI,)))
+    assert codes(state, PREEMPTING) == []
+
+
+def test_nobody_preempts_what_is_not_preemptable() -> None:
+    state = with_lease(STATE, lease(1, 1))
+    assert codes(state, PREEMPTING) == ["victim-not-preemptable"]
+
+
+def test_a_vm_is_not_taken_off_its_host_for_no_preemption() -> None:
+    assert codes(STATE, plan(replace(STOP, preemption_id=None))) == ["no-preemption"]
+
+
+def test_a_gang_that_cannot_start_whole_may_be_stopped() -> None:
+    member = running(1, 0)
+    state = cluster([host(0, [member])], [member, waiting(2)], [lease(1, 1, 2)])
+    assert codes(state, plan(replace(STOP, preemption_id=None))) == []
+
+
+def test_a_victim_belongs_to_its_preemption() -> None:
+    assert codes(STATE, plan(STOP)) == ["foreign-victim"]
+    other = replace(DECIDED, victims=(Victim(1, 1, 0, PreemptionMethod.UNDEPLOY),))
+    assert codes(STATE, plan(STOP, START, preemptions=(other,))) == ["foreign-method"]
+
+
+def test_only_a_lease_that_may_preempts_and_never_itself() -> None:
+    state = with_lease(STATE, lease(9, 9))
+    assert codes(state, PREEMPTING) == ["no-right-to-preempt"]
+    itself = replace(DECIDED, preemptor_lease_id=1)
+    state = with_lease(STATE, replace(SUSPENDABLE, may_preempt=True))
+    assert codes(state, plan(STOP, START, preemptions=(itself,))) == ["preempts-itself"]
+
+
+def test_a_victim_lease_leaves_as_a_whole() -> None:
+    other = running(2, 1)
+    pair = lease(1, 1, 2, lease_type=LeaseType.BE_SUSPENDABLE)
+    state = cluster(
+        [host(0, [VICTIM]), host(1, [other])], [VICTIM, other, PREEMPTOR], [pair, lease(9, 9, may_preempt=True)]
+    )
+    assert codes(state, PREEMPTING) == ["victim-torn"]
+
+
+def test_a_gang_starts_as_a_whole() -> None:
+    state = cluster([host(0)], [waiting(1), waiting(2)], [lease(1, 1, 2)])
+    assert codes(state, plan(deploy(1, 0))) == ["gang-torn"]
+    assert codes(state, plan(deploy(1, 0), deploy(2, 0, lease_id=1))) == []
+
+
+def test_a_member_that_was_refused_lately_may_lag_behind_its_gang() -> None:
+    refused = ActionRecord("x", ActionKind.DEPLOY, 2, 1, None, 0, None, "fits", "", NOW_S, 1, Outcome.REFUSED, NOW_S)
+    state = cluster([host(0)], [waiting(1), waiting(2)], [lease(1, 1, 2)])
+    assert codes(replace(state, failed_actions=(refused,)), plan(deploy(1, 0))) == []
+
+
+def test_locked_vms_are_left_alone() -> None:
+    for level in (LockLevel.USE, LockLevel.MANAGE, LockLevel.ADMIN, LockLevel.ALL):
+        state = with_vm(STATE, replace(VICTIM, lock_level=level))
+        assert codes(state, PREEMPTING) == ["locked-vm"]
+        state = cluster([host(0)], [replace(waiting(1), lock_level=level)])
+        assert codes(state, plan(deploy(1, 0))) == ["locked-vm"]
+
+
+def test_an_admin_lock_shields_no_victim_where_the_administrator_says_so() -> None:
+    state = with_lease(STATE, replace(SUSPENDABLE, shielded_by_lock=False))
+    assert codes(with_vm(state, replace(VICTIM, lock_level=LockLevel.ADMIN)), PREEMPTING) == []
+    assert codes(with_vm(state, replace(VICTIM, lock_level=LockLevel.MANAGE)), PREEMPTING) == ["locked-vm"]
+
+
+def test_calls_are_made_only_in_states_in_which_oned_takes_them() -> None:
+    assert codes(with_vm(STATE, replace(VICTIM, lcm_state=LcmState.BACKUP)), PREEMPTING) == ["illegal-state"]
+    state = cluster([host(0), host(1)], [running(1, 0), waiting(2, state=VmState.HOLD)])
+    assert codes(state, plan(deploy(1, 1))) == ["illegal-state"]
+    hold = Action("hold/2", ActionKind.HOLD, 2, 2, WHY)
+    assert codes(state, plan(hold)) == ["illegal-state"]
+
+
+def test_a_hold_without_lease_is_left_alone() -> None:
+    held = waiting(1, state=VmState.HOLD)
+    assert codes(cluster([host(0)], [held]), plan(deploy(1, 0))) == ["held-by-owner"]
+    assert codes(cluster([host(0)], [held], [lease(1, 1, explicit=True)]), plan(deploy(1, 0))) == []
+
+
+def test_vms_go_only_to_hosts_that_take_them() -> None:
+    for state_of_host in set(HostState) - {HostState.MONITORED, HostState.MONITORING_MONITORED}:
+        state = cluster([replace(host(0), state=state_of_host)], [waiting(1)])
+        assert codes(state, plan(deploy(1, 0))) == ["host-refuses"]
+    assert codes(cluster([host(0)], [waiting(1)]), plan(deploy(1, 7))) == ["unknown-host"]
+
+
+def test_oned_is_never_asked_to_skip_its_own_check() -> None:
+    lax = replace(deploy(1, 0), enforce_capacity=False)
+    assert codes(cluster([host(0)], [waiting(1)]), plan(lax)) == ["not-enforced"]
+
+
+def test_ids_name_one_action_each() -> None:
+    state = cluster([host(0)], [waiting(1), waiting(2)])
+    assert codes(state, plan(deploy(1, 0), replace(deploy(2, 0), id="deploy/1"))) == ["duplicate-id"]
+
+
+def test_a_vm_is_not_sent_two_ways() -> None:
+    state = cluster([host(0), host(1)], [waiting(1)])
+    assert codes(state, plan(deploy(1, 0), replace(deploy(1, 1), id="again"))) == ["contrary-actions"]
+
+
+def test_predecessors_exist_and_nothing_waits_for_itself() -> None:
+    state = cluster([host(0)], [waiting(1), waiting(2)])
+    assert codes(state, plan(deploy(1, 0, "nothing"))) == ["unknown-predecessor"]
+    assert codes(state, plan(deploy(1, 0, "deploy/2"), deploy(2, 0, "deploy/1"))) == ["cycle", "cycle"]
+
+
+def test_every_action_has_its_reason() -> None:
+    state = cluster([host(0)], [waiting(1)])
+    for reason in (Reason("", "text"), Reason("code", " ")):
+        assert codes(state, plan(replace(deploy(1, 0), reason=reason))) == ["no-reason"]
+
+
+def test_an_action_is_about_a_vm_of_its_lease_and_owner() -> None:
+    state = cluster([host(0)], [waiting(1)])
+    assert codes(state, plan(deploy(2, 0))) == ["unknown-vm"]
+    assert codes(state, plan(deploy(1, 0, lease_id=3))) == ["wrong-lease"]
+    assert codes(state, plan(replace(deploy(1, 0), expected_uid=6))) == ["changed-hands"]
+
+
+def test_nothing_is_preempted_while_paused_and_everything_else_goes_on() -> None:
+    paused = replace(STATE, paused=True)
+    assert codes(paused, PREEMPTING) == ["paused", "paused"]
+    assert codes(replace(cluster([host(0)], [waiting(1)]), paused=True), plan(deploy(1, 0))) == []
+
+
+def test_messages_write_our_own_attributes_only() -> None:
+    state = cluster([], [waiting(1)])
+    message = Action("message/1", ActionKind.MESSAGE, 1, 1, WHY)
+    ours = replace(message, attributes=(("LEASE_STATUS", "waits"), ("SCHED_MESSAGE", "")))
+    assert codes(state, plan(ours)) == []
+    assert codes(state, plan(replace(message, attributes=(("USER_PRIORITY", "9"),)))) == ["foreign-attribute"]
+    assert codes(state, plan(replace(message, attributes=(("LEASE_STATUS", 'x"\nLEASE="'),)))) == ["unclean-text"]
+
+
+@given(
+    free=st.integers(0, 4),
+    victims=st.lists(st.integers(1, 3), max_size=3),
+    arrivals=st.lists(st.tuples(st.integers(1, 3), st.sets(st.integers(0, 2))), min_size=1, max_size=4),
+)
+def test_capacity_is_judged_as_by_trying_every_order(
+    free: int, victims: list[int], arrivals: list[tuple[int, set[int]]]
+) -> None:
+    """Brute force: any set of victims may have left, and then everything that waited only for them may have come."""
+    sizes = dict(enumerate(victims))
+    leaving = [running(number, 0, cpus=cpus) for number, cpus in sizes.items()]
+    coming = [waiting(100 + number, cpus=cpus, gib=0) for number, (cpus, _) in enumerate(arrivals)]
+    only_host = host(0, leaving, cpus=free + sum(victims), gib=64)
+    stops = [replace(STOP, id=f"stop/{vm.id}", vm_id=vm.id, lease_id=vm.id) for vm in leaving]
+    waits = [frozenset(after) & sizes.keys() for _, after in arrivals]
+    starts = [
+        deploy(vm.id, 0, *(f"stop/{number}" for number in sorted(after)))
+        for vm, after in zip(coming, waits, strict=True)
+    ]
+    fits = all(
+        sum(cpus for (cpus, _), after in zip(arrivals, waits, strict=True) if after <= set(left))
+        <= free + sum(sizes[number] for number in left)
+        for count in range(len(sizes) + 1)
+        for left in combinations(sizes, count)
+    )
+    found = codes(cluster([only_host], [*leaving, *coming]), plan(*stops, *starts))
+    assert ("over-capacity" not in found) == fits
