@@ -5,8 +5,8 @@ All live under ``one_preempt.emulator.`` and take the session string of an admin
 - ``advance(seconds)`` lets the cloud's time pass and returns the new time in seconds since the epoch;
 - ``now()`` returns that time;
 - ``fault(kind, method, count, skip, delay_s)`` lets an `EndpointFault` wait; ``clear_faults()`` forgets all faults;
-- ``cloud_fault(operation, misbehaviour, vm_id, host_id, count)`` lets a driver operation go wrong (-1 = any);
-- ``host_power(host_id, alive)`` lets a host die or come back;
+- ``cloud_fault(operation, misbehaviour, vm_id, host_id, count)`` lets driver operations go wrong (-1 = any, always);
+- ``kill_host(host_id)`` lets a machine die, ``revive_host(host_id, guests_survived)`` brings it back;
 - ``audit()`` returns the cloud's broken accounting as a JSON list, empty where all is well;
 - ``log(first)`` returns the logged calls from that number on, as a JSON list of objects.
 """
@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.signatures import PARAMETER_ERROR, UNKNOWN_METHOD
 from one_preempt.simulation.emulator.wire import Call, Fault
+from one_preempt.simulation.simulated_cloud.durations import Operation
+from one_preempt.simulation.simulated_cloud.faults import Fault as CloudFault
+from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 
 if TYPE_CHECKING:
     from one_preempt.simulation.emulator.front import CloudFront
@@ -62,7 +65,31 @@ class Control:
 
     def _clear_faults(self, front: CloudFront) -> bool:
         self._faults.clear()
+        front.cloud.faults.clear()
         return True
+
+    def _cloud_fault(
+        self, front: CloudFront, operation: str, misbehaviour: str = "fail", vm_id: int = -1, host_id: int = -1,
+        count: int = 1,
+    ) -> bool:  # fmt: skip
+        front.cloud.faults.add(
+            CloudFault(
+                Operation(operation),
+                Misbehaviour(misbehaviour),
+                vm_id=None if vm_id == -1 else vm_id,
+                host_id=None if host_id == -1 else host_id,
+                count=None if count == -1 else count,
+            )
+        )
+        return True
+
+    def _kill_host(self, front: CloudFront, host_id: int) -> int:
+        front.cloud.kill_host(host_id)
+        return host_id
+
+    def _revive_host(self, front: CloudFront, host_id: int, guests_survived: bool = False) -> int:
+        front.cloud.revive_host(host_id, guests_survived)
+        return host_id
 
     def _audit(self, front: CloudFront) -> str:
         return json.dumps(front.cloud.audit())
@@ -76,6 +103,9 @@ _METHODS: dict[str, Callable[..., int | str | bool]] = {
     "now": Control._now,
     "fault": Control._fault,
     "clear_faults": Control._clear_faults,
+    "cloud_fault": Control._cloud_fault,
+    "kill_host": Control._kill_host,
+    "revive_host": Control._revive_host,
     "audit": Control._audit,
     "log": Control._log,
 }

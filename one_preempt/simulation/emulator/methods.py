@@ -16,7 +16,7 @@ from one_preempt.simulation.emulator.host_document import host, host_monitoring
 from one_preempt.simulation.emulator.vm_document import vm_full, vm_monitoring, vm_short
 from one_preempt.simulation.emulator.xml_writing import element
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError, no_exists
+from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 
@@ -43,7 +43,7 @@ def _vm_pool(extended: bool) -> Method:
 
 
 def _vms(cloud: SimulatedCloud, vms: Iterable[SimVm], extended: bool) -> str:
-    bodies = (vm_full(vm, cloud.version, monitored=False) if extended else vm_short(vm) for vm in vms)
+    bodies = (vm_full(vm, cloud.version, in_pool=True) if extended else vm_short(vm) for vm in vms)
     return _pool("VM_POOL", bodies)
 
 
@@ -52,7 +52,7 @@ def _vm_set(cloud: SimulatedCloud, caller: Caller, vm_ids: str, extended: bool) 
 
 
 def _vm_info(cloud: SimulatedCloud, caller: Caller, vm_id: int, _decrypt: bool) -> str:
-    return vm_full(cloud.vm_info(caller, vm_id), cloud.version, monitored=True)
+    return vm_full(cloud.vm_info(caller, vm_id), cloud.version, in_pool=False)
 
 
 def _vm_monitoring(cloud: SimulatedCloud, caller: Caller, filter_flag: int, _seconds: int) -> str:
@@ -107,18 +107,13 @@ def _vm_group_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, star
 
 
 def _template_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
-    patterns = sorted(cloud.vm_templates.values(), key=lambda pattern: -pattern.id)
-    seen = (pattern for pattern in patterns if caller.is_admin or pattern.uid == caller.uid)
-    return _pool("VMTEMPLATE_POOL", map(infrastructure.vm_template, seen))
+    return _pool(
+        "VMTEMPLATE_POOL", map(infrastructure.vm_template, cloud.template_pool(caller, filter_flag, start, end))
+    )
 
 
 def _user_info(cloud: SimulatedCloud, caller: Caller, uid: int, _decrypt: bool) -> str:
-    uid = caller.uid if uid == -1 else uid
-    if uid not in cloud.users:
-        raise no_exists("user", uid)
-    if not caller.is_admin and uid != caller.uid:
-        raise OnedError(ErrorCode.AUTHORIZATION, f"User [{caller.uid}] : Not authorized to perform USE USER [{uid}].")
-    return access.user(cloud.users[uid], cloud.version)
+    return access.user(cloud.user_info(caller, uid), cloud.version)
 
 
 def _user_pool(cloud: SimulatedCloud, caller: Caller) -> str:

@@ -25,19 +25,20 @@ _SCHED_ACTION = (
 )  # fmt: skip
 
 
-def vm_full(vm: SimVm, version: str, monitored: bool) -> str:
-    """The body of one.vm.info, and with `monitored` False that of the extended pools, which carry no figures."""
+def vm_full(vm: SimVm, version: str, in_pool: bool) -> str:
+    """The body of one.vm.info; in the extended pools it carries no figures and the last history record alone."""
+    history = vm.history[-1:] if in_pool else vm.history
     return (
         f"<VM>{owner_and_name(vm)}{permissions(vm.permissions)}"
-        f"<LAST_POLL>{vm.last_poll_s if monitored else 0}</LAST_POLL>"
+        f"<LAST_POLL>{0 if in_pool else vm.last_poll_s}</LAST_POLL>"
         f"<STATE>{vm.state:d}</STATE><LCM_STATE>{vm.lcm_state:d}</LCM_STATE>"
         f"<PREV_STATE>{vm.prev_state:d}</PREV_STATE><PREV_LCM_STATE>{vm.prev_lcm_state:d}</PREV_LCM_STATE>"
         f"{_times_and_deploy_id(vm)}{'' if vm.lock is None else _lock(vm.lock)}"
-        f"{vector('MONITORING', vm.monitoring if monitored else {})}"
+        f"{vector('MONITORING', {} if in_pool else vm.monitoring)}"
         f"{ids('SCHED_ACTIONS', (int(action['ID']) for action in vm.sched_actions))}"
         f"<TEMPLATE>{attributes(vm.template)}{''.join(map(_sched_action, vm.sched_actions))}</TEMPLATE>"
         f"{template('USER_TEMPLATE', vm.user_template)}"
-        f"{_history(_full_record(record, version) for record in vm.history)}"
+        f"{_history(_full_record(record, version) for record in history)}"
         "<BACKUPS><BACKUP_CONFIG/><BACKUP_IDS></BACKUP_IDS></BACKUPS></VM>"
     )
 

@@ -1,0 +1,82 @@
+"""The machines of a description."""
+
+from __future__ import annotations
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.emulator.described_infrastructure import cluster_id, template_of
+from one_preempt.simulation.emulator.description import Description, HostEntry, NumaEntry, VectorEntry
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimCore, SimHugePages, SimNumaNode, Vector
+from one_preempt.simulation.simulated_cloud.states import HostStatus
+
+_KIB_PER_MIB = 1024
+_STATUSES = {"enabled": HostStatus.ENABLED, "disabled": HostStatus.DISABLED, "offline": HostStatus.OFFLINE}
+
+
+def add_hosts(cloud: SimulatedCloud, description: Description) -> None:
+    """Put the machines in place, monitored already. Raises `OnePreemptError` for an unknown cluster."""
+    found = description.devices.get(description.version, [])
+    for entry in description.hosts:
+        cluster = cluster_id(cloud, entry.cluster, f"hosts: {entry.name}")
+        for name in host_names(entry):
+            machine = cloud.add_host(
+                name,
+                round(entry.cpu * 100),
+                entry.memory_mib,
+                cluster,
+                template_of(entry.template),
+                [_device(device) for device in found] if entry.devices else (),
+                [_numa_node(entry.numa, node) for node in range(entry.numa.nodes)] if entry.numa else (),
+            )
+            machine.share.disks |= {"FREE_DISK": str(entry.disk_mib), "MAX_DISK": str(entry.disk_mib)}
+
+
+def set_statuses(cloud: SimulatedCloud, description: Description) -> None:
+    """Disable, and put offline, the hosts that shall be so. Raises `OnePreemptError` for an unknown status."""
+    ids = {host.name: host.id for host in cloud.hosts.values()}
+    for entry in description.hosts:
+        if entry.status not in _STATUSES:
+            known = ", ".join(_STATUSES)
+            raise OnePreemptError(f"hosts: {entry.name}: status {entry.status!r} is none of {known}")
+        for name in host_names(entry):
+            if entry.status != "enabled":
+                cloud.host_status(ONEADMIN, ids[name], _STATUSES[entry.status])
+
+
+def host_names(entry: HostEntry) -> list[str]:
+    """The names of the machines of one entry, numbered from 1."""
+    return numbered_names(entry.name, entry.count)
+
+
+def numbered_names(name: str, count: int) -> list[str]:
+    """`count` names: the name itself, or with braces in it the name with the numbers 1, 2, ... in their place."""
+    return [name.format(number) if "{" in name else name for number in range(1, count + 1)]
+
+
+def _device(entry: VectorEntry) -> Vector:
+    """A PCI device with all that follows from its address and its three numbers."""
+    device = {name: str(value) for name, value in entry.items()}
+    domain, bus, slot, function = device["ADDRESS"].split(":")
+    return device | {
+        "DOMAIN": domain,
+        "BUS": bus,
+        "SLOT": slot,
+        "FUNCTION": function,
+        "SHORT_ADDRESS": f"{bus}:{slot}.{function}",
+        "TYPE": ":".join(device[name] for name in ("VENDOR", "DEVICE", "CLASS")),
+    }
+
+
+def _numa_node(entry: NumaEntry, node_id: int) -> SimNumaNode:
+    """Cores are numbered through all nodes, threads of a core lie one number of cores apart, as on x86 machines."""
+    all_cores = entry.nodes * entry.cores_per_node
+    first = node_id * entry.cores_per_node
+    cores = [
+        SimCore(core, {core + thread * all_cores: -1 for thread in range(entry.threads_per_core)})
+        for core in range(first, first + entry.cores_per_node)
+    ]
+    pages = [SimHugePages(size_kib, count) for size_kib, count in entry.hugepages.items()]
+    nearest_first = sorted(range(entry.nodes), key=lambda other: (abs(other - node_id), other))
+    distance = " ".join(map(str, nearest_first))
+    memory_kib = entry.memory_mib_per_node * _KIB_PER_MIB
+    return SimNumaNode(node_id, cores, pages, memory_kib, memory_distance=distance)

@@ -1,0 +1,193 @@
+"""A cloud described in YAML: what there is, and the calls that brought its VMs to where they are.
+
+Numbers that oned gives out itself (ids) follow the order of the lists, as if an administrator had created the objects
+one after the other: clusters, datastores, users and groups from 100 (users from 2), all else from 0. Unknown keys are
+refused by name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from one_preempt.errors import OnePreemptError
+
+Scalar = str | int | float
+VectorEntry = dict[str, Scalar]
+TemplateEntry = dict[str, Scalar | VectorEntry | list[Scalar | VectorEntry]]
+
+
+class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One mapping of the file; unknown keys are refused."""
+
+
+class GroupEntry(Entry):
+    """A group; `quota` holds limits by oned's names (CPU, MEMORY, VMS, RUNNING_VMS, ...)."""
+
+    name: str
+    quota: dict[str, float] = {}
+
+
+class UserEntry(Entry):
+    """A user; the password is the name unless given."""
+
+    name: str
+    group: str = "users"
+    password: str | None = None
+    quota: dict[str, float] = {}
+
+
+class ClusterEntry(Entry):
+    """A cluster besides the default one."""
+
+    name: str
+    template: TemplateEntry = {}
+
+
+class NumaEntry(Entry):
+    """How many equal NUMA nodes the machine has, and what is in each; huge pages as {size in KiB: pages}."""
+
+    nodes: int
+    cores_per_node: int
+    memory_mib_per_node: int
+    threads_per_core: int = 1
+    hugepages: dict[int, int] = {}
+
+
+class HostEntry(Entry):
+    """A machine; `count` makes as many, the name then has braces for the number, ``node{:02}``. `cpu` in CPUs.
+
+    With `devices` it has the PCI devices of the description. `status` is enabled, disabled or offline.
+    """
+
+    name: str
+    cpu: float
+    memory_mib: int
+    count: int = 1
+    cluster: str = "default"
+    disk_mib: int = 102_400
+    numa: NumaEntry | None = None
+    devices: bool = False
+    template: TemplateEntry = {}
+    status: str = "enabled"
+
+
+class DatastoreEntry(Entry):
+    """A datastore; `type` is image, system or file. `template_of_7` is what only 7.x adds. `id` is for those of a
+    fresh installation, 0 to 2."""
+
+    name: str
+    type: str
+    id: int | None = None
+    ds_mad: str = "fs"
+    tm_mad: str = "ssh"
+    clusters: tuple[str, ...] = ("default",)
+    total_mib: int = 0
+    used_mib: int = 0
+    template: TemplateEntry = {}
+    template_of_7: TemplateEntry = {}
+
+
+class ImageEntry(Entry):
+    """An operating system image; everybody may use it where it is `public`."""
+
+    name: str
+    datastore: str
+    public: bool = False
+    size_mib: int = 1024
+    source: str = ""
+    path: str = ""
+    format: str = "raw"
+    template: TemplateEntry = {}
+
+
+class NetworkEntry(Entry):
+    """A network with one address range; everybody may use it where it is `public`."""
+
+    name: str
+    public: bool = False
+    clusters: tuple[str, ...] = ("default",)
+    bridge: str = "br0"
+    vn_mad: str = "bridge"
+    first_ip: str = "192.168.150.10"
+    size: int = 200
+
+
+class RoleEntry(Entry):
+    """A role of a VM group."""
+
+    name: str
+    policy: str = ""
+
+
+class VmGroupEntry(Entry):
+    """A VM group."""
+
+    name: str
+    roles: list[RoleEntry]
+    template: TemplateEntry = {}
+
+
+class VmTemplateEntry(Entry):
+    """A VM template."""
+
+    name: str
+    template: TemplateEntry
+
+
+class VmEntry(Entry):
+    """A VM and its story: the calls made on it, one after the other, each once the one before is done.
+
+    The words of `story`: ``deploy HOST``, ``migrate HOST``, ``live-migrate HOST``, ``lock LEVEL``, ``unlock``,
+    ``chown USER``, ``fail OPERATION`` (the next such driver operation fails), or an action of one.vm.action.
+    `based_on` names a VM template whose attributes `template` completes or replaces. `count` makes as many, the name
+    then has braces for the number.
+    """
+
+    name: str
+    count: int = 1
+    owner: str = "oneadmin"
+    based_on: str = ""
+    template: TemplateEntry = {}
+    hold: bool = False
+    story: list[str] = []
+
+
+class Description(Entry):
+    """A whole cloud.
+
+    `starts_at_s` is the time of the first call, in seconds since the epoch; the caller's choice where it is left out.
+    `durations` and `drivers` hold what differs from the simulated cloud's own figures; with `instant` nothing takes
+    time. `devices` holds, by version, what the monitoring of that version finds in every machine that has devices.
+    ACL rules are written as oned shows them: ``@100 HOST/* MANAGE #0``.
+    """
+
+    version: str = "7.4.0"
+    starts_at_s: int | None = None
+    hypervisor: str = "kvm"
+    instant: bool = False
+    durations: dict[str, float] = {}
+    drivers: dict[str, int] = {}
+    groups: list[GroupEntry] = []
+    users: list[UserEntry] = []
+    acls: list[str] = []
+    clusters: list[ClusterEntry] = []
+    devices: dict[str, list[VectorEntry]] = {}
+    hosts: list[HostEntry] = []
+    datastores: list[DatastoreEntry] = []
+    images: list[ImageEntry] = []
+    networks: list[NetworkEntry] = []
+    vm_groups: list[VmGroupEntry] = []
+    vm_templates: list[VmTemplateEntry] = []
+    vms: list[VmEntry] = []
+
+
+def read_description(path: Path) -> Description:
+    """The description in a file. Raises `OnePreemptError` that names the file, the place and what is wrong."""
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=Description)
+    except OSError as error:
+        raise OnePreemptError(f"{path}: cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise OnePreemptError(f"{path}: is no description of a cloud: {error}") from error
