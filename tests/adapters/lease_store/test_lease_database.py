@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError, failures_in_words
+from one_preempt.adapters.lease_store.database import LeaseStoreError, database_exists, failures_in_words
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
@@ -96,6 +96,13 @@ def test_a_url_that_names_no_usable_database_is_refused(url: str, words: str) ->
     message = refusal_of(url)
     assert words in message
     assert "secret" not in message
+
+
+def test_asking_whether_a_database_exists_creates_none(tmp_path: Path, url: str) -> None:
+    assert database_exists(url)
+    assert not database_exists(f"sqlite:///{tmp_path / 'other.db'}")
+    assert not (tmp_path / "other.db").exists()
+    assert database_exists("postgresql://user@host/leases")
 
 
 def test_a_missing_folder_is_created_for_the_owner_alone(tmp_path: Path) -> None:

@@ -301,8 +301,10 @@ def test_pause_stays_until_it_is_taken_back(store: AnyStore) -> None:
     store.set_paused(True, NOW_S)
     store.set_paused(True, NOW_S + 1)
     assert store.load(NOW_S).paused
+    assert store.is_paused()
     store.set_paused(False, NOW_S + 2)
     assert not store.load(NOW_S).paused
+    assert not store.is_paused()
 
 
 def test_the_log_of_actions_is_newest_first_and_can_be_narrowed(store: AnyStore) -> None:
