@@ -11,7 +11,7 @@ from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimCluster, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, HostStatus, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.templates import merged
-from one_preempt.simulation.simulated_cloud.vm_actions import VmActions, state_of
+from one_preempt.simulation.simulated_cloud.vm_actions import LEGAL, VmActions, state_name
 from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _MONITORING_PERIOD_S = 120
@@ -93,7 +93,7 @@ class HostCalls(VmActions):
         self.host_status(caller, host_id, HostStatus.DISABLED)
         for vm_id in list(self.hosts[host_id].vm_ids):
             vm = self.vms[vm_id]
-            if state_of(vm) in (LcmState.RUNNING, LcmState.UNKNOWN, VmState.POWEROFF) and vm.lock is None:
+            if state_name(vm) in LEGAL["resched"] and vm.lock is None:
                 self.vm_action(caller, "resched", vm_id)
         return host_id
 
@@ -183,4 +183,4 @@ class HostCalls(VmActions):
                 self.succeed(vm)
 
     def _guests(self, host: SimHost, state: LcmState) -> list[SimVm]:
-        return [self.vms[vm_id] for vm_id in host.vm_ids if state_of(self.vms[vm_id]) == state]
+        return [self.vms[vm_id] for vm_id in host.vm_ids if state_name(self.vms[vm_id]) == state.name]

@@ -26,23 +26,30 @@ _L, _S = LcmState, VmState
 _AT_REST_WITH_DISKS = (_S.SUSPENDED, _S.POWEROFF, _S.STOPPED, _S.UNDEPLOYED)
 _NEVER_DEPLOYED = (_S.INIT, _S.PENDING, _S.HOLD, _S.CLONING, _S.CLONING_FAILURE)
 _FAILURE_STATES = frozenset(FAILURES.values())
-LEGAL: dict[str, frozenset[VmState | LcmState]] = {
-    "suspend": frozenset({_L.RUNNING}),
-    "stop": frozenset({_L.RUNNING, _S.SUSPENDED}),
-    "resume": frozenset({_S.STOPPED, _S.UNDEPLOYED, _S.SUSPENDED, _S.POWEROFF, _L.UNKNOWN}),
-    "poweroff": frozenset({_L.RUNNING, _L.UNKNOWN}),
-    "poweroff-hard": frozenset({_L.RUNNING, _L.UNKNOWN, _L.SHUTDOWN_POWEROFF}),
-    "undeploy": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF}),
-    "undeploy-hard": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF, _L.SHUTDOWN_UNDEPLOY}),
-    "terminate": frozenset({_L.RUNNING, _L.UNKNOWN, _S.DONE, *_AT_REST_WITH_DISKS, *_NEVER_DEPLOYED, *_FAILURE_STATES}),
-    "hold": frozenset({_S.PENDING}),
-    "release": frozenset({_S.HOLD}),
-    "resched": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF}),
-    "unresched": frozenset({_L.RUNNING, _L.UNKNOWN, _S.POWEROFF}),
-    "reboot": frozenset({_L.RUNNING}),
-    "reboot-hard": frozenset({_L.RUNNING}),
+_MOVABLE = frozenset({"RUNNING", "UNKNOWN", "POWEROFF", "SUSPENDED"})
+_ENDABLE = frozenset(
+    {"RUNNING", "UNKNOWN", "DONE"}
+    | {state.name for state in (*_AT_REST_WITH_DISKS, *_NEVER_DEPLOYED)}
+    | {state.name for state in _FAILURE_STATES}
+)
+# Action -> the states (by `state_name`) that allow it.
+LEGAL: dict[str, frozenset[str]] = {
+    "suspend": frozenset({"RUNNING"}),
+    "stop": frozenset({"RUNNING", "SUSPENDED"}),
+    "resume": frozenset({"STOPPED", "UNDEPLOYED", "SUSPENDED", "POWEROFF", "UNKNOWN"}),
+    "poweroff": frozenset({"RUNNING", "UNKNOWN"}),
+    "poweroff-hard": frozenset({"RUNNING", "UNKNOWN", "SHUTDOWN_POWEROFF"}),
+    "undeploy": frozenset({"RUNNING", "UNKNOWN", "POWEROFF"}),
+    "undeploy-hard": frozenset({"RUNNING", "UNKNOWN", "POWEROFF", "SHUTDOWN_UNDEPLOY"}),
+    "terminate": _ENDABLE,
+    "terminate-hard": _ENDABLE | {"SHUTDOWN"},
+    "hold": frozenset({"PENDING"}),
+    "release": frozenset({"HOLD"}),
+    "resched": frozenset({"RUNNING", "UNKNOWN", "POWEROFF"}),
+    "unresched": frozenset({"RUNNING", "UNKNOWN", "POWEROFF"}),
+    "reboot": frozenset({"RUNNING"}),
+    "reboot-hard": frozenset({"RUNNING"}),
 }
-LEGAL["terminate-hard"] = LEGAL["terminate"] | {_L.SHUTDOWN}
 _ADMIN_ACTIONS = ("resched", "unresched")
 _MIGRATION_ACTIONS = {
     MigrationType.POWEROFF: HistoryAction.POWEROFF_MIGRATE,
@@ -50,9 +57,9 @@ _MIGRATION_ACTIONS = {
 }
 
 
-def state_of(vm: SimVm) -> VmState | LcmState:
-    """The state that decides what is legal: the LCM state while ACTIVE, else the state."""
-    return vm.lcm_state if vm.state == _S.ACTIVE else vm.state
+def state_name(vm: SimVm) -> str:
+    """The state that decides what is legal, as oned names it: the LCM state while ACTIVE, else the state."""
+    return vm.lcm_state.name if vm.state == _S.ACTIVE else vm.state.name
 
 
 class VmActions(VmCalls):
@@ -69,10 +76,10 @@ class VmActions(VmCalls):
             raise OnedError(ErrorCode.ACTION, f'Action "{action}" is not supported')
         if action == "resume" and (objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))):
             raise OnedError(ErrorCode.ACTION, objection)
-        if state_of(vm) not in LEGAL[action]:
+        if state_name(vm) not in LEGAL[action]:
             raise OnedError(
                 ErrorCode.ACTION,
-                f'Error performing action "{action}": This action is not available for state {state_of(vm).name}',
+                f'Error performing action "{action}": This action is not available for state {state_name(vm)}',
             )
         word, _, hardness = action.partition("-")
         if word in ("poweroff", "undeploy", "terminate"):
@@ -178,7 +185,7 @@ class VmActions(VmCalls):
         rights = (Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))
         self.demand_vm(caller, Right.ADMIN, vm, *rights)
         if vm.state not in (_S.PENDING, _S.HOLD, _S.STOPPED, _S.UNDEPLOYED):
-            raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_of(vm).name}")
+            raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_name(vm)}")
         self._demand_fit(vm, host, enforce or bool(pin_policy(vm)))
         if vm.state in (_S.STOPPED, _S.UNDEPLOYED) and (
             objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))
@@ -269,15 +276,15 @@ class VmActions(VmCalls):
                 f"Cannot migrate VM [{vm_id}], use poweroff or poweroff-hard flag for migrating a VM with PCI devices",
             )
         datastore = self._migration_datastore(vm, host, live, datastore_id)
-        if live and state_of(vm) == _L.RUNNING:
+        if live and state_name(vm) == "RUNNING":
             self._migrate_live(vm, host, datastore, caller)
         else:
             self._migrate_cold(vm, host, datastore, caller, migration_type)
         return vm_id
 
     def _demand_movable(self, vm: SimVm, host: SimHost, live: bool, datastore_id: int) -> None:
-        if state_of(vm) not in (_L.RUNNING, _L.UNKNOWN, _S.POWEROFF, _S.SUSPENDED):
-            raise OnedError(ErrorCode.ACTION, f"Migrate action is not available for state {state_of(vm).name}")
+        if state_name(vm) not in _MOVABLE:
+            raise OnedError(ErrorCode.ACTION, f"Migrate action is not available for state {state_name(vm)}")
         if live and pin_policy(vm):
             raise OnedError(ErrorCode.ACTION, "VM with a pinned NUMA topology cannot be live-migrated")
         record = vm.history[-1]
@@ -324,7 +331,7 @@ class VmActions(VmCalls):
         self, vm: SimVm, host: SimHost, datastore: SimDatastore, caller: Caller, migration_type: int
     ) -> None:
         source, vm.resched = vm.history[-1], False
-        if state_of(vm) == _L.RUNNING:
+        if state_name(vm) == "RUNNING":
             action = _MIGRATION_ACTIONS.get(MigrationType(migration_type), HistoryAction.MIGRATE)
             self.sign(source, caller, action)
             self.sign(self.add_record(vm, host, datastore.id), caller, action)
@@ -358,9 +365,7 @@ class VmActions(VmCalls):
             self._recreate(vm, caller)
         elif vm.state != _S.ACTIVE:
             word = "retry" if operation == 2 else "recover"
-            raise OnedError(
-                ErrorCode.ACTION, f"Could not perform {word} on VM {vm_id}, wrong state {state_of(vm).name}."
-            )
+            raise OnedError(ErrorCode.ACTION, f"Could not perform {word} on VM {vm_id}, wrong state {state_name(vm)}.")
         else:
             self._recover_active(vm, operation)
         return vm_id
@@ -390,7 +395,7 @@ class VmActions(VmCalls):
         if vm.state in (_S.HOLD, _S.DONE):
             raise OnedError(
                 ErrorCode.ACTION,
-                f"Could not perform delete-recreate on VM {vm.id}, wrong state {state_of(vm).name}.",
+                f"Could not perform delete-recreate on VM {vm.id}, wrong state {state_name(vm)}.",
             )
         if vm.state in (_S.STOPPED, _S.UNDEPLOYED):
             self.sign(vm.history[-1], caller, HistoryAction.DELETE_RECREATE)
