@@ -65,7 +65,7 @@ def prepare_file(url: URL) -> None:
 def database_exists(url: str) -> bool:
     """Whether there is something to open: for SQLite its file, for a server always."""
     parsed = parsed_url(url)
-    return not is_sqlite(parsed) or bool(parsed.database) and Path(str(parsed.database)).exists()
+    return not is_sqlite(parsed) or Path(str(parsed.database)).exists()
 
 
 def open_engine(url: URL, busy_timeout_s: float) -> Engine:
