@@ -49,7 +49,8 @@ def _distinct_picks(covers: list[Cover]) -> tuple[tuple[int, ...], ...]:
 def _relaxations(problem: PreemptionProblem) -> Iterator[SlotDemand]:
     """For each distinct VM: all VMs that need at least as much and may go nowhere else. And all VMs, shrunk."""
     likeness = np.concatenate([problem.needs, problem.allowed], axis=1)
-    for row in np.sort(np.unique(likeness, axis=0, return_index=True)[1]):
+    distinct = np.sort(np.unique(likeness, axis=0, return_index=True)[1])
+    for row in distinct:
         demanding = (problem.needs >= problem.needs[row]).all(axis=1)
         allowed: BoolArray = problem.allowed[row]
         demanding &= (problem.allowed <= allowed).all(axis=1)
@@ -59,6 +60,8 @@ def _relaxations(problem: PreemptionProblem) -> Iterator[SlotDemand]:
             count=int(demanding.sum()),
             one_per_host=_are_separate(problem, demanding.nonzero()[0].tolist()),
         )
+    if len(distinct) == 1:
+        return
     yield SlotDemand(
         need=problem.needs.min(axis=0),
         allowed=np.asarray(problem.allowed.any(axis=0)),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -198,24 +199,68 @@ class _Subsets:
 
     def __init__(self, freed: IntArray, costs: IntArray, most: int) -> None:
         order = np.argsort(costs, kind="stable")
-        reaching = [order[freed[order] >= slots] for slots in range(most + 1)]
-        self._subset = [int(subsets[0]) for subsets in reaching]
+        # The cheapest subset that frees j slots is the first, in order of cost, with at least j freed so far.
+        freed_so_far = np.maximum.accumulate(freed[order])
+        self._subset = order[np.searchsorted(freed_so_far, np.arange(most + 1))]
         self.cost = costs[self._subset]
 
     def taken(self, wanted: int) -> tuple[int, ...]:
         """The items of the cheapest subset that frees `wanted` slots."""
-        subset = self._subset[wanted]
+        subset = int(self._subset[wanted])
         return tuple(item for item in range(subset.bit_length()) if subset >> item & 1)
 
 
+class _Fractions:
+    """The same for many items: bounded by taking parts of them, one dimension at a time; sets that really do it."""
+
+    def __init__(self, problem: PreemptionProblem, demand: SlotDemand, share: _HostShare, costs: IntArray, most: int):
+        free = problem.free[share.host]
+        lacking = (share.idle + np.arange(most + 1))[:, None] * demand.need - free
+        lacking[0] = 0
+        self.cost = np.zeros(most + 1, dtype=np.int64)
+        self._prefixes: list[tuple[IntArray, IntArray]] = []
+        for r in np.flatnonzero((lacking > 0).any(axis=0)).tolist():
+            order = _cheapest_for(share.released[:, r], costs)
+            self.cost = np.maximum(self.cost, _cost_of_parts(share.released[order, r], costs[order], lacking[:, r]))
+            rooms = free + np.concatenate([np.zeros((1, len(free)), np.int64), share.released[order].cumsum(axis=0)])
+            self._prefixes.append((order, demand.slots(rooms) - share.idle))
+
+    def taken(self, wanted: int) -> tuple[int, ...]:
+        """Items that free `wanted` slots, cheapest first for one dimension; none where no dimension's order does."""
+        for order, freed in self._prefixes:
+            if freed[-1] >= wanted:
+                return tuple(sorted(order[: int(np.searchsorted(freed, wanted))].tolist()))
+        return ()
+
+
+def _cheapest_for(released: IntArray, costs: IntArray) -> IntArray:
+    """The items that release something, by cost for what they release. Exact: a bound rests on the order."""
+    items = np.flatnonzero(released).tolist()
+    items.sort(key=lambda item: (Fraction(int(costs[item]), int(released[item])), item))
+    return np.array(items, dtype=np.int64)
+
+
+def _cost_of_parts(released: IntArray, costs: IntArray, lacking: IntArray) -> IntArray:
+    """The least cost of releasing each amount in `lacking` when parts of items may be taken, cheapest first."""
+    released_before = np.concatenate([[0], released.cumsum()])
+    cost_before = np.concatenate([[0], costs.cumsum()])
+    whole = np.clip(np.searchsorted(released_before, lacking, side="right") - 1, 0, len(released) - 1)
+    rest = np.maximum(0, lacking - released_before[whole])
+    # Python's integers: the product of a cost and an amount may be beyond 64 bits.
+    item_rests = zip(costs[whole].tolist(), rest.tolist(), released[whole].tolist(), strict=True)
+    part = [-(-cost * amount // of) for cost, amount, of in item_rests]
+    return cost_before[whole] + np.array(part, dtype=np.int64)
+
+
 def _host_table(
-    problem: PreemptionProblem, demand: SlotDemand, share: _HostShare, costs: list[int], most: int
-) -> _Knapsack | _Subsets:
+    problem: PreemptionProblem, demand: SlotDemand, share: _HostShare, part_of_costs: list[int], most: int
+) -> _Subsets | _Fractions:
+    costs = np.array(part_of_costs, dtype=np.int64)
     if len(share.positions) > ENUMERATED_LEASES_PER_HOST:
-        return _Knapsack(_most_freed(problem, demand, share), costs, most)
+        return _Fractions(problem, demand, share, costs, most)
     rooms = problem.free[share.host : share.host + 1]
     cost_of_subset = np.zeros(1, dtype=np.int64)
-    for released, cost in zip(share.released, costs, strict=True):
+    for released, cost in zip(share.released, part_of_costs, strict=True):
         rooms = np.concatenate([rooms, rooms + released])
         cost_of_subset = np.concatenate([cost_of_subset, cost_of_subset + cost])
     return _Subsets(demand.slots(rooms) - share.idle, cost_of_subset, most)

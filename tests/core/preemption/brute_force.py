@@ -37,8 +37,8 @@ def is_valid(problem: PreemptionProblem, leaving: tuple[int, ...], placement: tu
 
 
 def fits(problem: PreemptionProblem, leaving: tuple[int, ...]) -> bool:
-    hosts = range(len(problem.free))
-    return any(is_valid(problem, leaving, placement) for placement in product(hosts, repeat=len(problem.needs)))
+    hosts_of_vm = [np.flatnonzero(allowed).tolist() for allowed in problem.allowed]
+    return any(is_valid(problem, leaving, placement) for placement in product(*hosts_of_vm))
 
 
 def minimal_sets(problem: PreemptionProblem) -> list[BruteSet]:
@@ -72,23 +72,23 @@ def best(problem: PreemptionProblem, sets: list[BruteSet], policy: str) -> Brute
 
 
 @st.composite
-def problems(draw: st.DrawFn, most_leases: int = 5) -> PreemptionProblem:
+def problems(draw: st.DrawFn, most_leases: int = 6) -> PreemptionProblem:
     """Small problems in which requests differ, hosts are overcommitted, leases spread, and costs tie."""
-    hosts, dimensions, vms = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    hosts, dimensions, vms = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 4))
     like = draw(st.booleans())
-    one_need = draw(_amounts(1, dimensions, 0, 3))
-    needs = np.repeat(one_need, vms, axis=0) if like else draw(_amounts(vms, dimensions, 0, 3))
-    one_row = st.lists(st.sampled_from([True, True, True, False]), min_size=hosts, max_size=hosts)
+    one_need = draw(_amounts(1, dimensions, 0, 2))
+    needs = np.repeat(one_need, vms, axis=0) if like else draw(_amounts(vms, dimensions, 0, 2))
+    one_row = st.lists(st.sampled_from([True] * 5 + [False]), min_size=hosts, max_size=hosts)
     allowed = [draw(one_row)] * vms if like else [draw(one_row) for _ in range(vms)]
-    ids = draw(st.lists(st.integers(0, 99), max_size=most_leases, unique=True))
+    ids = draw(st.lists(st.integers(0, 99), min_size=1, max_size=most_leases, unique=True))
     group = st.lists(st.integers(0, vms - 1), max_size=vms, unique=True).map(tuple)
     return PreemptionProblem(
-        free=draw(_amounts(hosts, dimensions, -1, 3)),
+        free=draw(_amounts(hosts, dimensions, -1, 1)),
         needs=needs,
         allowed=np.array(allowed, dtype=np.bool_),
         leases=tuple(draw(_lease(lease_id, hosts, dimensions)) for lease_id in ids),
         delta_ms=draw(st.integers(0, 3)),
-        separate=tuple(draw(st.lists(group, max_size=2))),
+        separate=tuple(draw(st.lists(group, max_size=2))) if draw(st.booleans()) else (),
     )
 
 
@@ -106,6 +106,6 @@ def _lease(draw: st.DrawFn, lease_id: int, hosts: int, dimensions: int) -> Preem
         overhead_ms=draw(st.integers(0, 6)),
         vm_count=len(host_index),
         host_index=np.array(host_index, dtype=np.int64),
-        releases=draw(_amounts(len(host_index), dimensions, 0, 3)),
+        releases=draw(_amounts(len(host_index), dimensions, 0, 3).map(lambda released: released + (released > 1))),
         reschedules=draw(st.sampled_from([True, True, False])),
     )
