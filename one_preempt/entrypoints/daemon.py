@@ -20,7 +20,6 @@ from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.errors import OnePreemptError
-from one_preempt.ports import Clock
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import LogSettings, Settings
 
@@ -28,31 +27,30 @@ LOGGER = logging.getLogger("one_preempt")
 LONGEST_PAUSE_S = 300
 
 
-def run_daemon(settings: Settings, *, stepwise: bool = False) -> int:
-    """Schedule until told to stop; the exit code. `stepwise`: one cycle for each line on standard input.
-
-    In stepwise mode a line is the instant of the cycle in seconds since the epoch, or empty for the system's; a
-    JSON object about each cycle is printed.
-    """
+def run_daemon(settings: Settings) -> int:
+    """Schedule by the system's clock until SIGTERM or SIGINT; the exit code."""
     _log_to(settings.log)
-    clock: Clock = FixedClock(0) if stepwise else SystemClock()
-    with open_cycle(settings, clock) as cycle:
-        if stepwise:
-            return _run_stepwise(cycle, clock, sys.stdin, sys.stdout)
+    with open_cycle(settings, SystemClock()) as cycle:
         return _run_by_the_clock(cycle, settings)
 
 
-def _run_stepwise(cycle: SchedulingCycle, clock: Clock, steps: TextIO, reports: TextIO) -> int:
-    assert isinstance(clock, FixedClock)
-    for line in steps:
-        text = line.strip()
-        try:
-            clock.set(int(text) if text else SystemClock().now_s())
-        except ValueError:
-            LOGGER.error("a step must be an instant in seconds since the epoch, not %r", text[:80])
-            return 2
-        reports.write(json.dumps(_step(cycle)) + "\n")
-        reports.flush()
+def run_stepwise(settings: Settings, steps: TextIO, reports: TextIO) -> int:
+    """One cycle for each line of `steps`, and a JSON object about it on `reports`; the exit code.
+
+    A line is the instant of the cycle in seconds since the epoch, or empty for the system's.
+    """
+    _log_to(settings.log)
+    clock = FixedClock(SystemClock().now_s())
+    with open_cycle(settings, clock) as cycle:
+        for line in steps:
+            text = line.strip()
+            try:
+                clock.set(int(text) if text else SystemClock().now_s())
+            except ValueError:
+                LOGGER.error("a step must be an instant in seconds since the epoch, not %r", text[:80])
+                return 2
+            reports.write(json.dumps(_step(cycle)) + "\n")
+            reports.flush()
     return 0
 
 

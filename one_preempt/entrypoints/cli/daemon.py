@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from one_preempt.entrypoints.cli.options import config_option
-from one_preempt.entrypoints.daemon import run_daemon
+from one_preempt.entrypoints.daemon import run_daemon, run_stepwise
 from one_preempt.settings import load_settings
 
 
@@ -20,4 +21,7 @@ from one_preempt.settings import load_settings
 )
 def daemon_command(config_path: Path | None, stepwise: bool) -> int:
     """Schedule until told to stop."""
-    return run_daemon(load_settings(config_path), stepwise=stepwise)
+    settings = load_settings(config_path)
+    if stepwise:
+        return run_stepwise(settings, sys.stdin, sys.stdout)
+    return run_daemon(settings)

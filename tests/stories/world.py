@@ -1,0 +1,142 @@
+"""A small cloud with its daemon: what the stories and the crash tests are played on."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.stories.processes import Daemon, DaemonDied, Emulator
+
+CYCLE_S = 15
+RIGHTS: dict[str, Any] = {
+    "beyond_rights": "hold",
+    "rules": [{"name": "locals", "match": {"group": "locals"}, "may_preempt": True}],
+    "rights": [
+        {"name": "externals", "group": "externals", "may_claim": ["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE"]},
+        {"name": "locals", "group": "locals", "may_claim": [], "may_preempt": True, "max_size": 4},
+    ],
+}
+SETTINGS: dict[str, Any] = {
+    "preemption": "act",
+    "cycle_interval_s": CYCLE_S,
+    "matchmaker": {"max_host": 0, "max_dispatch": 0},
+    "limits": {"minimum_run_time_s": 0, "cooldown_s": 0, "victims_per_hour": 1000, "victim_retry_s": 60},
+    "leases": RIGHTS,
+    "log": {"level": "info"},
+}
+
+
+def description(hosts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A cloud with these hosts, four users and everything that a VM without disks needs."""
+    return {
+        "version": "7.4.0",
+        "groups": [{"name": "locals"}, {"name": "externals"}, {"name": "plain"}],
+        "users": [
+            {"name": "lea", "group": "locals"},
+            {"name": "eva", "group": "externals"},
+            {"name": "evan", "group": "externals"},
+            {"name": "paul", "group": "plain"},
+        ],
+        "acls": [
+            f"@{gid} {right}"
+            for gid in (100, 101, 102)
+            for right in ("VM/* CREATE *", "HOST/* MANAGE #0", "DATASTORE/* USE #0", "NET/* USE #0")
+        ],
+        "clusters": [{"name": "main"}],
+        "hosts": [{"cluster": "main", **host} for host in hosts],
+        "datastores": [
+            {
+                "name": "shared",
+                "type": "system",
+                "ds_mad": "-",
+                "tm_mad": "shared",
+                "clusters": ["main"],
+                "total_mib": 409600,
+                "template": {"SHARED": "YES"},
+            }
+        ],
+        "durations": {"save_mib_per_s": 200, "restore_mib_per_s": 200},
+        **more,
+    }
+
+
+@dataclass
+class World:
+    """One emulator, one daemon, and short words for what people do."""
+
+    emulator: Emulator
+    configuration: Path
+    auth: Path
+    folder: Path
+    daemon: Daemon
+
+    @classmethod
+    def begin(cls, folder: Path, cloud: dict[str, Any], settings: dict[str, Any] | None = None) -> World:
+        description_file = folder / "cloud.yaml"
+        description_file.write_text(yaml.safe_dump(cloud))
+        configuration = folder / "one_preempt.conf"
+        content = {**(SETTINGS if settings is None else settings), "store": {"url": f"sqlite:///{folder}/leases.db"}}
+        configuration.write_text(yaml.safe_dump(content))
+        auth = folder / "one_auth"
+        auth.write_text("oneadmin:opennebula\n")
+        auth.chmod(0o600)
+        emulator = Emulator(description_file, folder)
+        return cls(emulator, configuration, auth, folder, Daemon(configuration, emulator.url, auth, folder))
+
+    def close(self) -> None:
+        self.daemon.kill()
+        self.emulator.close()
+
+    def restart_daemon(self) -> None:
+        """SIGKILL and a new process."""
+        self.daemon.kill()
+        self.daemon = Daemon(self.configuration, self.emulator.url, self.auth, self.folder)
+
+    def cycle(self, seconds: int = CYCLE_S) -> dict[str, Any]:
+        """Let time pass, then one cycle."""
+        now_s = self.emulator.advance(seconds)
+        return self.daemon.step(now_s)
+
+    def cycles(self, count: int, seconds: int = CYCLE_S) -> None:
+        for _ in range(count):
+            self.cycle(seconds)
+
+    def submit(
+        self, user: str, *, cpu: float = 1, memory: int = 512, lease: dict[str, Any] | None = None, more: str = ""
+    ) -> int:
+        """A VM; its id."""
+        template = f'NAME="{user}"\nCPU="{cpu}"\nMEMORY="{memory}"\n{more}\n'
+        if lease is not None:
+            values = ", ".join(f'{name}="{value}"' for name, value in lease.items())
+            template += f"LEASE=[{values}]\n"
+        return int(self.emulator.must(user, "one.vm.allocate", template, False))
+
+    def action(self, user: str, action: str, vm_id: int) -> bool:
+        """Whether oned accepted it."""
+        return self.emulator.call(user, "one.vm.action", action, vm_id)[0]
+
+    def vm(self, vm_id: int) -> ElementTree.Element:
+        return ElementTree.fromstring(self.emulator.must("oneadmin", "one.vm.info", vm_id, False))
+
+    def state(self, vm_id: int) -> str:
+        """STATE/LCM_STATE as numbers, "3/3" is RUNNING."""
+        vm = self.vm(vm_id)
+        return f"{vm.findtext('STATE')}/{vm.findtext('LCM_STATE')}"
+
+    def is_running(self, vm_id: int) -> bool:
+        return self.state(vm_id) == "3/3"
+
+    def until(self, condition: Any, cycles: int = 40) -> None:
+        """Cycle until `condition()`; fails with the daemon's log where it never comes."""
+        for _ in range(cycles):
+            if condition():
+                return
+            self.cycle()
+        raise AssertionError(f"it never came\n{self.daemon.log}")
+
+
+__all__ = ["CYCLE_S", "DaemonDied", "World", "description"]
