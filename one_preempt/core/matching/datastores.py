@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, AttributeTable, datastore_attributes
 from one_preempt.core.matching.demands import moves, returns_to_its_disks
 from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.room import Room
@@ -25,7 +27,7 @@ class DatastoreMatch:
         snapshot: PoolSnapshot,
         access: AccessRules | None,
         expressions: Expressions,
-        default_rank: str,
+        options: MatchOptions,
         prematched: Mapping[int, Prematch],
     ) -> None:
         self._stores = [
@@ -36,7 +38,8 @@ class DatastoreMatch:
         self._table = AttributeTable(DATASTORE_LAYOUT, [datastore_attributes(store) for store in self._stores])
         self._access = access
         self._expressions = expressions
-        self._default_rank = default_rank
+        self._default_rank = options.datastore_rank
+        self._accept_unmonitored = options.accept_unmonitored_datastores
         self._prematched = prematched
         self._found: dict[tuple[object, ...], tuple[Datastore, ...]] = {}
 
@@ -61,17 +64,26 @@ class DatastoreMatch:
         """The best datastore that the host can use and that has room, or None."""
         needed_mib = room.demand_of(vm).system_mib
         already_there = moves(vm) or returns_to_its_disks(vm)
+        unmonitored: Datastore | None = None
         for store in self.candidates(vm):
             if host.cluster_id not in store.cluster_ids:
                 continue
             if not store.shared:
                 if needed_mib < room.host_disk_free_mib(host.id, store.id):
                     return store
-            elif already_there or (
-                _monitored(store) and (needed_mib == 0 or needed_mib < room.datastore_free_mib(store.id))
-            ):
+            elif already_there:
                 return store
-        return None
+            elif not is_monitored(store):
+                unmonitored = unmonitored or store
+            elif needed_mib == 0 or needed_mib < room.datastore_free_mib(store.id):
+                return store
+        return unmonitored if self._accept_unmonitored else None
+
+    def why_none(self, vm: VirtualMachine, host: Host) -> str:
+        """The code of the reason for which `choose` found nothing on a host."""
+        usable = [store for store in self.candidates(vm) if host.cluster_id in store.cluster_ids]
+        unmonitored = bool(usable) and not any(is_monitored(store) or not store.shared for store in usable)
+        return reasons.UNMONITORED if unmonitored else reasons.DATASTORE
 
     def _previous_id(self, vm: VirtualMachine) -> int | None:
         """A VM that moves or comes back keeps the datastore on which its disks are."""
@@ -112,6 +124,6 @@ def image_datastore_without_room(vm: VirtualMachine, room: Room) -> int | None:
     return None
 
 
-def _monitored(store: Datastore) -> bool:
+def is_monitored(store: Datastore) -> bool:
     """Was its space ever measured?"""
     return bool(store.free_mib or store.total_mib or store.used_mib)

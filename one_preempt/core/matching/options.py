@@ -17,7 +17,9 @@ class MatchOptions:
 
     `max_vm` VMs are looked at in a cycle, `max_dispatch` started, `max_host` of them on one host. The ranks of
     datastores and networks are expressions; `datastore_rank` and `network_rank` give those of the policies.
-    `check_access` False leaves the ACL tests to oned, which made them before it called a driver.
+    `accept_unmonitored_datastores`: take a shared system datastore whose space was never measured when there is no
+    other; the matchmaker never does. `check_access` False leaves the ACL tests to oned, which made them before it
+    called a driver.
     """
 
     max_vm: int = 5000
@@ -28,6 +30,7 @@ class MatchOptions:
     network_rank: str = _NETWORK_RANKS["striping"]
     different_networks: bool = True
     memory_system_ds_scale: float = 0.0
+    accept_unmonitored_datastores: bool = False
     check_access: bool = True
 
 

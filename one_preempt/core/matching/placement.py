@@ -54,7 +54,7 @@ class Matchmaker:
         access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
         known = prematched or {}
         self._host_match = StaticHostMatch(snapshot, hosts, access, self.expressions, known)
-        self._datastores = DatastoreMatch(snapshot, access, self.expressions, options.datastore_rank, known)
+        self._datastores = DatastoreMatch(snapshot, access, self.expressions, options, known)
         self._networks = NetworkMatch(
             snapshot, access, self.expressions, options.network_rank, options.different_networks, known
         )
@@ -186,7 +186,7 @@ class Matchmaker:
         """The hosts that suit the VM and have CPU and memory for it, and why the others do not."""
         match = self.match(vm)
         counts = dict(match.counts)
-        mask = match.mask if among is None else match.mask & among
+        mask = match.mask if among is None else _narrow(match.mask, among, counts, reasons.NOT_AMONG)
         if match.follows_current_vms:
             mask = _narrow(mask, self._host_match.requirements_now(vm, room), counts, reasons.REQUIREMENTS)
         allowed = group_mask(vm, room)
@@ -216,7 +216,7 @@ class Matchmaker:
             networks = self._networks.choose(vm, host, room) if store is not None else None
             if store is not None and networks is not None:
                 return Placement(vm.id, host.id, store.id, networks)
-            code = reasons.DATASTORE if store is None else reasons.NETWORK
+            code = self._datastores.why_none(vm, host) if store is None else reasons.NETWORK
         counts[code] = counts.get(code, 0) + 1
         return None
 

@@ -23,7 +23,7 @@ from one_preempt.core.matching.expression_tokens import (
 )
 
 LOWEST_RANK = -(2**31)
-MAX_OPERANDS = 4096
+MAX_STEPS = 4096
 _NEGATE = "negate"
 _PRECEDENCE = {"+": 1, "-": 1, _NEGATE: 1, "*": 2, "/": 2}
 
@@ -93,8 +93,8 @@ class _Parser:
 
     def _read_operand(self, token: Token) -> bool:
         """Take an operand, or what may stand before one; True while one is still expected."""
-        if len(self._program) > MAX_OPERANDS:
-            raise ExpressionError(token.position, "too many terms")
+        if len(self._program) > MAX_STEPS:
+            raise ExpressionError(token.position, f"more than {MAX_STEPS} terms and operators")
         if token.kind is TokenKind.TEXT:
             self._program.append((token.kind, token.text))
             return False

@@ -14,11 +14,13 @@ OTHER_HOST_WANTED = "other-host-wanted"
 PINNED_ONLY = "pinned-only"
 REQUIREMENTS = "requirements-unmet"
 AFFINITY = "affinity"
+NOT_AMONG = "not-considered"
 CAPACITY = "no-capacity"
 DEVICES = "no-devices"
 NUMA = "no-numa-room"
 DISPATCH_LIMIT = "dispatch-limit"
 DATASTORE = "no-system-datastore"
+UNMONITORED = "datastore-not-monitored"
 NETWORK = "no-network"
 UNREADABLE = "unreadable-requirement"
 IMAGE_DATASTORE = "no-image-datastore"
@@ -32,12 +34,14 @@ _SENTENCES = {
     PINNED_ONLY: "{n} of the other PIN_POLICY",
     NOT_AUTHORIZED: "{n} its owner may not use",
     REQUIREMENTS: "{n} not meeting its requirements",
+    NOT_AMONG: "{n} not considered",
     AFFINITY: "{n} against its VM group's rules",
     CAPACITY: "{n} without enough free CPU or memory",
     DEVICES: "{n} without the PCI devices",
     NUMA: "{n} without NUMA room",
     DISPATCH_LIMIT: "{n} given all new VMs of this cycle",
     DATASTORE: "{n} without a system datastore with room",
+    UNMONITORED: "{n} whose system datastores were never monitored",
     NETWORK: "{n} without networks with free leases",
 }
 

@@ -51,7 +51,7 @@ class Room:
     def free_of(self, leaving: Iterable[int]) -> IntArray:
         """`free` as it will be once these VMs have left their hosts; a copy."""
         free = self.free.copy()
-        for vm_id in leaving:
+        for vm_id in frozenset(leaving):
             row = self._row_held_by(vm_id)
             if row is not None:
                 free[row] += _amounts(self.snapshot.vms[vm_id].resources)

@@ -1,0 +1,448 @@
+"""Where VMs go: the best ranked host that matches and has room, gangs all or nothing, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.infrastructure import DatastoreType, Permissions, VmGroup, VmGroupRole
+from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.virtual_machine import Disk, Nic, PciRequest, Topology, VirtualMachine, VmState
+from tests.core.matching.small_cloud import (
+    NO_LIMITS,
+    cloud,
+    datastore,
+    device,
+    host,
+    matchmaker,
+    network,
+    running,
+    stay,
+    vm,
+)
+
+RACKS = [host(0, attributes={"TEMPLATE/RACK": ("A",)}), host(1, attributes={"TEMPLATE/RACK": ("B",)})]
+
+
+def place(snapshot_hosts: list, machine: VirtualMachine, **changes: object) -> Placement | Unplaced:  # type: ignore[type-arg]
+    options = changes.pop("options", NO_LIMITS)
+    assert isinstance(options, MatchOptions)
+    maker = matchmaker(cloud(snapshot_hosts, [machine], **changes), options)  # type: ignore[arg-type]
+    return maker.place(machine, maker.new_room())
+
+
+def refused(placed: Placement | Unplaced) -> tuple[str, str]:
+    assert isinstance(placed, Unplaced)
+    return placed.reason.code, placed.reason.text
+
+
+def host_of(placed: Placement | Unplaced) -> int:
+    assert isinstance(placed, Placement), placed
+    return placed.host_id
+
+
+# -- host match ----------------------------------------------------------------------------------------------
+
+
+def test_a_vm_goes_where_its_requirements_point() -> None:
+    assert host_of(place(RACKS, replace(vm(1), sched_requirements='RACK = "A"'))) == 0
+    assert host_of(place(RACKS, replace(vm(1), automatic_requirements='!(RACK = "A")'))) == 1
+
+
+def test_a_user_cannot_undo_the_automatic_requirement_with_a_parenthesis() -> None:
+    sly = replace(vm(1), automatic_requirements='RACK = "A"', sched_requirements='RACK = "C") | (RACK = "B"')
+
+    assert refused(place(RACKS, sly)) == (
+        "unreadable-requirement",
+        "SCHED_REQUIREMENTS cannot be read: column 11: this parenthesis was never opened.",
+    )
+
+
+def test_an_unreadable_requirement_stops_nobody_else() -> None:
+    broken, sound = replace(vm(1), sched_requirements="RACK = ="), vm(2)
+    maker = matchmaker(cloud(RACKS, [broken, sound]))
+    room = maker.new_room()
+
+    assert isinstance(maker.place(broken, room), Unplaced)
+    assert isinstance(maker.place(sound, room), Placement)
+
+
+@pytest.mark.parametrize("state", [HostState.DISABLED, HostState.OFFLINE, HostState.ERROR, HostState.INIT])
+def test_only_monitored_hosts_take_vms(state: HostState) -> None:
+    assert refused(place([host(0, state=state)], vm(1)))[0] == "no-hosts"
+    assert host_of(place([host(0, state=HostState.MONITORING_MONITORED)], vm(1))) == 0
+
+
+def test_without_a_rule_the_owner_may_use_no_host() -> None:
+    code, text = refused(place([host(0)], vm(1), rules=()))
+
+    assert code == "not-authorized"
+    assert "HOST MANAGE" in text
+
+
+def test_access_is_left_to_oned_when_it_was_tested_before() -> None:
+    assert host_of(place([host(0)], vm(1), rules=(), options=replace(NO_LIMITS, check_access=False))) == 0
+
+
+def test_pinned_vms_and_hosts_for_pinned_vms_find_each_other() -> None:
+    pinned_host = host(1, attributes={"TEMPLATE/PIN_POLICY": ("PINNED",)})
+    pinned = replace(vm(1), topology=Topology(1, 1, 1, "THREAD", None, None))
+
+    assert host_of(place([host(0), pinned_host], vm(1))) == 0
+    assert host_of(place([host(0), pinned_host], pinned)) == 1
+
+
+def test_a_vm_that_is_to_be_moved_leaves_its_host_and_keeps_its_datastore() -> None:
+    moving = replace(running(vm(1), 1), resched=True, nics=(Nic(0, None, True),))
+    moving = replace(moving, history=(stay(1, datastore_id=101),))
+
+    placed = place([host(0), host(1)], moving, stores=[datastore(100), datastore(101, free_mib=1)])
+
+    assert placed == Placement(1, 0, 101, ())
+
+
+@pytest.mark.parametrize("action", [5, 6, 9])
+def test_a_stopped_vm_returns_to_its_disks_without_a_test_of_space(action: int) -> None:
+    big = Disk(0, 10**9, "FILE", 1, True, "SYSTEM", "NONE", "", 0)
+    stopped = replace(vm(1), disks=(big,), history=(stay(1, datastore_id=101, action=action),))
+
+    assert place([host(0)], stopped, stores=[datastore(100), datastore(101)]) == Placement(1, 0, 101, ())
+    assert isinstance(place([host(0)], replace(stopped, history=())), Unplaced)
+
+
+def test_public_clouds_are_refused_in_words() -> None:
+    assert (
+        refused(place([host(0)], replace(vm(1), user_template={"PUBLIC_CLOUD": ({"TYPE": "EC2"},)})))[0]
+        == "public-cloud"
+    )
+    assert refused(place([host(0, attributes={"TEMPLATE/PUBLIC_CLOUD": ("YES",)})], vm(1)))[0] == "no-hosts"
+
+
+def test_a_short_document_is_no_base_for_a_placement() -> None:
+    assert refused(place([host(0)], replace(vm(1), extended=False)))[0] == "incomplete-document"
+
+
+# -- room ----------------------------------------------------------------------------------------------------
+
+
+def test_the_reason_counts_hosts_by_what_they_lack() -> None:
+    hosts = [host(0, state=HostState.DISABLED), host(1), host(2, cpu_centi=100), host(3, memory_mib=10)]
+
+    code, text = refused(place(hosts, replace(vm(1, 300, 2048), sched_requirements="ID > 1")))
+
+    assert code == "no-capacity"
+    assert text == (
+        "No host for VM 1 (3 CPU, 2048 MiB): 2 without enough free CPU or memory, 1 not meeting its requirements, "
+        "1 not enabled or not monitored."
+    )
+
+
+def test_a_vm_fits_exactly_or_not_at_all() -> None:
+    assert isinstance(place([host(0, 400, 8192)], vm(1, 400, 8192)), Placement)
+    assert isinstance(place([host(0, 400, 8192)], vm(1, 401, 8192)), Unplaced)
+    assert isinstance(place([host(0, 400, 8192)], vm(1, 400, 8193)), Unplaced)
+
+
+def test_devices_are_looked_for_host_by_host() -> None:
+    hosts = [host(0, devices=[device("01:00.0")]), host(1, devices=[device("01:00.0", vm_id=9)])]
+    wanting = replace(vm(1), pci_requests=(PciRequest(vendor="10de"),))
+
+    assert host_of(place(hosts, wanting)) == 0
+    assert refused(place(hosts[1:], wanting))[0] == "no-devices"
+
+
+def test_limits_of_a_cycle_hold_for_single_vms() -> None:
+    vms = [vm(number) for number in range(1, 5)]
+    maker = matchmaker(cloud([host(0), host(1)], vms), MatchOptions(max_host=1, max_dispatch=2))
+    room = maker.new_room()
+    placed = [maker.place(machine, room) for machine in vms[:2]]
+
+    assert sorted(map(host_of, placed)) == [0, 1]
+    assert refused(maker.place(vms[2], room))[0] == "dispatch-limit"
+    assert isinstance(maker.place_together(vms[2:], room), tuple)
+
+
+def test_current_vms_counts_the_vms_placed_in_this_decision() -> None:
+    together = replace(vm(2), sched_requirements="CURRENT_VMS != 1")
+    maker = matchmaker(cloud([host(0), host(1)], [vm(1), together]))
+    room = maker.new_room()
+    first = host_of(maker.place(vm(1), room))
+
+    assert host_of(maker.place(together, room)) == 1 - first
+
+
+def test_among_narrows_the_hosts() -> None:
+    maker = matchmaker(cloud([host(0), host(1)], [vm(1)]))
+
+    assert host_of(maker.place(vm(1), maker.new_room(), np.array([True, False]))) == 0
+    assert refused(maker.place(vm(1), maker.new_room(), np.array([False, False])))[0] == "not-considered"
+
+
+def test_a_placement_is_kept_to_its_host_or_refused() -> None:
+    maker = matchmaker(cloud([host(0), host(1)], [vm(1, 300), vm(2, 300)]))
+    room = maker.new_room()
+
+    assert maker.place_at([vm(1, 300)], [Placement(1, 0)], room) == (Placement(1, 0, 100, ()),)
+    before = room.free.tolist()
+    assert isinstance(maker.place_at([vm(2, 300)], [Placement(2, 0)], room), Unplaced)
+    assert room.free.tolist() == before
+
+
+# -- which host ----------------------------------------------------------------------------------------------
+
+
+def test_the_rank_of_the_vm_wins_and_an_unreadable_one_makes_all_equal() -> None:
+    assert host_of(place([host(0), host(1)], replace(vm(1), sched_rank="- ID"))) == 0
+    assert host_of(place([host(0), host(1)], replace(vm(1), sched_rank="- ID +"))) == 1
+
+
+def test_the_order_of_the_pools_does_not_matter() -> None:
+    hosts = [host(number) for number in range(6)]
+
+    assert place(hosts, vm(1)) == place(hosts[::-1], vm(1))
+
+
+# -- datastores and networks ---------------------------------------------------------------------------------
+
+COPY = Disk(0, 1000, "FILE", 1, True, "SYSTEM", "NONE", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({"free_mib": 1001}, True),
+        ({"free_mib": 1000}, False),
+        ({"limit_mib": 1001, "used_mib": 1}, False),
+        ({"limit_mib": 1002, "used_mib": 1}, True),
+        ({"cluster_ids": (7,)}, False),
+        ({"enabled": False}, False),
+        ({"type": DatastoreType.IMAGE}, False),
+        ({"permissions": Permissions()}, False),
+    ],
+)
+def test_a_shared_datastore_must_be_usable_and_have_more_room_than_asked(
+    changes: dict[str, object], fits: bool
+) -> None:
+    placed = place([host(0)], replace(vm(1), disks=(COPY,)), stores=[datastore(100, **changes)])  # type: ignore[arg-type]
+
+    if fits:
+        assert placed == Placement(1, 0, 100, ())
+    else:
+        assert refused(placed)[0] == "no-system-datastore"
+
+
+def test_a_datastore_that_was_never_monitored_is_taken_only_where_that_is_allowed() -> None:
+    unknown = datastore(101, 0, total_mib=0, used_mib=0)
+    accepting = replace(NO_LIMITS, accept_unmonitored_datastores=True)
+    copied = replace(vm(1), disks=(COPY,))
+
+    assert refused(place([host(0)], copied, stores=[unknown]))[0] == "datastore-not-monitored"
+    assert place([host(0)], copied, stores=[unknown], options=accepting) == Placement(1, 0, 101, ())
+    assert place([host(0)], copied, stores=[unknown, datastore(100)], options=accepting) == Placement(1, 0, 100, ())
+
+
+def test_a_datastore_that_is_not_shared_is_measured_on_the_host() -> None:
+    hosts = [host(0, free_disk_mib=1001), host(1, free_disk_mib=1000)]
+
+    assert host_of(place(hosts, replace(vm(1), disks=(COPY,)), stores=[datastore(100, 0, shared=False)])) == 0
+
+
+def test_datastore_requirements_and_ranks_choose_among_datastores() -> None:
+    stores = [datastore(100, 50_000), datastore(101, 90_000)]
+    packed = replace(NO_LIMITS, datastore_rank=datastore_rank("packing"))
+
+    assert place([host(0)], vm(1), stores=stores) == Placement(1, 0, 101, ())
+    assert place([host(0)], vm(1), stores=stores, options=packed) == Placement(1, 0, 100, ())
+    required = replace(vm(1), sched_datastore_requirements='NAME = "store100"')
+    assert place([host(0)], required, stores=stores) == Placement(1, 0, 100, ())
+    ranked = replace(vm(1), sched_datastore_rank="- ID")
+    assert place([host(0)], ranked, stores=stores) == Placement(1, 0, 100, ())
+    unreadable = replace(vm(1), sched_datastore_requirements="NAME")
+    assert refused(place([host(0)], unreadable, stores=stores))[0] == "unreadable-requirement"
+
+
+def test_copies_on_the_image_datastore_need_room_there() -> None:
+    own_copy = replace(vm(1), disks=(Disk(0, 600, "FILE", 1, True, "SELF", "NONE", "", 0),))
+    stores = [datastore(100), datastore(1, 1000, type=DatastoreType.IMAGE)]
+    second = replace(own_copy, id=2)
+    maker = matchmaker(cloud([host(0)], [own_copy, second], stores=stores))
+    room = maker.new_room()
+
+    assert isinstance(maker.place(own_copy, room), Placement)
+    assert refused(maker.place(second, room))[0] == "no-image-datastore"
+
+
+AUTO = replace(vm(1), nics=(Nic(0, 7, False), Nic(1, None, True), Nic(2, None, True)))
+
+
+def test_automatic_nics_get_different_networks_of_the_cluster_with_leases() -> None:
+    networks = [network(1, used=3), network(2, used=1), network(3, leases=1, used=1), network(4, cluster_ids=(9,))]
+
+    assert place([host(0)], AUTO, networks=networks) == Placement(1, 0, 100, ((1, 2), (2, 1)))
+    one = replace(NO_LIMITS, different_networks=False, network_rank=network_rank("packing"))
+    assert place([host(0)], AUTO, networks=networks, options=one) == Placement(1, 0, 100, ((1, 1), (2, 1)))
+    assert refused(place([host(0)], AUTO, networks=networks[1:3]))[0] == "no-network"
+
+
+def test_a_nic_has_requirements_of_its_own() -> None:
+    picky = replace(vm(1), nics=(Nic(0, None, True, sched_requirements='NAME = "net2"'),))
+
+    assert place([host(0)], picky, networks=[network(1), network(2)]) == Placement(1, 0, 100, ((0, 2),))
+    assert refused(place([host(0)], picky, networks=[network(1)]))[0] == "no-network"
+
+
+def test_networks_shared_by_nics_need_a_lease_for_each() -> None:
+    one = replace(NO_LIMITS, different_networks=False)
+
+    assert refused(place([host(0)], AUTO, networks=[network(1, leases=1)], options=one))[0] == "no-network"
+    assert isinstance(place([host(0)], AUTO, networks=[network(1, leases=2)], options=one), Placement)
+
+
+# -- VM groups -----------------------------------------------------------------------------------------------
+
+
+def member(vm_id: int, role: str) -> VirtualMachine:
+    return replace(vm(vm_id), vm_group_id=0, vm_group_role=role)
+
+
+@pytest.mark.parametrize(
+    ("group", "host_ids"),
+    [
+        (VmGroup(0, "g", (VmGroupRole(0, "web", "ANTI_AFFINED", (1, 8)),)), {0, 2}),
+        (VmGroup(0, "g", (VmGroupRole(0, "web", "AFFINED", (1, 8)),)), {1}),
+        (VmGroup(0, "g", (VmGroupRole(0, "web", "NONE", (1, 8), host_affined=(0, 2)),)), {0, 2}),
+        (VmGroup(0, "g", (VmGroupRole(0, "web", "NONE", (1,), host_anti_affined=(0, 2)),)), {1}),
+        (
+            VmGroup(
+                0,
+                "g",
+                (VmGroupRole(0, "web", "NONE", (1,)), VmGroupRole(1, "db", "NONE", (8,))),
+                anti_affined=(("web", "db"),),
+            ),
+            {0, 2},
+        ),
+        (
+            VmGroup(
+                0,
+                "g",
+                (
+                    VmGroupRole(0, "web", "NONE", (1,)),
+                    VmGroupRole(1, "db", "NONE", (8,)),
+                    VmGroupRole(2, "x", "NONE", ()),
+                ),
+                affined=(("x", "db"), ("web", "x")),
+            ),
+            {1},
+        ),
+    ],
+)
+def test_rules_of_a_vm_group_hold_against_running_members(group: VmGroup, host_ids: set[int]) -> None:
+    other = running(member(8, group.roles[-1].name), 1)
+    snapshot = cloud([host(0), host(1, vm_ids=(8,)), host(2)], [member(1, "web"), other], vm_groups={0: group})
+    maker = matchmaker(snapshot)
+
+    found = {placement.host_id for placement in maker.candidates(snapshot.vms[1], maker.new_room())}
+
+    assert found == host_ids
+
+
+def test_rules_of_a_vm_group_hold_inside_a_gang() -> None:
+    apart = VmGroup(0, "g", (VmGroupRole(0, "web", "ANTI_AFFINED", (1, 2, 3)),))
+    gang = [member(number, "web") for number in (1, 2, 3)]
+    for count, fits in ((3, True), (2, False)):
+        maker = matchmaker(cloud([host(number) for number in range(count)], gang, vm_groups={0: apart}))
+        placed = maker.place_together(gang, maker.new_room())
+        if fits:
+            assert isinstance(placed, tuple)
+            assert len({placement.host_id for placement in placed}) == 3
+        else:
+            assert isinstance(placed, Unplaced)
+
+
+# -- gangs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_greed_cannot_place_is_found_by_search() -> None:
+    # The best ranked host is the only one for the picky VM, and the others must leave it alone.
+    hosts = [host(0, 200), host(1, 200)]
+    picky = replace(vm(2, 100), sched_requirements="ID = 1")
+    gang = [vm(1, 100), picky, vm(3, 200)]
+    maker = matchmaker(cloud(hosts, gang))
+
+    placed = maker.place_together(gang, maker.new_room())
+
+    assert isinstance(placed, tuple)
+    assert [placement.host_id for placement in placed] == [1, 1, 0]
+
+
+def test_a_gang_that_does_not_fit_leaves_the_room_as_it_was() -> None:
+    gang = [vm(1, 300), vm(2, 300)]
+    maker = matchmaker(cloud([host(0)], gang))
+    room = maker.new_room()
+
+    code, text = refused_gang(maker.place_together(gang, room))
+
+    assert code == "no-capacity"
+    assert text.startswith("The 2 VMs do not fit together.")
+    assert room.free.tolist() == [[400, 8192]]
+    assert maker.place_together([], room) == ()
+
+
+def refused_gang(placed: tuple[Placement, ...] | Unplaced) -> tuple[str, str]:
+    assert isinstance(placed, Unplaced)
+    return placed.reason.code, placed.reason.text
+
+
+amounts = st.tuples(st.integers(1, 4), st.integers(1, 4))
+
+
+@given(
+    rooms=st.lists(amounts, min_size=1, max_size=3),
+    needs=st.lists(st.tuples(amounts, st.sets(st.integers(0, 2))), min_size=2, max_size=4),
+)
+def test_a_small_gang_is_placed_exactly_when_it_fits(
+    rooms: list[tuple[int, int]], needs: list[tuple[tuple[int, int], set[int]]]
+) -> None:
+    hosts = [host(number, 100 * cpu, 1024 * memory) for number, (cpu, memory) in enumerate(rooms)]
+    gang = [
+        replace(
+            vm(number, 100 * cpu, 1024 * memory),
+            sched_requirements=" & ".join(f"ID != {each}" for each in sorted(barred)),
+        )
+        for number, ((cpu, memory), barred) in enumerate(needs, start=1)
+    ]
+    possible = any(
+        all(chosen not in barred for chosen, (_, barred) in zip(choice, needs, strict=True))
+        and all(
+            sum(need[side] for chosen, (need, _) in zip(choice, needs, strict=True) if chosen == number) <= amount[side]
+            for number, amount in enumerate(rooms)
+            for side in (0, 1)
+        )
+        for choice in product(range(len(rooms)), repeat=len(needs))
+    )
+    maker = matchmaker(cloud(hosts, gang))
+    room = maker.new_room()
+
+    placed = maker.place_together(gang, room)
+
+    assert isinstance(placed, tuple) is possible
+    assert (room.free >= 0).all()
+    if isinstance(placed, tuple):
+        assert [placement.vm_id for placement in placed] == [machine.id for machine in gang]
+        taken = np.zeros_like(room.free)
+        for placement, machine in zip(placed, gang, strict=True):
+            taken[placement.host_id] += (machine.cpu_centi, machine.memory_mib)
+        assert (room.free + taken == maker.hosts.free).all()
+
+
+def test_a_state_that_waits_is_placed_whatever_it_is_called() -> None:
+    for state in (VmState.PENDING, VmState.HOLD, VmState.UNDEPLOYED):
+        assert isinstance(place([host(0)], replace(vm(1), state=state)), Placement)
