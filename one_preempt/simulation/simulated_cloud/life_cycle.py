@@ -7,6 +7,7 @@ the VM is in then, so that recovery by hand takes the same ways. Capacity, quota
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 from one_preempt.simulation.simulated_cloud import capacity
@@ -145,6 +146,8 @@ class LifeCycle(CloudState):
         if success and not on_dead_host:
             self.succeed(vm)
         else:
+            when = datetime.fromtimestamp(self.now_s, UTC).ctime()
+            vm.user_template["ERROR"] = [f"{when}: {job.operation.upper()}: failed on {vm.history[-1].hostname}"]
             self.fail(vm)
 
     def cancel_work(self, vm: SimVm) -> None:
@@ -218,6 +221,9 @@ class LifeCycle(CloudState):
         record = vm.history[-1]
         record.eetime_s = record.etime_s = self.now_s
         self.release_host(vm, record.host_id)
+        if state != _L.EPILOG_STOP:
+            for graphics in vectors_of(vm.template, "GRAPHICS"):
+                graphics.pop("PORT", None)
         if state == _L.EPILOG:
             self.end(vm)
         else:

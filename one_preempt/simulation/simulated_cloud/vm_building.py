@@ -96,7 +96,7 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     _complete_topology(vm)
     _complete_disks(cloud, vm)
     addressing.complete_nics(cloud, vm)
-    _complete_context(vm)
+    _complete_context(cloud, vm)
     _join_vm_group(cloud, vm)
     set_automatic_requirements(cloud, vm)
     vm.sched_actions = [_sched_action(vm, index, action) for index, action in enumerate(sched_actions)]
@@ -205,7 +205,7 @@ def _image_id(cloud: CloudState, disk: Vector) -> int | None:
     return None
 
 
-def _complete_context(vm: SimVm) -> None:
+def _complete_context(cloud: CloudState, vm: SimVm) -> None:
     for context in vectors_of(vm.template, "CONTEXT"):
         disks = vectors_of(vm.template, "DISK")
         context["DISK_ID"], context["TARGET"] = str(len(disks)), "hda"
@@ -213,7 +213,8 @@ def _complete_context(vm: SimVm) -> None:
             continue
         for nic in vectors_of(vm.template, "NIC"):
             if "NETWORK_ID" in nic:
-                given = {f"ETH{nic['NIC_ID']}_{key}": "" for key in _CONTEXT_NIC}
+                names = [*_CONTEXT_NIC, "ROUTES"] if cloud.is_series_7 else _CONTEXT_NIC
+                given = {f"ETH{nic['NIC_ID']}_{key}": "" for key in names}
                 given |= {f"ETH{nic['NIC_ID']}_{key}": nic[key] for key in ("IP", "MAC") if key in nic}
                 context.update(given)
 
