@@ -21,9 +21,9 @@ _USED = "_USED"
 
 def read_directory(user_pool: bytes, group_pool: bytes, acl: bytes, problems: list[str]) -> Directory:
     """Who exists and who may do what, from one.userpool.info, one.grouppool.info and one.acl.info."""
-    rules = read_objects(acl, "ACL", _acl_rule, problems) if acl else []
-    user_quotas, default_user_quotas = _quotas(user_pool, "DEFAULT_USER_QUOTAS", problems)
-    group_quotas, default_group_quotas = _quotas(group_pool, "DEFAULT_GROUP_QUOTAS", problems)
+    rules = read_objects(acl, "ACL_POOL", "ACL", _acl_rule, problems) if acl else []
+    user_quotas, default_user_quotas = _quotas(user_pool, "USER", problems)
+    group_quotas, default_group_quotas = _quotas(group_pool, "GROUP", problems)
 
     def user(element: _Element) -> User:
         texts = texts_of(element)
@@ -43,8 +43,8 @@ def read_directory(user_pool: bytes, group_pool: bytes, acl: bytes, problems: li
         group_id = amount(texts["ID"])
         return Group(group_id, texts["NAME"], ids_in(element.find("USERS")), group_quotas.get(group_id, ()))
 
-    users = read_objects(user_pool, "USER", user, problems) if user_pool else []
-    groups = read_objects(group_pool, "GROUP", group, problems) if group_pool else []
+    users = read_objects(user_pool, "USER_POOL", "USER", user, problems) if user_pool else []
+    groups = read_objects(group_pool, "GROUP_POOL", "GROUP", group, problems) if group_pool else []
     return Directory(
         users={user.id: user for user in sorted(users, key=lambda user: user.id)},
         groups={group.id: group for group in sorted(groups, key=lambda group: group.id)},
@@ -60,14 +60,13 @@ def _acl_rule(element: _Element) -> AclRule:
     return AclRule(amount(texts["ID"]), *fields)
 
 
-def _quotas(
-    pool: bytes, defaults_tag: str, problems: list[str]
-) -> tuple[dict[int, tuple[Quota, ...]], tuple[Quota, ...]]:
+def _quotas(document: bytes, kind: str, problems: list[str]) -> tuple[dict[int, tuple[Quota, ...]], tuple[Quota, ...]]:
     """The VM quotas by the id of their user or group, and those that hold where none is set."""
-    if not pool:
+    if not document:
         return {}, ()
-    own = dict(read_objects(pool, "QUOTAS", lambda element: (ids_in(element)[0], _vm_quotas(element)), problems))
-    defaults = read_objects(pool, defaults_tag, _vm_quotas, problems)
+    pool = f"{kind}_POOL"
+    own = dict(read_objects(document, pool, "QUOTAS", lambda found: (ids_in(found)[0], _vm_quotas(found)), problems))
+    defaults = read_objects(document, pool, f"DEFAULT_{kind}_QUOTAS", _vm_quotas, problems)
     return own, defaults[0] if defaults else ()
 
 

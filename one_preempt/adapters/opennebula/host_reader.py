@@ -92,7 +92,7 @@ def read_host_pool(
 ) -> dict[int, Host]:
     """The hosts of one.hostpool.info by ascending id; `monitoring` answers one.hostpool.monitoring(0)."""
     reader = HostReader(_monitoring_records(monitoring, problems), clusters)
-    hosts = read_objects(document, "HOST", reader.read, problems)
+    hosts = read_objects(document, "HOST_POOL", "HOST", reader.read, problems)
     return {host.id: host for host in sorted(hosts, key=lambda host: host.id)}
 
 
@@ -105,7 +105,17 @@ def _monitoring_records(document: bytes, problems: list[str]) -> dict[int, _Elem
     except UnreadableDocument as error:
         problems.append(str(error))
         return {}
-    return {int(record.findtext("ID", "-1")): record for record in records}
+    newest: dict[int, tuple[int, _Element]] = {}
+    for record in records:
+        texts = texts_of(record)
+        try:
+            host_id, stamp = whole_number(texts["ID"]), whole_number(texts["TIMESTAMP"])
+        except (KeyError, ValueError):
+            problems.append("a monitoring record without host or time was left out")
+            continue
+        if host_id not in newest or newest[host_id][0] <= stamp:
+            newest[host_id] = (stamp, record)
+    return {host_id: record for host_id, (_, record) in newest.items()}
 
 
 class _SharedParts(Generic[T]):

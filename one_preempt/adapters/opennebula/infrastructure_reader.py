@@ -44,26 +44,28 @@ T = TypeVar("T", bound=_Identified)
 
 def read_cluster_pool(document: bytes, problems: list[str]) -> dict[int, Cluster]:
     """The clusters of one.clusterpool.info by ascending id."""
-    return _by_id(document, "CLUSTER", _cluster, problems)
+    return _by_id(document, "CLUSTER_POOL", "CLUSTER", _cluster, problems)
 
 
 def read_datastore_pool(document: bytes, problems: list[str]) -> dict[int, Datastore]:
     """The datastores of one.datastorepool.info, of all types, by ascending id."""
-    return _by_id(document, "DATASTORE", _datastore, problems)
+    return _by_id(document, "DATASTORE_POOL", "DATASTORE", _datastore, problems)
 
 
 def read_network_pool(document: bytes, problems: list[str]) -> dict[int, Network]:
     """The networks of one.vnpool.info by ascending id."""
-    return _by_id(document, "VNET", _network, problems)
+    return _by_id(document, "VNET_POOL", "VNET", _network, problems)
 
 
 def read_vm_group_pool(document: bytes, problems: list[str]) -> dict[int, VmGroup]:
     """The VM groups of one.vmgrouppool.info by ascending id."""
-    return _by_id(document, "VM_GROUP", _vm_group, problems)
+    return _by_id(document, "VM_GROUP_POOL", "VM_GROUP", _vm_group, problems)
 
 
-def _by_id(document: bytes, tag: str, read_one: Callable[[_Element], T], problems: list[str]) -> dict[int, T]:
-    found = read_objects(document, tag, read_one, problems) if document else []
+def _by_id(
+    document: bytes, pool: str, tag: str, read_one: Callable[[_Element], T], problems: list[str]
+) -> dict[int, T]:
+    found = read_objects(document, pool, tag, read_one, problems) if document else []
     return {item.id: item for item in sorted(found, key=lambda item: item.id)}
 
 

@@ -41,7 +41,7 @@ Vectors = dict[str, list[dict[str, str]]]
 
 def read_vm_pool(document: bytes, problems: list[str]) -> dict[int, VirtualMachine]:
     """The VMs of one.vmpool.infoextended or one.vmpool.info by ascending id."""
-    machines = read_objects(document, "VM", read_virtual_machine, problems)
+    machines = read_objects(document, "VM_POOL", "VM", read_virtual_machine, problems)
     return {machine.id: machine for machine in sorted(machines, key=lambda machine: machine.id)}
 
 

@@ -102,16 +102,22 @@ def parse_document(document: bytes, problems: list[str], name: str = "the docume
     return root
 
 
-def read_objects(document: bytes, tag: str, read_one: Callable[[_Element], T], problems: list[str]) -> list[T]:
-    """Read every `tag` directly below the root. What cannot be read is left out and told in `problems`."""
+def read_objects(
+    document: bytes, pool: str, tag: str, read_one: Callable[[_Element], T], problems: list[str]
+) -> list[T]:
+    """Read every `tag` directly below the root `pool`. What cannot be read is left out and told in `problems`.
+
+    Raises `UnreadableDocument` for any other document, and for one that is cut off: half a pool must never
+    be taken for the whole, for then the other half would seem to have ended.
+    """
     found: list[T] = []
     new_problems: list[str] = []
     try:
-        for element in _stream(document, tag):
+        for element in _stream(document, pool, tag):
             _read_into(found, element, read_one, new_problems)
     except etree.XMLSyntaxError:
         found, new_problems = [], []
-        for element in _one_by_one(without_illegal_characters(document), tag, new_problems):
+        for element in _one_by_one(without_illegal_characters(document), pool, tag, new_problems):
             _read_into(found, element, read_one, new_problems)
     problems.extend(new_problems)
     return found
@@ -142,23 +148,22 @@ def _parse(document: bytes) -> _Element:
     return root
 
 
-def _stream(document: bytes, tag: str) -> Iterator[_Element]:
+def _stream(document: bytes, pool: str, tag: str) -> Iterator[_Element]:
     """The objects one by one; each is forgotten when the next is asked for, so that big pools stay small."""
     events = etree.iterparse(
         BytesIO(document), events=("end",), tag=tag, huge_tree=True, resolve_entities=False, no_network=True,
         remove_comments=True, remove_pis=True,
     )  # fmt: skip
-    root: _Element | None = None
     for _, element in events:
         parent = element.getparent()
         # A user may name an attribute like the object: only children of the root count.
-        if parent is None or parent.getparent() is not None:
-            continue
-        if root is None:
-            root = parent
-            _refuse_dtd(root)
-        yield element
-        element.clear()
+        if parent is not None and parent.getparent() is None:
+            yield element
+            element.clear()
+    assert events.root is not None, "the end of a well-formed document was reached"
+    _refuse_dtd(events.root)
+    if events.root.tag != pool:
+        raise UnreadableDocument(f"a <{pool}> was expected, not a <{events.root.tag!s}>")
 
 
 def _refuse_dtd(root: _Element) -> None:
@@ -166,8 +171,13 @@ def _refuse_dtd(root: _Element) -> None:
         raise UnreadableDocument("a document with a DTD is refused: oned writes none")
 
 
-def _one_by_one(document: bytes, tag: str, problems: list[str]) -> Iterator[_Element]:
+def _one_by_one(document: bytes, pool: str, tag: str, problems: list[str]) -> Iterator[_Element]:
     """Objects of a document that is not well-formed as a whole: each is cut out and parsed alone."""
+    whole = document.strip()
+    if not re.match(rb"(<\?xml[^>]*\?>\s*)?<%b>" % pool.encode(), whole):
+        raise UnreadableDocument(f"a <{pool}> was expected, not {shortened(whole[:80].decode(errors='replace'))}")
+    if not whole.endswith(b"</%b>" % pool.encode()):
+        raise UnreadableDocument(f"the {pool} has no end; was it cut off?")
     pieces = re.compile(rb"<!\[CDATA\[.*?\]\]>|<(/?)%s>" % tag.encode(), re.DOTALL)
     depth = start = 0
     for match in pieces.finditer(document):
@@ -186,9 +196,7 @@ def _one_by_one(document: bytes, tag: str, problems: list[str]) -> Iterator[_Ele
                     problems.append(
                         f"a {tag} was left out: {error.msg} ({shortened(piece[:80].decode(errors='replace'))})"
                     )
-    if depth:
-        raise UnreadableDocument(f"the {tag} pool ends in the middle of an object; was it cut off?")
-    problems.append(f"the {tag} pool was not well-formed XML; its objects were read one by one")
+    problems.append(f"the {pool} was not well-formed XML; its objects were read one by one")
 
 
 def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element], T], problems: list[str]) -> None:
@@ -196,7 +204,7 @@ def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element],
         found.append(read_one(element))
     except KeyError as error:
         problems.append(f"{_name_of(element)} was left out: it has no {error.args[0]}")
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, IndexError) as error:
         problems.append(f"{_name_of(element)} was left out: {error}")
 
 
