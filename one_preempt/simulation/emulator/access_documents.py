@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from one_preempt.simulation.emulator.xml_writing import Vector, cdata, element, ids, plain, template, vector
+from one_preempt.simulation.emulator.xml_writing import Attributes, Vector, cdata, element, ids, plain, template, vector
 from one_preempt.simulation.simulated_cloud.objects import SimAcl, SimGroup, SimQuotas, SimUser, SimVmQuota
 
 _VM_QUOTAS = ("CPU", "MEMORY", "RUNNING_CPU", "RUNNING_MEMORY", "RUNNING_VMS", "SYSTEM_DISK_SIZE", "VMS")
@@ -57,11 +57,14 @@ def acl(rule: SimAcl) -> str:
 
 
 def _user_body(person: SimUser) -> str:
+    password = hashlib.sha256(person.password.encode()).hexdigest()
+    # oned gives every user a secret for tokens; what it is does not matter here.
+    entries: Attributes = {"TOKEN_PASSWORD": [hashlib.sha256(password.encode()).hexdigest()], **person.template}
     return (
         f"<ID>{person.id}</ID><GID>{person.gid}</GID>{ids('GROUPS', person.group_ids)}{plain('GNAME', person.gname)}"
-        f"{plain('NAME', person.name)}{cdata('PASSWORD', hashlib.sha256(person.password.encode()).hexdigest())}"
+        f"{plain('NAME', person.name)}{cdata('PASSWORD', password)}"
         f"{cdata('AUTH_DRIVER', person.auth_driver)}<ENABLED>{person.enabled:d}</ENABLED>"
-        f"{template('TEMPLATE', person.template)}"
+        f"{template('TEMPLATE', entries)}"
     )
 
 

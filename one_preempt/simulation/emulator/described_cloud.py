@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.emulator.acl_text import parse_rule
@@ -44,7 +44,7 @@ def described_cloud(description: Description, starts_at_s: int = DEFAULT_START_S
     return cloud
 
 
-def _changed(figures: _Figures, changes: Mapping[str, float], place: str) -> _Figures:
+def _changed(figures: _Figures, changes: Mapping[str, Any], place: str) -> _Figures:
     try:
         return replace(figures, **changes)
     except TypeError as error:
@@ -53,7 +53,8 @@ def _changed(figures: _Figures, changes: Mapping[str, float], place: str) -> _Fi
 
 def _add_people(cloud: SimulatedCloud, description: Description) -> None:
     for group in description.groups:
-        _limit(cloud.add_group(group.name).quotas, group.quota, f"groups: {group.name}")
+        gid = cloud.group_allocate(ONEADMIN, group.name)
+        _limit(cloud.groups[gid].quotas, group.quota, f"groups: {group.name}")
     gids = {group.name: group.id for group in cloud.groups.values()}
     for user in description.users:
         if user.group not in gids:

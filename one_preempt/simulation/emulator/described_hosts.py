@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.emulator.described_infrastructure import cluster_id, template_of
+from one_preempt.simulation.emulator.described_infrastructure import cluster_id, template_of_version
 from one_preempt.simulation.emulator.description import Description, HostEntry, NumaEntry, VectorEntry
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimCore, SimHugePages, SimNumaNode, Vector
@@ -24,7 +24,7 @@ def add_hosts(cloud: SimulatedCloud, description: Description) -> None:
                 round(entry.cpu * 100),
                 entry.memory_mib,
                 cluster,
-                template_of(entry.template),
+                template_of_version(cloud, entry),
                 [_device(device) for device in found] if entry.devices else (),
                 [_numa_node(entry.numa, node) for node in range(entry.numa.nodes)] if entry.numa else (),
             )

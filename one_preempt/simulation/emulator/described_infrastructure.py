@@ -8,6 +8,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.emulator.description import (
     DatastoreEntry,
     Description,
+    HostEntry,
     ImageEntry,
     NetworkEntry,
     TemplateEntry,
@@ -51,6 +52,12 @@ def template_of(entries: TemplateEntry) -> TemplateDict:
     }
 
 
+def template_of_version(cloud: SimulatedCloud, entry: DatastoreEntry | HostEntry) -> TemplateDict:
+    """The template of an entry that says what 7.x has beside."""
+    template = template_of(entry.template)
+    return merged(template, template_of(entry.template_of_7)) if cloud.is_series_7 else template
+
+
 def cluster_id(cloud: SimulatedCloud, name: str, place: str) -> int:
     """The id of the cluster called `name`; `place` says who asks."""
     for cluster in cloud.clusters.values():
@@ -72,14 +79,13 @@ def _add_datastore(cloud: SimulatedCloud, entry: DatastoreEntry) -> None:
         raise OnePreemptError(f"{place}: type {entry.type!r} is none of {', '.join(_TYPES)}")
     kind, type_name = _TYPES[entry.type]
     datastore_id = max(max(cloud.datastores, default=-1) + 1, _FIRST_ID) if entry.id is None else entry.id
-    shipped: TemplateDict = {"DS_MAD": [entry.ds_mad], "TM_MAD": [entry.tm_mad], "TYPE": [type_name]}
+    tm_mad = (cloud.is_series_7 and entry.tm_mad_of_7) or entry.tm_mad
+    shipped: TemplateDict = {"DS_MAD": [entry.ds_mad], "TM_MAD": [tm_mad], "TYPE": [type_name]}
     if kind == DatastoreType.SYSTEM:
         del shipped["DS_MAD"]
-    template = merged(shipped, template_of(entry.template))
-    if cloud.is_series_7:
-        template = merged(template, template_of(entry.template_of_7))
+    template = merged(shipped, template_of_version(cloud, entry))
     store = SimDatastore(
-        datastore_id, 0, 0, "oneadmin", "oneadmin", entry.name, usable_by_group(), entry.ds_mad, entry.tm_mad,
+        datastore_id, 0, 0, "oneadmin", "oneadmin", entry.name, usable_by_group(), entry.ds_mad, tm_mad,
         f"/var/lib/one//datastores/{datastore_id}", kind, cluster_ids=_cluster_ids(cloud, entry.clusters, place),
         total_mib=entry.total_mib, free_mib=entry.total_mib - entry.used_mib, used_mib=entry.used_mib,
         template=template,

@@ -18,18 +18,14 @@ VectorEntry = dict[str, Scalar]
 TemplateEntry = dict[str, Scalar | VectorEntry | list[Scalar | VectorEntry]]
 
 
-class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One mapping of the file; unknown keys are refused."""
-
-
-class GroupEntry(Entry):
+class GroupEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A group; `quota` holds limits by oned's names (CPU, MEMORY, VMS, RUNNING_VMS, ...)."""
 
     name: str
     quota: dict[str, float] = {}
 
 
-class UserEntry(Entry):
+class UserEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A user; the password is the name unless given."""
 
     name: str
@@ -38,14 +34,14 @@ class UserEntry(Entry):
     quota: dict[str, float] = {}
 
 
-class ClusterEntry(Entry):
+class ClusterEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A cluster besides the default one."""
 
     name: str
     template: TemplateEntry = {}
 
 
-class NumaEntry(Entry):
+class NumaEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How many equal NUMA nodes the machine has, and what is in each; huge pages as {size in KiB: pages}."""
 
     nodes: int
@@ -55,10 +51,11 @@ class NumaEntry(Entry):
     hugepages: dict[int, int] = {}
 
 
-class HostEntry(Entry):
+class HostEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A machine; `count` makes as many, the name then has braces for the number, ``node{:02}``. `cpu` in CPUs.
 
-    With `devices` it has the PCI devices of the description. `status` is enabled, disabled or offline.
+    With `devices` it has the PCI devices of the description; `template_of_7` is what only 7.x adds. `status` is
+    enabled, disabled or offline.
     """
 
     name: str
@@ -70,18 +67,20 @@ class HostEntry(Entry):
     numa: NumaEntry | None = None
     devices: bool = False
     template: TemplateEntry = {}
+    template_of_7: TemplateEntry = {}
     status: str = "enabled"
 
 
-class DatastoreEntry(Entry):
-    """A datastore; `type` is image, system or file. `template_of_7` is what only 7.x adds. `id` is for those of a
-    fresh installation, 0 to 2."""
+class DatastoreEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A datastore; `type` is image, system or file. `tm_mad_of_7` and `template_of_7` are what 7.x has otherwise
+    or beside. `id` is for those of a fresh installation, 0 to 2."""
 
     name: str
     type: str
     id: int | None = None
     ds_mad: str = "fs"
     tm_mad: str = "ssh"
+    tm_mad_of_7: str | None = None
     clusters: tuple[str, ...] = ("default",)
     total_mib: int = 0
     used_mib: int = 0
@@ -89,7 +88,7 @@ class DatastoreEntry(Entry):
     template_of_7: TemplateEntry = {}
 
 
-class ImageEntry(Entry):
+class ImageEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """An operating system image; everybody may use it where it is `public`."""
 
     name: str
@@ -102,7 +101,7 @@ class ImageEntry(Entry):
     template: TemplateEntry = {}
 
 
-class NetworkEntry(Entry):
+class NetworkEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A network with one address range; everybody may use it where it is `public`."""
 
     name: str
@@ -114,14 +113,14 @@ class NetworkEntry(Entry):
     size: int = 200
 
 
-class RoleEntry(Entry):
+class RoleEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A role of a VM group."""
 
     name: str
     policy: str = ""
 
 
-class VmGroupEntry(Entry):
+class VmGroupEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A VM group."""
 
     name: str
@@ -129,14 +128,14 @@ class VmGroupEntry(Entry):
     template: TemplateEntry = {}
 
 
-class VmTemplateEntry(Entry):
+class VmTemplateEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A VM template."""
 
     name: str
     template: TemplateEntry
 
 
-class VmEntry(Entry):
+class VmEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A VM and its story: the calls made on it, one after the other, each once the one before is done.
 
     The words of `story`: ``deploy HOST``, ``migrate HOST``, ``live-migrate HOST``, ``lock LEVEL``, ``unlock``,
@@ -154,7 +153,7 @@ class VmEntry(Entry):
     story: list[str] = []
 
 
-class Description(Entry):
+class Description(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A whole cloud.
 
     `starts_at_s` is the time of the first call, in seconds since the epoch; the caller's choice where it is left out.

@@ -7,9 +7,15 @@ from collections.abc import Iterable
 from one_preempt.simulation.emulator.xml_writing import attributes, cdata, element, ids, plain, template, vector
 from one_preempt.simulation.simulated_cloud.objects import SimCore, SimHost, SimHostShare, SimNumaNode
 
+# What 6.x keeps in HOST_SHARE alone.
+_TEMPLATE_OF_7 = frozenset({"TOTALCPU", "TOTALMEMORY"})
 
-def host(machine: SimHost, monitored: bool) -> str:
+
+def host(machine: SimHost, version: str, monitored: bool) -> str:
     """HOST; the pool has an empty MONITORING, one.host.info the last record."""
+    entries = machine.template
+    if version.startswith("6."):
+        entries = {name: entries[name] for name in entries if name not in _TEMPLATE_OF_7}
     return element(
         "HOST",
         f"<ID>{machine.id}</ID>{plain('NAME', machine.name)}<STATE>{machine.state:d}</STATE>"
@@ -20,7 +26,7 @@ def host(machine: SimHost, monitored: bool) -> str:
         plain("CLUSTER", machine.cluster),
         _share(machine.share),
         ids("VMS", machine.vm_ids),
-        template("TEMPLATE", machine.template),
+        template("TEMPLATE", entries),
         monitoring_record(machine) if monitored else "<MONITORING/>",
     )
 

@@ -19,6 +19,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
 
 # How oned writes the owner of an allocated address: a mark for "a VM" above the VM's id.
 _LEASE_OF_A_VM = 0x10_0000_0000
+_ADDRESS_RANGE_OF_7 = frozenset({"NEXT_INDEX", "SHARED"})
 
 
 def cluster(group: SimCluster) -> str:
@@ -50,15 +51,16 @@ def datastore(store: SimDatastore) -> str:
     )
 
 
-def image(picture: SimImage) -> str:
+def image(picture: SimImage, version: str) -> str:
     """IMAGE, without snapshots, clones and backups."""
+    changed = "" if version.startswith("6.") else plain("MODTIME", picture.regtime_s)
     snapshots = {"ALLOW_ORPHANS": "NO", "CURRENT_BASE": "-1", "NEXT_SNAPSHOT": "0"}
     return element(
         "IMAGE",
         head(picture),
         f"<TYPE>{picture.type:d}</TYPE><DISK_TYPE>{picture.disk_type:d}</DISK_TYPE>",
         f"<PERSISTENT>{picture.persistent:d}</PERSISTENT><REGTIME>{picture.regtime_s}</REGTIME>",
-        f"<MODTIME>{picture.regtime_s}</MODTIME>",
+        changed,
         cdata("SOURCE", picture.source),
         cdata("PATH", picture.path),
         cdata("FORMAT", picture.format),
@@ -124,9 +126,9 @@ def _address_range(addresses: SimAddressRange, version: str) -> Vector:
     leases = sorted(addresses.leases.items())
     allocated = "".join(f" {offset} {_LEASE_OF_A_VM | vm_id}" for offset, vm_id in leases)
     entries = {**addresses.vector, "SIZE": str(addresses.size), "ALLOCATED": allocated}
-    if not version.startswith("6."):
-        entries = {"NEXT_INDEX": str(max(addresses.leases, default=-1) + 1), "SHARED": "NO"} | entries
-    return entries
+    if version.startswith("6."):
+        return {name: value for name, value in entries.items() if name not in _ADDRESS_RANGE_OF_7}
+    return {"NEXT_INDEX": str(max(addresses.leases, default=-1) + 1), "SHARED": "NO"} | entries
 
 
 def _role(role: SimRole) -> Vector:

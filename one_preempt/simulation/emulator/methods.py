@@ -61,11 +61,12 @@ def _vm_monitoring(cloud: SimulatedCloud, caller: Caller, filter_flag: int, _sec
 
 
 def _host_info(cloud: SimulatedCloud, caller: Caller, host_id: int, _decrypt: bool) -> str:
-    return host(cloud.host_info(caller, host_id), monitored=True)
+    return host(cloud.host_info(caller, host_id), cloud.version, monitored=True)
 
 
 def _host_pool(cloud: SimulatedCloud, caller: Caller) -> str:
-    return _pool("HOST_POOL", (host(machine, monitored=False) for machine in cloud.host_pool(caller)))
+    machines = cloud.host_pool(caller)
+    return _pool("HOST_POOL", (host(machine, cloud.version, monitored=False) for machine in machines))
 
 
 def _host_monitoring(cloud: SimulatedCloud, caller: Caller, _seconds: int) -> str:
@@ -94,7 +95,8 @@ def _datastore_pool(cloud: SimulatedCloud, caller: Caller) -> str:
 
 
 def _image_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
-    return _pool("IMAGE_POOL", map(infrastructure.image, cloud.image_pool(caller, filter_flag, start, end)))
+    images = cloud.image_pool(caller, filter_flag, start, end)
+    return _pool("IMAGE_POOL", (infrastructure.image(picture, cloud.version) for picture in images))
 
 
 def _network_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:

@@ -26,8 +26,10 @@ _SCHED_ACTION = (
 
 
 def vm_full(vm: SimVm, version: str, in_pool: bool) -> str:
-    """The body of one.vm.info; in the extended pools it carries no figures and the last history record alone."""
+    """The body of one.vm.info; in the extended pools it has no figures, no scheduled actions but their ids, and the
+    last history record alone."""
     history = vm.history[-1:] if in_pool else vm.history
+    actions = "" if in_pool else "".join(map(_sched_action, vm.sched_actions))
     return (
         f"<VM>{owner_and_name(vm)}{permissions(vm.permissions)}"
         f"<LAST_POLL>{0 if in_pool else vm.last_poll_s}</LAST_POLL>"
@@ -36,7 +38,7 @@ def vm_full(vm: SimVm, version: str, in_pool: bool) -> str:
         f"{_times_and_deploy_id(vm)}{'' if vm.lock is None else _lock(vm.lock)}"
         f"{vector('MONITORING', {} if in_pool else vm.monitoring)}"
         f"{ids('SCHED_ACTIONS', (int(action['ID']) for action in vm.sched_actions))}"
-        f"<TEMPLATE>{attributes(vm.template)}{''.join(map(_sched_action, vm.sched_actions))}</TEMPLATE>"
+        f"<TEMPLATE>{attributes(vm.template)}{actions}</TEMPLATE>"
         f"{template('USER_TEMPLATE', vm.user_template)}"
         f"{_history(_full_record(record, version) for record in history)}"
         "<BACKUPS><BACKUP_CONFIG/><BACKUP_IDS></BACKUP_IDS></BACKUPS></VM>"
