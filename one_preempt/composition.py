@@ -1,6 +1,6 @@
 """Settings and a mode become a ready scheduling cycle: the only file that picks adapters.
 
-Adapters are imported where they are needed, so that a command loads what it uses.
+Adapters, and the core itself, are imported where they are needed, so that a command loads what it uses.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
-from one_preempt.chosen_policies import admission_rules, policies
-from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
-from one_preempt.core.model.plan import Plan
-from one_preempt.core.verify import Violation
-from one_preempt.ports import Clock, LeaseStore, PoolReader
-from one_preempt.scheduling_cycle import SchedulingCycle
+from one_preempt.ports import Clock, Enactor, LeaseStore, PoolReader
 from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
     from one_preempt.adapters.opennebula.transport import OnedTransport
+    from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+    from one_preempt.core.model.plan import Plan
+    from one_preempt.core.verify import Violation
+    from one_preempt.scheduling_cycle import SchedulingCycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +43,9 @@ def open_transport(settings: Settings) -> OnedTransport:
     """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration."""
     from one_preempt.adapters.opennebula.credentials import (
         checked_endpoint,
-        read_auth,
         find_credentials,
         find_endpoint,
+        read_auth,
     )
     from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
 
@@ -91,7 +90,21 @@ def open_cycle(settings: Settings, clock: Clock) -> Iterator[SchedulingCycle]:
         store.acquire_writer()
         reader = OpenNebulaPoolReader(transport, clock)
         enactor = OpenNebulaEnactor(transport, reader)
-        yield SchedulingCycle(reader, store, enactor, clock, policies(settings), admission_rules(settings))
+        yield _cycle(settings, reader, store, enactor, clock)
+
+
+def _cycle(
+    settings: Settings,
+    reader: PoolReader,
+    store: LeaseStore,
+    enactor: Enactor | None,
+    clock: Clock,
+    preemption: str | None = None,
+) -> SchedulingCycle:
+    from one_preempt.chosen_policies import admission_rules, policies
+    from one_preempt.scheduling_cycle import SchedulingCycle
+
+    return SchedulingCycle(reader, store, enactor, clock, policies(settings, preemption), admission_rules(settings))
 
 
 def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:
@@ -110,8 +123,7 @@ def plan_once(settings: Settings, source: Path | None = None, policy: str | None
 def _rehearse(
     settings: Settings, reader: PoolReader, clock: Clock, store: LeaseStore, policy: str | None
 ) -> PlannedCycle:
-    cycle = SchedulingCycle(reader, store, None, clock, policies(settings, policy), admission_rules(settings))
-    report = cycle.run()
+    report = _cycle(settings, reader, store, None, clock, policy).run()
     assert report.plan is not None and report.state is not None, "a cycle without an enactor always decides"
     return PlannedCycle(report.plan, report.state, report.violations)
 
