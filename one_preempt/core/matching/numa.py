@@ -1,67 +1,235 @@
-"""NUMA topology: may a host hold a VM that is pinned, or wants huge pages? (FACTS 2.3)
+"""NUMA topology: pinned threads, memory and huge pages of host nodes, as oned counts them (FACTS 2.3).
 
-A conservative test on what is free now: every guest node needs one host node with its threads, its memory and
-its huge pages. oned places the threads itself; this only keeps VMs from hosts that would be refused.
+oned tests each guest node by itself against the host's nodes, and then gives out threads and memory guest node
+by guest node. Both are followed here, so that a VM is kept from exactly those hosts that oned would refuse.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from one_preempt.core.model.host import Host, NumaNode
+from one_preempt.core.model.host import KIB_PER_MIB, Host, NumaCore, NumaNode
 from one_preempt.core.model.virtual_machine import NumaNodeRequest, Topology, VirtualMachine
 
-_KIB_PER_MIB = 1024
+_RESERVED = -2
+_FREE = -1
 
 
 @dataclass(slots=True)
-class _NodeRoom:
-    """What is left of one host node while the guest nodes are placed one after another."""
+class _Core:
+    """One core: the VMs on each of its threads that are not reserved for the host itself."""
+
+    threads: list[list[int]]
+    dedicated: bool
+
+    def free(self, vms_per_thread: int) -> int:
+        """How many more virtual CPUs its threads take."""
+        return 0 if self.dedicated else max(0, len(self.threads) * vms_per_thread - self.used)
+
+    @property
+    def used(self) -> int:
+        return 1 if self.dedicated else sum(map(len, self.threads))
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is left of one host node: memory in KiB, free huge pages by their size in KiB."""
 
     id: int
-    threads: int
-    cores: int
+    cores: list[_Core]
     memory_kib: int
     pages: dict[int, int]
+    distance: tuple[int, ...]
+
+    def groups(self, threads: int, vms_per_thread: int, dedicated: bool) -> int:
+        """How many groups of `threads` virtual CPUs its cores take; whole cores where they are dedicated."""
+        if dedicated:
+            return sum(1 for core in self.cores if core.used == 0 and core.threads)
+        return sum(core.free(vms_per_thread) // threads for core in self.cores)
+
+    def holds(self, memory_kib: int, page_kib: int) -> bool:
+        """Memory and, where `page_kib` is not 0, huge pages for so much."""
+        if memory_kib > self.memory_kib:
+            return False
+        return not page_kib or 0 < self.pages.get(page_kib, 0) >= memory_kib // page_kib
 
 
-def fits_topology(vm: VirtualMachine, host: Host) -> bool:
-    """True for VMs without a NUMA topology; else whether the host's nodes have room for the VM's."""
-    topology = vm.topology
-    if topology is None or not vm.numa_nodes or not (vm.is_pinned or topology.hugepage_size_mib):
-        return True
-    rooms = [_node_room(node, topology.threads) for node in sorted(host.numa_nodes, key=lambda node: node.id)]
-    if topology.node_affinity is not None:
-        rooms = [room for room in rooms if room.id == topology.node_affinity]
-    largest_first = sorted(vm.numa_nodes, key=lambda node: (-node.total_cpus, -node.memory_kib, node.node_id or 0))
-    return all(_take(node, topology, vm.is_pinned, rooms) for node in largest_first)
+class NumaRoom:
+    """The NUMA nodes of one host while a decision is being made."""
+
+    def __init__(self, host: Host) -> None:
+        self._vms_per_thread = host.vms_thread
+        self._nodes = {node.id: _read(node) for node in sorted(host.numa_nodes, key=lambda node: node.id)}
+        first = next(iter(host.numa_nodes), None)
+        cores = sorted(first.cores, key=lambda core: core.id) if first else []
+        self._threads_per_core = len({cpu for cpu, _ in cores[0].threads}) if cores else 1
+
+    def copy(self) -> NumaRoom:
+        """The same room, to be changed by itself."""
+        twin = object.__new__(NumaRoom)
+        twin._vms_per_thread = self._vms_per_thread
+        twin._threads_per_core = self._threads_per_core
+        twin._nodes = {node_id: _copy(node) for node_id, node in self._nodes.items()}
+        return twin
+
+    def fits(self, vm: VirtualMachine) -> bool:
+        """May oned put `vm` here?"""
+        topology = vm.topology
+        if topology is None or not vm.numa_nodes:
+            return True
+        if _wants_one_node(topology):
+            return self._one_node(vm, topology) is not None
+        requests = _requests(vm)
+        return any(self._each_fits(requests, threads, topology) for threads in self._thread_counts(topology, requests))
+
+    def charge(self, vm: VirtualMachine) -> None:
+        """Give `vm`, which fits, its threads, memory and pages."""
+        topology = vm.topology
+        if topology is None or not vm.numa_nodes:
+            return
+        if _wants_one_node(topology):
+            node = self._one_node(vm, topology)
+            if node is not None:
+                _take_memory(node, vm.memory_mib * KIB_PER_MIB, _page_kib(topology))
+            return
+        requests = _requests(vm)
+        for threads in self._thread_counts(topology, requests):
+            if self._each_fits(requests, threads, topology):
+                self._give(vm, requests, threads, topology)
+                return
+
+    def release(self, vm: VirtualMachine) -> None:
+        """Take back what `vm` has here."""
+        for core in (core for node in self._nodes.values() for core in node.cores):
+            if any(vm.id in residents for residents in core.threads):
+                core.dedicated = False
+                core.threads = [[other for other in residents if other != vm.id] for residents in core.threads]
+        page_kib = _page_kib(vm.topology) if vm.topology is not None else 0
+        for request in vm.numa_nodes:
+            node = None if request.memory_node_id is None else self._nodes.get(request.memory_node_id)
+            if node is not None:
+                _take_memory(node, -request.memory_kib, page_kib)
+
+    def _one_node(self, vm: VirtualMachine, topology: Topology) -> _Node | None:
+        """The node that holds all of the VM's memory: the one asked for, else that with most huge pages free."""
+        page_kib = _page_kib(topology)
+        fitting = [node for node in self._nodes.values() if node.holds(vm.memory_mib * KIB_PER_MIB, page_kib)]
+        if topology.node_affinity is not None:
+            return next((node for node in fitting if node.id == topology.node_affinity), None)
+        return max(fitting, key=lambda node: (node.pages[page_kib], -node.id), default=None)
+
+    def _thread_counts(self, topology: Topology, requests: list[NumaNodeRequest]) -> Iterator[int]:
+        """Threads for each core of the guest, best first: powers of two that divide the CPUs of every node."""
+        if topology.pin_policy == "CORE":
+            yield 1
+            return
+        most = min(topology.threads or self._threads_per_core, self._threads_per_core)
+        threads = 1 << (most.bit_length() - 1)
+        while threads >= 1:
+            divides = all(request.total_cpus % threads == 0 for request in requests)
+            if divides and topology.threads in (0, threads):
+                yield threads
+            threads //= 2
+
+    def _each_fits(self, requests: list[NumaNodeRequest], threads: int, topology: Topology) -> bool:
+        """oned's test: every guest node by itself finds threads on some node, and memory on some node."""
+        return all(
+            bool(self._cpu_fits(request, threads, topology, {}))
+            and any(node.holds(request.memory_kib, _page_kib(topology)) for node in self._nodes.values())
+            for request in requests
+        )
+
+    def _cpu_fits(
+        self, request: NumaNodeRequest, threads: int, topology: Topology, given: dict[int, int]
+    ) -> list[tuple[int, int]]:
+        """(free groups, id) of the nodes with threads for a guest node; `given`: CPUs promised by node id."""
+        dedicated = topology.pin_policy == "CORE"
+        found = []
+        for node in self._nodes.values():
+            groups = node.groups(threads, self._vms_per_thread, dedicated) - given.get(node.id, 0) // threads
+            if groups * threads >= request.total_cpus:
+                found.append((groups, node.id))
+        return found
+
+    def _give(self, vm: VirtualMachine, requests: list[NumaNodeRequest], threads: int, topology: Topology) -> None:
+        """Each guest node goes to the emptiest node with threads whose nearest node with memory is nearest."""
+        page_kib = _page_kib(topology)
+        given: dict[int, int] = {}
+        chosen: list[tuple[NumaNodeRequest, _Node, _Node]] = []
+        for request in requests:
+            emptiest_first = sorted(self._cpu_fits(request, threads, topology, given), reverse=True)
+            pairs = (
+                (self._nodes[node_id], self._nodes[self._nodes[node_id].distance[hop]])
+                for hop in range(len(self._nodes))
+                for _, node_id in emptiest_first
+                if hop < len(self._nodes[node_id].distance) and self._nodes[node_id].distance[hop] in self._nodes
+            )
+            pair = next(((cpus, memory) for cpus, memory in pairs if memory.holds(request.memory_kib, page_kib)), None)
+            if pair is None:
+                return
+            given[pair[0].id] = given.get(pair[0].id, 0) + request.total_cpus
+            chosen.append((request, *pair))
+        for request, cpu_node, memory_node in chosen:
+            self._pin(vm.id, request.total_cpus, cpu_node, threads, topology.pin_policy == "CORE")
+            _take_memory(memory_node, request.memory_kib, page_kib)
+
+    def _pin(self, vm_id: int, cpus: int, node: _Node, threads: int, dedicated: bool) -> None:
+        for core in node.cores:
+            if dedicated:
+                if cpus and core.used == 0 and core.threads:
+                    core.threads[0].append(vm_id)
+                    core.dedicated = True
+                    cpus -= 1
+                continue
+            share = core.free(self._vms_per_thread) // threads * threads
+            for residents in core.threads:
+                if cpus and share and len(residents) < self._vms_per_thread:
+                    residents.append(vm_id)
+                    cpus -= 1
+                    share -= 1
 
 
-def _node_room(node: NumaNode, threads_per_core: int) -> _NodeRoom:
-    width = max(threads_per_core, 1)
-    free_threads = [0 if core.dedicated else core.free_threads for core in node.cores]
-    untouched = sum(1 for core in node.cores if not core.dedicated and all(vm_id == -1 for _, vm_id in core.threads))
-    return _NodeRoom(
+def _wants_one_node(topology: Topology) -> bool:
+    """All in one host node: the node is named, or huge pages are wanted without pinning."""
+    pinned = topology.pin_policy in ("CORE", "THREAD", "SHARED")
+    return topology.node_affinity is not None or (bool(topology.hugepage_size_mib) and not pinned)
+
+
+def _page_kib(topology: Topology) -> int:
+    return (topology.hugepage_size_mib or 0) * KIB_PER_MIB
+
+
+def _requests(vm: VirtualMachine) -> list[NumaNodeRequest]:
+    return [request for request in vm.numa_nodes if request.total_cpus > 0 and request.memory_kib > 0]
+
+
+def _take_memory(node: _Node, memory_kib: int, page_kib: int) -> None:
+    node.memory_kib -= memory_kib
+    if page_kib and page_kib in node.pages:
+        node.pages[page_kib] -= memory_kib // page_kib if memory_kib >= 0 else -(-memory_kib // page_kib)
+
+
+def _read(node: NumaNode) -> _Node:
+    return _Node(
         id=node.id,
-        threads=sum(free // width * width for free in free_threads),
-        cores=untouched,
+        cores=[_read_core(core) for core in sorted(node.cores, key=lambda core: core.id)],
         memory_kib=node.total_memory_kib - node.usage_memory_kib,
         pages={pages.size_kib: pages.pages - pages.usage_pages for pages in node.hugepages},
+        distance=node.distance,
     )
 
 
-def _take(node: NumaNodeRequest, topology: Topology, pinned: bool, rooms: list[_NodeRoom]) -> bool:
-    """Put one guest node on the first host node with room."""
-    page_kib = (topology.hugepage_size_mib or 0) * _KIB_PER_MIB
-    for room in rooms:
-        cpus_fit = not pinned or node.total_cpus <= (room.cores if topology.pin_policy == "CORE" else room.threads)
-        pages = -(-node.memory_kib // page_kib) if page_kib else 0
-        memory_fits = pages <= room.pages.get(page_kib, 0) if page_kib else node.memory_kib <= room.memory_kib
-        if cpus_fit and memory_fits:
-            room.threads -= node.total_cpus
-            room.cores -= node.total_cpus
-            room.memory_kib -= node.memory_kib
-            if page_kib:
-                room.pages[page_kib] -= pages
-            return True
-    return False
+def _read_core(core: NumaCore) -> _Core:
+    residents: dict[int, list[int]] = {}
+    for cpu, vm_id in core.threads:
+        if vm_id != _RESERVED:
+            on_thread = residents.setdefault(cpu, [])
+            if vm_id != _FREE:
+                on_thread.append(vm_id)
+    return _Core([residents[cpu] for cpu in sorted(residents)], core.dedicated)
+
+
+def _copy(node: _Node) -> _Node:
+    cores = [_Core([list(residents) for residents in core.threads], core.dedicated) for core in node.cores]
+    return _Node(node.id, cores, node.memory_kib, dict(node.pages), node.distance)

@@ -19,7 +19,6 @@ from one_preempt.core.matching.expressions import Expressions, UnreadableExpress
 from one_preempt.core.matching.gang import search
 from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
 from one_preempt.core.matching.networks import NetworkMatch
-from one_preempt.core.matching.numa import fits_topology
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
@@ -209,7 +208,7 @@ class Matchmaker:
         code = ""
         if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(host.id)) is None:
             code = reasons.DEVICES
-        elif vm.topology is not None and not fits_topology(vm, host):
+        elif vm.topology is not None and not room.numa_room(host.id).fits(vm):
             code = reasons.NUMA
         else:
             store = self._datastores.choose(vm, host, room)

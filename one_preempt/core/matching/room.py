@@ -10,6 +10,7 @@ import numpy as np
 from one_preempt.core.matching.demands import DatastoreDemand, datastore_demand, moves, returns_to_its_disks
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.matching.numa import NumaRoom
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.plan import Placement
@@ -44,6 +45,7 @@ class Room:
         self._host_disk_free_mib: dict[tuple[int, int], int] = {}
         self._network_free = {net.id: net.size_leases - net.used_leases for net in snapshot.networks.values()}
         self._devices_taken: dict[int, frozenset[str]] = {}
+        self._numa: dict[int, NumaRoom] = {}
         self._journal: list[Callable[[], None]] = []
 
     # -- what is free ------------------------------------------------------------------------------------
@@ -66,6 +68,12 @@ class Room:
             for device in self.snapshot.hosts[host_id].pci_devices
             if (device.vm_id in without or device.vm_id in self.gone) and device.address not in taken
         ]
+
+    def numa_room(self, host_id: int) -> NumaRoom:
+        """What is left of a host's NUMA nodes; not to be changed."""
+        if host_id not in self._numa:
+            self._numa[host_id] = NumaRoom(self.snapshot.hosts[host_id])
+        return self._numa[host_id]
 
     def datastore_free_mib(self, datastore_id: int) -> int:
         """Space left on a shared or image datastore, below its limit too; 0 for an unknown one."""
@@ -117,17 +125,26 @@ class Room:
             given = assign_devices(vm.pci_requests, self.free_devices(placement.host_id)) or ()
             taken = self._devices_taken.get(placement.host_id, frozenset())
             self._put(self._devices_taken, placement.host_id, taken | {device.address for device in given})
+        if vm.topology is not None:
+            numa = self.numa_room(placement.host_id).copy()
+            numa.charge(vm)
+            self._put(self._numa, placement.host_id, numa)
         self._take_space(vm, placement)
         for _, network_id in placement.nics:
             self._put(self._network_free, network_id, self.free_leases(network_id) - 1)
 
     def leave(self, vm_id: int) -> None:
-        """Count a VM as gone from its host: capacity and devices come back; disk space is not counted on."""
+        """Count a VM as gone from its host: capacity, devices and pinned threads come back, disk space does not."""
         row = self._row_held_by(vm_id)
         if row is None:
             return
         self._charge(row, Resources(0, 0) - self.snapshot.vms[vm_id].resources)
-        self._put(self.gone, vm_id, int(self.hosts.ids[row]))
+        host_id = int(self.hosts.ids[row])
+        self._put(self.gone, vm_id, host_id)
+        if self.snapshot.vms[vm_id].topology is not None:
+            numa = self.numa_room(host_id).copy()
+            numa.release(self.snapshot.vms[vm_id])
+            self._put(self._numa, host_id, numa)
 
     def hold(self, host_id: int, resources: Resources, device_addresses: Iterable[str] = ()) -> None:
         """Keep capacity and devices of a host back for somebody who is to come."""
