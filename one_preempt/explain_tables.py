@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Refusal
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
@@ -75,7 +75,7 @@ class Names:
 
 
 def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[RenderableType]:
-    """The plan from the headline to the refusals; parts with nothing to say are left out."""
+    """The plan from the headline to what was noticed on the way; parts with nothing to say are left out."""
     names = Names.of(observed)
     yield headline(plan)
     if plan.actions:
@@ -91,6 +91,8 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
         yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
     if plan.refusals:
         yield refusal_table(plan.refusals, names)
+    if isinstance(observed, ClusterState) and observed.discrepancies:
+        yield discrepancy_table(observed.discrepancies, names)
 
 
 def instant(at_s: int) -> str:
@@ -197,6 +199,15 @@ def refusal_table(refusals: Iterable[Refusal], names: Names) -> Table:
             refusal.reason.code,
             Text(printable(refusal.reason.text, REASON_LENGTH)),
         )
+    return table
+
+
+def discrepancy_table(discrepancies: Iterable[Discrepancy], names: Names) -> Table:
+    """What was not as recorded, or could not be read."""
+    table = titled_table("Noticed", "VM", "code", "what")
+    for found in discrepancies:
+        vm = "" if found.vm_id is None else names.vm(found.vm_id)
+        table.add_row(Text(vm), Text(found.code), Text(printable(found.text, REASON_LENGTH)))
     return table
 
 

@@ -44,7 +44,6 @@ def show(planned: PlannedCycle) -> None:
     from one_preempt.explain_tables import plan_tables
 
     parts: list[object] = [*plan_tables(planned.plan, planned.state)]
-    parts += [Text(printable(found.text), style="yellow") for found in planned.discrepancies]
     parts += [Text(f"WRONG: {printable(broken.text)}", style="bold red") for broken in planned.violations]
     if not planned.violations:
         parts.append(Text("The independent recount agrees with the plan; nothing was done.", style="dim"))

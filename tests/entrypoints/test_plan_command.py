@@ -1,0 +1,91 @@
+"""`plan --from`: a rehearsal on recorded pools, for programs and for people."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from one_preempt.composition import PlannedCycle, plan_once
+from one_preempt.core.verify import Violation
+from one_preempt.entrypoints.cli import plan as command
+from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.settings import Settings
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+VERSIONS = ("6.10.0", "7.4.0")
+
+
+@pytest.fixture(autouse=True)
+def _as_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    empty = tmp_path / "as_shipped.conf"
+    empty.write_text("")
+    monkeypatch.setenv("ONE_PREEMPT_CONF", str(empty))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["plan", *arguments])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_recorded_pools_get_a_valid_explained_plan_without_preemption(version: str) -> None:
+    result = run("--from", str(RECORDINGS / version), "--json")
+    assert result.exit_code == 0
+    plan = json.loads(result.output)
+    assert {"made_at", "policy", "actions", "preemptions", "refusals", "wake_at"} <= plan.keys()
+    assert plan["preemptions"] == plan["violations"] == []
+    assert any(action["kind"] == "deploy" for action in plan["actions"])
+    for action in plan["actions"]:
+        assert {"id", "kind", "vm_id", "lease", "host_id", "after", "reason"} <= action.keys()
+        assert action["reason"]["text"]
+    for refusal in plan["refusals"]:
+        assert {"vm_ids", "code", "text"} <= refusal.keys()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_same_recording_gives_the_same_answer_every_time(version: str) -> None:
+    first, second = (run("--from", str(RECORDINGS / version), "--json").output for _time in range(2))
+    assert first == second
+
+
+def test_people_see_hosts_by_name_and_why_others_wait() -> None:
+    output = run("--from", str(RECORDINGS / "7.4.0")).output
+    assert "What is done" in output
+    assert "node0" in output
+    assert "Who waits" in output
+    assert output.endswith("The independent recount agrees with the plan; nothing was done.\n")
+
+
+def test_a_plan_that_breaks_a_rule_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = plan_once(Settings(), RECORDINGS / "7.4.0")
+    broken = PlannedCycle(planned.plan, planned.state, (Violation("capacity", "host 1 is charged 5 of 4 CPUs"),))
+    monkeypatch.setattr(command, "plan_once", lambda *_arguments: broken)
+    result = run("--from", "anything")
+    assert result.exit_code == 1
+    assert "WRONG: host 1 is charged 5 of 4 CPUs" in result.output
+    assert json.loads(run("--json").output)["violations"] == [
+        {"code": "capacity", "text": "host 1 is charged 5 of 4 CPUs"}
+    ]
+
+
+def recordings_that_cannot_be_used(folder: Path) -> dict[str, Path]:
+    whole = gzip.compress(json.dumps({"format": "one_preempt recording", "format_version": 1}).encode())
+    files = {"cut": whole[: len(whole) // 2], "text": b"hello", "empty": b"", "incomplete": whole}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "nothing inside").mkdir()
+    return {name: folder / name for name in (*files, "nothing inside", "does not exist")}
+
+
+@pytest.mark.parametrize("name", ["cut", "text", "empty", "incomplete", "nothing inside", "does not exist"])
+def test_a_recording_that_cannot_be_used_is_told_in_one_line(tmp_path: Path, name: str) -> None:
+    path = recordings_that_cannot_be_used(tmp_path)[name]
+    result = run("--from", str(path))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert str(path) in line
