@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,21 +32,24 @@ class Drivers:
     clock: VirtualClock
     events: EventQueue
     limits: DriverLimits = field(default_factory=DriverLimits)
-    _waiting: list[Job] = field(default_factory=list)
+    _transfers_waiting: deque[Job] = field(default_factory=deque)
+    _waiting: deque[Job] = field(default_factory=deque)
     _running: list[Job] = field(default_factory=list)
+    _busy_on_host: Counter[int] = field(default_factory=Counter)
+    _transfers_running: int = 0
 
     def submit(self, job: Job) -> None:
         """Queue `job` and start it at once where there is room."""
-        self._waiting.append(job)
+        self._queue_of(job).append(job)
         self._start_what_fits()
 
     def cancel(self, job: Job) -> None:
         """Forget `job`: it frees its place and reports nothing."""
         job.cancelled = True
         if job.running:
-            self._running.remove(job)
+            self._free_place(job)
         else:
-            self._waiting.remove(job)
+            self._queue_of(job).remove(job)
         self._start_what_fits()
 
     def running(self) -> list[Job]:
@@ -53,30 +57,45 @@ class Drivers:
         return list(self._running)
 
     def waiting(self) -> list[Job]:
-        """The operations that wait for a place, oldest first."""
-        return list(self._waiting)
+        """The operations that wait for a place: transfers, then virtualization, each oldest first."""
+        return [*self._transfers_waiting, *self._waiting]
+
+    def _queue_of(self, job: Job) -> deque[Job]:
+        return self._transfers_waiting if job.operation in TRANSFERS else self._waiting
 
     def _start_what_fits(self) -> None:
-        for job in [job for job in self._waiting if self._has_place(job)]:
-            if not self._has_place(job):
-                continue
-            self._waiting.remove(job)
-            self._running.append(job)
-            job.running = True
-            duration_ms = job.start()
-            if duration_ms is not None:
-                self.events.plan(self.clock.now_ms + duration_ms, partial(self._end, job))
+        while self._transfers_waiting and self._transfers_running < self.limits.transfers:
+            self._start(self._transfers_waiting.popleft())
+        passed_over: deque[Job] = deque()
+        while self._waiting and len(self._running) - self._transfers_running < self.limits.virtualization:
+            job = self._waiting.popleft()
+            if self._busy_on_host[job.host_id] < self.limits.virtualization_per_host:
+                self._start(job)
+            else:
+                passed_over.append(job)
+        self._waiting.extendleft(reversed(passed_over))
 
-    def _has_place(self, job: Job) -> bool:
+    def _start(self, job: Job) -> None:
+        job.running = True
+        self._running.append(job)
         if job.operation in TRANSFERS:
-            return sum(other.operation in TRANSFERS for other in self._running) < self.limits.transfers
-        busy = [other for other in self._running if other.operation not in TRANSFERS]
-        on_host = sum(other.host_id == job.host_id for other in busy)
-        return len(busy) < self.limits.virtualization and on_host < self.limits.virtualization_per_host
+            self._transfers_running += 1
+        else:
+            self._busy_on_host[job.host_id] += 1
+        duration_ms = job.start()
+        if duration_ms is not None:
+            self.events.plan(self.clock.now_ms + duration_ms, partial(self._end, job))
+
+    def _free_place(self, job: Job) -> None:
+        self._running.remove(job)
+        if job.operation in TRANSFERS:
+            self._transfers_running -= 1
+        else:
+            self._busy_on_host[job.host_id] -= 1
 
     def _end(self, job: Job) -> None:
         if job.cancelled:
             return
-        self._running.remove(job)
+        self._free_place(job)
         job.finish()
         self._start_what_fits()
