@@ -1,17 +1,20 @@
 """A simulated cloud that starts where a recording ends: its pools answer as the recorded ones did.
 
-A recording here is a folder of raw pool documents, one file a call (``vmpool.infoextended.xml``,
-``hostpool.info.xml``, ...). VMs that were under way when it was made stay there: no driver works on them.
+A recording is a file made by ``one-preempt record``, or a folder of raw pool documents, one file a call
+(``vmpool.infoextended.xml``, ``hostpool.info.xml``, ...). Where the folder has documents of single VMs
+(``vm.info.*.xml``) they are taken, since they alone have the whole history. VMs that were under way when the
+recording was made stay there: no driver works on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from lxml import etree
 
+from one_preempt.adapters.recorded.recording import read_recording
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.emulator import recorded_objects as recorded
 from one_preempt.simulation.emulator.recorded_hosts import host
@@ -21,70 +24,89 @@ from one_preempt.simulation.simulated_cloud.objects import SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.templates import vectors_of
 from one_preempt.simulation.simulated_cloud.virtual_time import VirtualClock
 
-# The first of these that exists: with DONE VMs where there is such a file.
-_VM_POOLS = ("vmpool.infoextended.state_all_including_done.xml", "vmpool.infoextended.xml")
+# The first of these that exists: with DONE VMs where there is such a document.
+_VM_POOLS = ("vmpool.infoextended.state_all_including_done", "vmpool.infoextended")
+_HOST_POOL = "hostpool.info"
+_VERSION = "system.version"
 _Thing = TypeVar("_Thing")
 
 
-def recorded_cloud(folder: Path) -> SimulatedCloud:
-    """The cloud of a recording. Raises `OnePreemptError` where a document is absent, broken or not what it says."""
+def recorded_cloud(path: Path) -> SimulatedCloud:
+    """The cloud of a recording. Hosts and VMs must be there; of what else is absent there is nothing, and without
+    users the usual two. Raises `OnePreemptError` where a document is absent, broken or not what it says.
+    """
+    documents = _documents_of_folder(path) if path.is_dir() else read_recording(path).documents
     try:
-        return _read(folder)
+        return _Recording(path, documents).cloud()
     except (AttributeError, KeyError, ValueError) as error:
-        raise OnePreemptError(f"{folder}: a recorded document has not oned's form: {error}") from error
+        raise OnePreemptError(f"{path}: a recorded document has not oned's form: {error}") from error
 
 
-def _read(folder: Path) -> SimulatedCloud:
-    vm_figures = {recorded.word(entry, "ID"): entry for entry in _optional(folder, "vmpool.monitoring.xml")}
-    host_figures = {recorded.word(entry, "ID"): entry for entry in _optional(folder, "hostpool.monitoring.xml")}
-    users, groups = _document(folder, "userpool.info.xml"), _document(folder, "grouppool.info.xml")
-    vm_pool = next((name for name in _VM_POOLS if (folder / name).exists()), _VM_POOLS[-1])
-    vms = {
-        number: recorded.vm(element, _figures(vm_figures.get(str(number))))
-        for number, element in _elements(_document(folder, vm_pool), "VM")
-    }
-    hosts = {
-        number: host(element, host_figures.get(str(number)))
-        for number, element in _elements(_document(folder, "hostpool.info.xml"), "HOST")
-    }
-    _charge_pinned_memory(hosts, vms)
-    return SimulatedCloud(
-        clock=VirtualClock(_last_instant(hosts, vms)),
-        version=_version(folder),
-        vms=vms,
-        hosts=hosts,
-        clusters=_pool(folder, "clusterpool.info.xml", "CLUSTER", recorded.cluster),
-        datastores=_pool(folder, "datastorepool.info.xml", "DATASTORE", recorded.datastore),
-        images=_pool(folder, "imagepool.info.xml", "IMAGE", recorded.image),
-        networks=_pool(folder, "vnpool.info.xml", "VNET", recorded.network),
-        vm_groups=_pool(folder, "vmgrouppool.info.xml", "VM_GROUP", recorded.vm_group),
-        vm_templates=_pool(folder, "templatepool.info.xml", "VMTEMPLATE", recorded.vm_template),
-        users={number: recorded.user(element, _quotas(users, number)) for number, element in _elements(users, "USER")},
-        groups={
-            number: recorded.group(element, _quotas(groups, number)) for number, element in _elements(groups, "GROUP")
-        },
-        acls=_pool(folder, "acl.info.xml", "ACL", recorded.acl),
-    )
-
-
-def _document(folder: Path, name: str) -> Element:
+def _documents_of_folder(folder: Path) -> dict[str, bytes]:
+    files = [*sorted(folder.glob("*.xml")), folder / f"{_VERSION}.txt"]
     try:
-        return etree.parse(folder / name, etree.XMLParser(huge_tree=True, resolve_entities=False)).getroot()
+        return {file.stem: file.read_bytes() for file in files if file.is_file()}
     except OSError as error:
-        raise OnePreemptError(f"{folder / name}: cannot be read; a recording needs it") from error
-    except etree.XMLSyntaxError as error:
-        raise OnePreemptError(f"{folder / name}: is cut or broken: {error}") from error
+        raise OnePreemptError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
-def _optional(folder: Path, name: str) -> list[Element]:
-    return list(_document(folder, name)) if (folder / name).exists() else []
+class _Recording:
+    """The documents of one recording by the names of their calls."""
 
+    def __init__(self, path: Path, documents: Mapping[str, bytes]) -> None:
+        self._path = path
+        self._documents = documents
 
-def _version(folder: Path) -> str:
-    try:
-        return (folder / "system.version.txt").read_text().strip()
-    except OSError as error:
-        raise OnePreemptError(f"{folder / 'system.version.txt'}: cannot be read; a recording needs it") from error
+    def cloud(self) -> SimulatedCloud:
+        vms, hosts = self._vms(), self._hosts()
+        _charge_pinned_memory(hosts, vms)
+        users, groups = self._root("userpool.info"), self._root("grouppool.info")
+        return SimulatedCloud(
+            clock=VirtualClock(_last_instant(hosts, vms)),
+            version=self._documents.get(_VERSION, b"7.4.0").decode().strip(),
+            vms=vms,
+            hosts=hosts,
+            clusters=self._pool("clusterpool.info", "CLUSTER", recorded.cluster),
+            datastores=self._pool("datastorepool.info", "DATASTORE", recorded.datastore),
+            images=self._pool("imagepool.info", "IMAGE", recorded.image),
+            networks=self._pool("vnpool.info", "VNET", recorded.network),
+            vm_groups=self._pool("vmgrouppool.info", "VM_GROUP", recorded.vm_group),
+            vm_templates=self._pool("templatepool.info", "VMTEMPLATE", recorded.vm_template),
+            users={number: recorded.user(user, _quotas(users, number)) for number, user in _elements(users, "USER")},
+            groups={
+                number: recorded.group(group, _quotas(groups, number)) for number, group in _elements(groups, "GROUP")
+            },
+            acls=self._pool("acl.info", "ACL", recorded.acl),
+        )
+
+    def _vms(self) -> dict[int, SimVm]:
+        name = next((name for name in _VM_POOLS if name in self._documents), _VM_POOLS[-1])
+        elements = dict(_elements(self._root(name, must_exist=True), "VM"))
+        for single in sorted(self._documents):
+            if single.startswith("vm.info."):
+                element = self._root(single)
+                elements[recorded.number(element, "ID")] = element
+        figures = {recorded.number(entry, "ID"): recorded.vector(entry) for entry in self._root("vmpool.monitoring")}
+        return {number: recorded.vm(elements[number], figures.get(number, {})) for number in sorted(elements)}
+
+    def _hosts(self) -> dict[int, SimHost]:
+        figures = {recorded.number(entry, "ID"): entry for entry in self._root("hostpool.monitoring")}
+        machines = _elements(self._root(_HOST_POOL, must_exist=True), "HOST")
+        return {number: host(element, figures.get(number)) for number, element in machines}
+
+    def _pool(self, name: str, tag: str, read: Callable[[Element], _Thing]) -> dict[int, _Thing]:
+        return {number: read(element) for number, element in _elements(self._root(name), tag)}
+
+    def _root(self, name: str, must_exist: bool = False) -> Element:
+        text = self._documents.get(name, b"")
+        if not text and must_exist:
+            raise OnePreemptError(f"{self._path}: there is no {name} in it; a recording needs it")
+        if not text:
+            return etree.Element("ABSENT")
+        try:
+            return etree.fromstring(text, etree.XMLParser(huge_tree=True, resolve_entities=False))
+        except etree.XMLSyntaxError as error:
+            raise OnePreemptError(f"{self._path}: {name} is cut or broken: {error}") from error
 
 
 def _elements(root: Element, tag: str) -> Iterator[tuple[int, Element]]:
@@ -93,16 +115,8 @@ def _elements(root: Element, tag: str) -> Iterator[tuple[int, Element]]:
         yield recorded.number(element, "ID"), element
 
 
-def _pool(folder: Path, name: str, tag: str, read: Callable[[Element], _Thing]) -> dict[int, _Thing]:
-    return {number: read(element) for number, element in _elements(_document(folder, name), tag)}
-
-
 def _quotas(root: Element, holder: int) -> Element | None:
     return next((quotas for quotas in root.iterfind("QUOTAS") if recorded.number(quotas, "ID") == holder), None)
-
-
-def _figures(element: Element | None) -> dict[str, str]:
-    return {} if element is None else recorded.vector(element)
 
 
 def _charge_pinned_memory(hosts: dict[int, SimHost], vms: dict[int, SimVm]) -> None:

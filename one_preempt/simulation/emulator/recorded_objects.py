@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
+from one_preempt.simulation.simulated_cloud.authorization import rule_text
 from one_preempt.simulation.simulated_cloud.objects import (
     SimAcl,
     SimAddressRange,
@@ -31,6 +32,7 @@ Element = etree._Element
 
 _LEASE_OF_A_VM = 0x10_0000_0000
 _SCHED_ACTION = "SCHED_ACTION"
+_LCM_STATES = frozenset(LcmState)
 
 
 def word(parent: Element, path: str, default: str = "") -> str:
@@ -75,6 +77,8 @@ def vm(element: Element, monitoring: Vector) -> SimVm:
     """VM in its full body; the pool carries no figures, so they come beside it."""
     body = template(element)
     actions = [action for action in body.pop(_SCHED_ACTION, []) if isinstance(action, dict)]
+    known_only_by_id = [{"ID": str(number)} for number in id_list(element, "SCHED_ACTIONS")]
+    state, lcm_state = VmState(number(element, "STATE")), _lcm_state(element, "LCM_STATE")
     return SimVm(
         id=number(element, "ID"),
         uid=number(element, "UID"),
@@ -84,10 +88,10 @@ def vm(element: Element, monitoring: Vector) -> SimVm:
         name=word(element, "NAME"),
         permissions=permissions(element),
         last_poll_s=int(monitoring.get("TIMESTAMP", "0")),
-        state=VmState(number(element, "STATE")),
-        lcm_state=LcmState(number(element, "LCM_STATE")),
-        prev_state=VmState(number(element, "PREV_STATE")),
-        prev_lcm_state=LcmState(number(element, "PREV_LCM_STATE")),
+        state=state,
+        lcm_state=lcm_state,
+        prev_state=VmState(number(element, "PREV_STATE", state)),
+        prev_lcm_state=_lcm_state(element, "PREV_LCM_STATE", lcm_state),
         resched=word(element, "RESCHED") == "1",
         stime_s=number(element, "STIME"),
         etime_s=number(element, "ETIME"),
@@ -95,7 +99,7 @@ def vm(element: Element, monitoring: Vector) -> SimVm:
         lock=_lock(element.find("LOCK")),
         monitoring=monitoring,
         template=body,
-        sched_actions=actions,
+        sched_actions=known_only_by_id if len(known_only_by_id) > len(actions) else actions,
         user_template=template(element, "USER_TEMPLATE"),
         history=[_history(record) for record in element.iterfind("HISTORY_RECORDS/HISTORY")],
     )
@@ -245,14 +249,15 @@ def group(element: Element, quotas: Element | None) -> SimGroup:
 
 def acl(element: Element) -> SimAcl:
     """ACL."""
-    return SimAcl(
-        id=number(element, "ID"),
-        user=int(word(element, "USER"), 16),
-        resource=int(word(element, "RESOURCE"), 16),
-        rights=int(word(element, "RIGHTS"), 16),
-        zone=int(word(element, "ZONE"), 16),
-        text=word(element, "STRING"),
-    )
+    user, resource, rights, zone = (int(word(element, name), 16) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE"))
+    text = word(element, "STRING") or rule_text(user, resource, rights, zone)
+    return SimAcl(number(element, "ID"), user, resource, rights, zone, text)
+
+
+def _lcm_state(element: Element, path: str, default: int = 0) -> LcmState:
+    """The state; one that the simulated cloud does not know (a disk snapshot, ...) is HOTPLUG, as busy as it was."""
+    value = number(element, path, default)
+    return LcmState(value) if value in _LCM_STATES else LcmState.HOTPLUG
 
 
 def _lock(element: Element | None) -> SimLock | None:
