@@ -81,15 +81,18 @@ def open_store(settings: Settings) -> SqlLeaseStore:
 
 
 @contextmanager
-def open_cycle(settings: Settings, clock: Clock) -> Iterator[SchedulingCycle]:
-    """The daemon's cycle: oned, the database, and the right to write it."""
+def open_cycle(settings: Settings, clock: Clock, transport: OnedTransport | None = None) -> Iterator[SchedulingCycle]:
+    """The daemon's cycle: oned, the database, and the right to write it.
+
+    `transport` is a connection to take instead of the one that the environment and the settings name.
+    """
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 
-    with closing(open_transport(settings)) as transport, closing(open_store(settings)) as store:
+    with closing(transport or open_transport(settings)) as connection, closing(open_store(settings)) as store:
         store.acquire_writer()
-        reader = OpenNebulaPoolReader(transport, clock)
-        enactor = OpenNebulaEnactor(transport, reader)
+        reader = OpenNebulaPoolReader(connection, clock)
+        enactor = OpenNebulaEnactor(connection, reader)
         yield _cycle(settings, reader, store, enactor, clock)
 
 
