@@ -1,0 +1,1 @@
+"""The ports, implemented over the real world: OpenNebula, a database, recordings."""

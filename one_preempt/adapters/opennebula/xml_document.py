@@ -204,7 +204,7 @@ def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element],
         found.append(read_one(element))
     except KeyError as error:
         problems.append(f"{_name_of(element)} was left out: it has no {error.args[0]}")
-    except (ValueError, OverflowError, IndexError) as error:
+    except (ValueError, OverflowError, IndexError, RecursionError) as error:
         problems.append(f"{_name_of(element)} was left out: {error}")
 
 

@@ -10,15 +10,17 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from one_preempt.adapters.opennebula.pool_reader import read_documents
 from one_preempt.adapters.opennebula.snapshot_assembly import VERSION
-from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.adapters.opennebula.xml_document import parse_document
 from one_preempt.adapters.recorded.allow_list import allowed_copy, allowed_in, names_in_expressions
 from one_preempt.errors import OnePreemptError
+
+if TYPE_CHECKING:
+    from one_preempt.adapters.opennebula.transport import OnedTransport
 
 FORMAT = "one_preempt recording"
 FORMAT_VERSION = 1
@@ -49,6 +51,9 @@ def write_recording(
     `extra_user_attributes` are the names that the administrator's rules look at in user templates.
     Raises `CloudUnavailable`, and `RecordingError` where the file cannot be written.
     """
+    # Only writing needs a network: whoever reads a recording shall not wait for its libraries.
+    from one_preempt.adapters.opennebula.pool_reader import read_documents
+
     documents = without_secrets(read_documents(transport), extra_user_attributes)
     content = {
         "format": FORMAT,

@@ -99,15 +99,23 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def transport(endpoint: Endpoint) -> Iterator[OnedTransport]:
-    limits = Limits(connect_s=2, idle_s=0.3, total_s=0.4, attempts=1)
-    made = OnedTransport(endpoint.url, Credentials(SESSION), limits, sleep=lambda _: None)
+    """Tries once, with time enough on a busy machine."""
+    made = OnedTransport(endpoint.url, Credentials(SESSION), Limits(attempts=1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hasty_transport(endpoint: Endpoint) -> Iterator[OnedTransport]:
+    """For endpoints that never finish."""
+    made = OnedTransport(endpoint.url, Credentials(SESSION), Limits(idle_s=0.3, total_s=0.4, attempts=1))
     yield made
     made.close()
 
 
 @pytest.fixture
 def patient_transport(endpoint: Endpoint) -> Iterator[OnedTransport]:
-    """With time for whole pools on a busy machine, and three attempts."""
+    """With three attempts."""
     made = OnedTransport(endpoint.url, Credentials(SESSION), Limits(), sleep=lambda _: None)
     yield made
     made.close()

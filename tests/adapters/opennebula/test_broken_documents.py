@@ -179,3 +179,12 @@ def test_a_dtd_is_refused_before_anything_is_read() -> None:
         read(bomb + POOL)
     with pytest.raises(UnreadableDocument, match="DTD"):
         parse_document(bomb + b"<VM>&y;</VM>", [])
+
+
+def test_a_host_nested_beyond_measure_is_left_out_alone() -> None:
+    pool = (RECORDING / "hostpool.info.xml").read_bytes()
+    deep = b"<TEMPLATE>" + b"<A>" * 1500 + b"x" + b"</A>" * 1500
+    problems: list[str] = []
+    hosts = read_host_pool(pool.replace(b"<TEMPLATE>", deep, 1), b"", {}, problems)
+    assert list(hosts) == [0, 1, 2, 3, 4]
+    assert len(problems) == 1

@@ -132,17 +132,17 @@ def test_a_hostile_endpoint_gives_one_clear_message(
     assert " at 0x" not in message
 
 
-def test_an_endpoint_that_hangs_is_given_up(endpoint: Any, transport: OnedTransport) -> None:
+def test_an_endpoint_that_hangs_is_given_up(endpoint: Any, hasty_transport: OnedTransport) -> None:
     endpoint.answers(lambda handler: endpoint.released.wait(20))
     with pytest.raises(
         CloudUnavailable, match=r"no complete answer in time \(0\.3 s without a byte, or 0\.4 s in all\)"
     ):
-        transport.call("one.vm.info", 1, False)
+        hasty_transport.call("one.vm.info", 1, False)
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])
 def test_an_endpoint_that_dribbles_bytes_is_given_up_at_the_deadline(
-    part: str, endpoint: Any, transport: OnedTransport
+    part: str, endpoint: Any, hasty_transport: OnedTransport
 ) -> None:
     def dribble(handler: BaseHTTPRequestHandler) -> None:
         if part == "body":
@@ -161,7 +161,7 @@ def test_an_endpoint_that_dribbles_bytes_is_given_up_at_the_deadline(
 
     endpoint.answers(dribble)
     with pytest.raises(CloudUnavailable, match="no complete answer in time"):
-        transport.call("one.vm.info", 1, False)
+        hasty_transport.call("one.vm.info", 1, False)
 
 
 def test_a_reply_beyond_the_limit_is_refused(endpoint: Any) -> None:

@@ -7,12 +7,11 @@ from xmlrpc.client import Fault, dumps
 
 import pytest
 
-from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
 from one_preempt.adapters.opennebula.oned_errors import ActionError, NoExistsError
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.pyone_server import pyone_server
-from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
+from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.ports import CallResult
@@ -153,14 +152,15 @@ def test_no_usable_answer_leaves_the_outcome_unknown_and_nothing_is_repeated(
     assert len(cloud.acted) == 1
 
 
-def test_a_call_that_hangs_leaves_the_outcome_unknown(cloud: Cloud, transport: OnedTransport) -> None:
-    patient = OnedTransport(cloud.endpoint.url, Credentials("a:b"), Limits())
+def test_a_call_that_hangs_leaves_the_outcome_unknown(
+    cloud: Cloud, hasty_transport: OnedTransport, transport: OnedTransport
+) -> None:
     cloud.answer = lambda handler: cloud.endpoint.released.wait(20)
-    enactor = OpenNebulaEnactor(transport, OpenNebulaPoolReader(patient, FixedClock()))
-    result = enactor.perform(action(ActionKind.STOP, 0))
+    result = OpenNebulaEnactor(hasty_transport, OpenNebulaPoolReader(transport, FixedClock())).perform(
+        action(ActionKind.STOP, 0)
+    )
     assert (result.outcome, result.error_code) == (Outcome.UNKNOWN, "NO_ANSWER")
     assert len(cloud.acted) == 1
-    patient.close()
 
 
 def test_where_the_vm_cannot_be_looked_at_nothing_is_done(cloud: Cloud, enactor: OpenNebulaEnactor) -> None:
