@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,16 @@ def test_a_plan_that_breaks_a_rule_ends_with_1(monkeypatch: pytest.MonkeyPatch) 
     assert json.loads(run("--json").output)["violations"] == [
         {"code": "capacity", "text": "host 1 is charged 5 of 4 CPUs"}
     ]
+
+
+def test_a_terminal_without_the_characters_of_a_name_is_no_error(tmp_path: Path) -> None:
+    for document in (RECORDINGS / "7.4.0").glob("*pool.info*.xml"):
+        text = document.read_text().replace("<NAME>be-pending</NAME>", "<NAME>données-\N{SNOWMAN}</NAME>")
+        (tmp_path / document.name).write_text(text)
+    executable = Path(sys.executable).with_name("one-preempt")
+    variables = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([executable, "plan", "--from", tmp_path], env=variables, capture_output=True, check=True)
+    assert rb"donn\xe9es-\u2603" in done.stdout
 
 
 def recordings_that_cannot_be_used(folder: Path) -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given == ["--version"]:
         sys.stdout.write(f"one-preempt {__version__}\n")
         return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Users' names hold characters that the terminal may not have.
+        sys.stdout.reconfigure(errors="backslashreplace")
     from one_preempt.entrypoints.cli.command_line import cli
 
     cli.main(args=given, prog_name="one-preempt")
