@@ -41,3 +41,29 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
         levels.append(candidates(vms[len(found)]))
     room.rollback(start)
     return None
+
+
+def alike(vms: Sequence[VirtualMachine]) -> bool:
+    """Do all ask for the same, so that another order of trying them finds nothing new?"""
+    return len({_what_it_asks(vm) for vm in vms}) <= 1
+
+
+def _what_it_asks(vm: VirtualMachine) -> tuple[object, ...]:
+    return (
+        vm.uid,
+        vm.gid,
+        vm.cpu_centi,
+        vm.memory_mib,
+        vm.automatic_requirements,
+        vm.sched_requirements,
+        vm.automatic_datastore_requirements,
+        vm.sched_datastore_requirements,
+        vm.automatic_nic_requirements,
+        tuple((nic.automatic, nic.sched_requirements) for nic in vm.nics),
+        tuple((disk.size_mib, disk.type, disk.datastore_id, disk.clone_target, disk.ln_target) for disk in vm.disks),
+        vm.pci_requests,
+        vm.topology,
+        vm.vm_group_id,
+        vm.vm_group_role,
+        vm.last_history.datastore_id if vm.last_history else None,
+    )

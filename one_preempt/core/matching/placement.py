@@ -16,7 +16,7 @@ from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
-from one_preempt.core.matching.gang import search
+from one_preempt.core.matching.gang import alike, search
 from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
@@ -24,7 +24,7 @@ from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
-from one_preempt.core.matching.vm_groups import group_mask
+from one_preempt.core.matching.vm_groups import GroupRules, group_rules
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
@@ -84,16 +84,20 @@ class Matchmaker:
     ) -> Placement | Unplaced:
         """Put one VM on the best host with room, of those `among` (a mask of rows) where it is given.
 
-        `limited` False leaves out MAX_DISPATCH and MAX_HOST.
+        Room for the VMs that a VM group ties to it is kept on its host. `limited` False leaves out MAX_DISPATCH,
+        MAX_HOST and the waiting of VM groups for each other.
         """
-        refusal = self._refusal(vm, room, limited=limited)
+        rules = group_rules(vm, room)
+        refusal = self._refusal(vm, room) or (self._pacing(vm, room, rules) if limited else None)
         if refusal is not None:
             return refusal
-        mask, counts = self._with_room(vm, room, among, limited=limited)
+        mask, counts = self._with_room(vm, room, among, rules, limited=limited)
         for row in self._ordered(vm, mask):
             placement = self._try_host(vm, row, room, counts)
             if placement is not None:
                 room.take(placement)
+                for companion in rules.companions if rules and limited else ():
+                    room.hold(placement.host_id, companion.resources)
                 return placement
         return reasons.no_host(counts, _needs(vm))
 
@@ -104,8 +108,8 @@ class Matchmaker:
 
         One VM alone is placed as `place` does. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
         single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
-        largest first, each on its best host; then a search over the hosts of every VM, which is exhaustive
-        for small gangs and stops after `gang.SEARCH_STEPS` trials for others.
+        largest first, each on its best host; then, unless the VMs are alike, a search over the hosts of every
+        VM, which is exhaustive for small gangs and stops after `gang.SEARCH_STEPS` trials for others.
         """
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
@@ -113,7 +117,9 @@ class Matchmaker:
         ordered = _largest_first(vms, room)
         placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
-            searched = search(ordered, room, lambda vm: self.candidates(vm, room, among))
+            searched = None
+            if placed.counts and not alike(vms) and self._may_fit_together(vms, room):
+                searched = search(ordered, room, lambda vm: self.candidates(vm, room, among))
             if searched is None:
                 text = f"The {len(vms)} VMs do not fit together. {placed.reason.text}"
                 return Unplaced(Reason(placed.reason.code, text), placed.counts)
@@ -131,8 +137,8 @@ class Matchmaker:
 
     def candidates(self, vm: VirtualMachine, room: Room, among: BoolArray | None = None) -> Iterator[Placement]:
         """Every placement of `vm` that the room allows now, best first; nothing is charged."""
-        if self._refusal(vm, room, limited=False) is None:
-            mask, counts = self._with_room(vm, room, among, limited=False)
+        if self._refusal(vm, room) is None:
+            mask, counts = self._with_room(vm, room, among, group_rules(vm, room), limited=False)
             for row in self._ordered(vm, mask):
                 placement = self._try_host(vm, row, room, counts)
                 if placement is not None:
@@ -153,7 +159,13 @@ class Matchmaker:
             found.append(placed)
         return tuple(found)
 
-    def _refusal(self, vm: VirtualMachine, room: Room, *, limited: bool) -> Unplaced | None:
+    def _may_fit_together(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
+        """False where all hosts that suit any of the VMs have less room in all than they need."""
+        suited = np.logical_or.reduce([self.match(vm).mask for vm in vms])
+        free = np.maximum(room.free[suited], 0).sum(axis=0)
+        return bool(free[0] >= sum(vm.cpu_centi for vm in vms) and free[1] >= sum(vm.memory_mib for vm in vms))
+
+    def _refusal(self, vm: VirtualMachine, room: Room) -> Unplaced | None:
         """What keeps the VM from every host."""
         match = self.match(vm)
         if match.refusal is not None:
@@ -174,13 +186,26 @@ class Matchmaker:
         full_id = image_datastore_without_room(vm, room)
         if full_id is not None:
             return reasons.unplaced(reasons.IMAGE_DATASTORE, f"Image datastore {full_id} has no room for its disks.")
+        return None
+
+    def _pacing(self, vm: VirtualMachine, room: Room, rules: GroupRules | None) -> Unplaced | None:
+        """What lets a VM that could be placed wait for a later cycle."""
+        if rules is not None and rules.follows is not None:
+            text = f"It goes to the host of VM {rules.follows}, once that has started."
+            return reasons.unplaced(reasons.AFFINITY, text)
         limit = self.options.max_dispatch
-        if limited and limit and len(room.placed) >= limit:
+        if limit and len(room.placed) >= limit:
             return reasons.unplaced(reasons.DISPATCH_LIMIT, f"This cycle has started {limit} VMs, as many as it may.")
         return None
 
     def _with_room(
-        self, vm: VirtualMachine, room: Room, among: BoolArray | None, *, limited: bool
+        self,
+        vm: VirtualMachine,
+        room: Room,
+        among: BoolArray | None,
+        rules: GroupRules | None,
+        *,
+        limited: bool,
     ) -> tuple[BoolArray, dict[str, int]]:
         """The hosts that suit the VM and have CPU and memory for it, and why the others do not."""
         match = self.match(vm)
@@ -188,10 +213,14 @@ class Matchmaker:
         mask = match.mask if among is None else _narrow(match.mask, among, counts, reasons.NOT_AMONG)
         if match.follows_current_vms:
             mask = _narrow(mask, self._host_match.requirements_now(vm, room), counts, reasons.REQUIREMENTS)
-        allowed = group_mask(vm, room)
-        if allowed is not None:
-            mask = _narrow(mask, allowed, counts, reasons.AFFINITY)
-        fits = (room.free[:, 0] >= vm.cpu_centi) & (room.free[:, 1] >= vm.memory_mib)
+        needed = vm.resources
+        if rules is not None:
+            mask = _narrow(mask, rules.mask, counts, reasons.AFFINITY)
+            # Several VMs placed together are all charged in turn; a VM alone must leave room for who follows.
+            for companion in rules.companions if limited else ():
+                mask = _narrow(mask, self.match(companion).mask, counts, reasons.AFFINITY)
+                needed += companion.resources
+        fits = (room.free[:, 0] >= needed.cpu_centi) & (room.free[:, 1] >= needed.memory_mib)
         mask = _narrow(mask, fits, counts, reasons.CAPACITY)
         if limited and self.options.max_host:
             mask = _narrow(mask, room.dispatched < self.options.max_host, counts, reasons.DISPATCH_LIMIT)

@@ -107,10 +107,7 @@ class Room:
     def observed_rows_of(self, vm_id: int) -> Sequence[int]:
         """The rows of the hosts on which a VM was observed."""
         if self._residents is None:
-            self._residents = {}
-            for row, host_id in enumerate(self.hosts.ids.tolist()):
-                for resident in self.snapshot.hosts[host_id].vm_ids:
-                    self._residents.setdefault(resident, []).append(row)
+            self._residents = self._observe_residents()
         return self._residents.get(vm_id, [])
 
     # -- changes -----------------------------------------------------------------------------------------
@@ -162,6 +159,18 @@ class Room:
             self._journal.pop()()
 
     # -- bookkeeping -------------------------------------------------------------------------------------
+
+    def _observe_residents(self) -> dict[int, list[int]]:
+        """Where VMs are by the hosts' own lists, and by the VMs' own records: one may be newer than the other."""
+        residents: dict[int, list[int]] = {}
+        for row, host_id in enumerate(self.hosts.ids.tolist()):
+            for resident in self.snapshot.hosts[host_id].vm_ids:
+                residents.setdefault(resident, []).append(row)
+        for vm in self.snapshot.vms.values():
+            own_row = None if vm.host_id is None else self.hosts.index_by_id.get(vm.host_id)
+            if own_row is not None and own_row not in residents.get(vm.id, ()):
+                residents.setdefault(vm.id, []).append(own_row)
+        return residents
 
     def _row_held_by(self, vm_id: int) -> int | None:
         """The row whose capacity the VM holds, unless it was counted as gone already."""

@@ -1,11 +1,14 @@
 """VM groups: which hosts the rules of a VM's role leave (FACTS 2.3).
 
-The rules hold against members that are on a host, and against those placed earlier in the same decision.
+The rules hold against members that are on a host, and against those placed earlier in the same decision. Where
+VMs must share a host and none of them runs, the oldest that waits leads: it goes where there is room for all, and
+the others follow once it has started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,10 +16,50 @@ from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.infrastructure import VmGroup, VmGroupRole
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 
 _AFFINED = "AFFINED"
 _ANTI_AFFINED = "ANTI_AFFINED"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """What the rules say of one VM now.
+
+    `companions` must find room on the same host; `follows` is the VM whose start this one has to wait for.
+    """
+
+    mask: BoolArray
+    companions: tuple[VirtualMachine, ...] = ()
+    follows: int | None = None
+
+
+def group_rules(vm: VirtualMachine, room: Room) -> GroupRules | None:
+    """The rules that concern `vm`, or None where none does."""
+    found = role_of(vm, room.snapshot)
+    if found is None:
+        return None
+    group, role = found
+    mask = np.ones(len(room.hosts.ids), dtype=np.bool_)
+    if role.host_affined:
+        mask &= np.isin(room.hosts.ids, role.host_affined)
+    if role.host_anti_affined:
+        mask &= ~np.isin(room.hosts.ids, role.host_anti_affined)
+    for apart in _anti_affined_sets(group, role):
+        mask[[row for vm_id in apart - {vm.id} for row in room.rows_of(vm_id)]] = False
+    waiting: set[int] = set()
+    for together in _affined_sets(group, role):
+        rows = _active_rows(room, together)
+        if not rows:
+            waiting.update(_waiting(room, together))
+            rows = [row for vm_id in together if vm_id in room.placed for row in room.rows_of(vm_id)]
+        if rows:
+            mask &= np.isin(np.arange(len(mask)), rows)
+    leader = min(waiting, default=vm.id)
+    if leader < vm.id:
+        return GroupRules(mask, follows=leader)
+    companions = sorted(vm_id for vm_id in waiting if vm_id != vm.id and vm_id not in room.placed)
+    return GroupRules(mask, tuple(room.snapshot.vms[vm_id] for vm_id in companions))
 
 
 def role_of(vm: VirtualMachine, snapshot: PoolSnapshot) -> tuple[VmGroup, VmGroupRole] | None:
@@ -28,26 +71,6 @@ def role_of(vm: VirtualMachine, snapshot: PoolSnapshot) -> tuple[VmGroup, VmGrou
         return None
     role = next((role for role in group.roles if role.name == vm.vm_group_role), None)
     return None if role is None else (group, role)
-
-
-def group_mask(vm: VirtualMachine, room: Room) -> BoolArray | None:
-    """The hosts that the rules leave for `vm` now, or None where no rule concerns it."""
-    found = role_of(vm, room.snapshot)
-    if found is None:
-        return None
-    group, role = found
-    mask = np.ones(len(room.hosts.ids), dtype=np.bool_)
-    if role.host_affined:
-        mask &= np.isin(room.hosts.ids, role.host_affined)
-    if role.host_anti_affined:
-        mask &= ~np.isin(room.hosts.ids, role.host_anti_affined)
-    for together in _affined_sets(group, role):
-        rows = _rows(room, together - {vm.id})
-        if rows:
-            mask &= np.isin(np.arange(len(mask)), rows)
-    for apart in _anti_affined_sets(group, role):
-        mask[_rows(room, apart - {vm.id})] = False
-    return mask
 
 
 def _affined_sets(group: VmGroup, role: VmGroupRole) -> Iterable[frozenset[int]]:
@@ -77,5 +100,19 @@ def _joined_roles(rules: tuple[tuple[str, ...], ...], name: str) -> frozenset[st
     return frozenset(joined)
 
 
-def _rows(room: Room, vm_ids: Iterable[int]) -> list[int]:
-    return sorted({row for vm_id in vm_ids for row in room.rows_of(vm_id)})
+def _active_rows(room: Room, vm_ids: Iterable[int]) -> list[int]:
+    """Where members of an affined set run: those that are only suspended there do not count."""
+    rows: set[int] = set()
+    for vm_id in vm_ids:
+        vm = room.snapshot.vms.get(vm_id)
+        if vm is not None and vm.state is VmState.ACTIVE:
+            rows.update(room.rows_of(vm_id))
+    return sorted(rows)
+
+
+def _waiting(room: Room, vm_ids: Iterable[int]) -> Iterator[int]:
+    """The members that wait to be placed."""
+    for vm_id in vm_ids:
+        vm = room.snapshot.vms.get(vm_id)
+        if vm is not None and vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE:
+            yield vm_id

@@ -354,6 +354,34 @@ def test_rules_of_a_vm_group_hold_against_running_members(group: VmGroup, host_i
     assert found == host_ids
 
 
+AFFINED = VmGroup(0, "g", (VmGroupRole(0, "web", "AFFINED", (1, 2)),))
+
+
+def test_the_oldest_of_an_affined_role_goes_where_all_have_room_and_the_others_follow_when_it_runs() -> None:
+    first, second = member(1, "web"), replace(member(2, "web"), cpu_centi=300)
+    hosts = [host(0, 400), host(1, 300)]
+    maker = matchmaker(cloud(hosts, [first, second], vm_groups={0: AFFINED}))
+    room = maker.new_room()
+
+    assert refused(maker.place(second, room)) == ("affinity", "It goes to the host of VM 1, once that has started.")
+    assert host_of(maker.place(first, room)) == 0
+    assert room.free.tolist() == [[0, 6144], [300, 8192]]
+    assert refused(maker.place(second, room))[0] == "affinity"
+
+    started = matchmaker(cloud(hosts, [running(first, 0), second], vm_groups={0: AFFINED}))
+    assert host_of(started.place(second, started.new_room())) == 0
+
+
+def test_a_gang_of_an_affined_role_is_placed_at_once() -> None:
+    gang = [member(1, "web"), member(2, "web")]
+    maker = matchmaker(cloud([host(0), host(1)], gang, vm_groups={0: AFFINED}))
+
+    placed = maker.place_together(gang, maker.new_room())
+
+    assert isinstance(placed, tuple)
+    assert len({placement.host_id for placement in placed}) == 1
+
+
 def test_rules_of_a_vm_group_hold_inside_a_gang() -> None:
     apart = VmGroup(0, "g", (VmGroupRole(0, "web", "ANTI_AFFINED", (1, 2, 3)),))
     gang = [member(number, "web") for number in (1, 2, 3)]
