@@ -46,10 +46,13 @@ def _network_of(cloud: CloudState, nic: Vector) -> SimNetwork:
 
 def _connect(vm: SimVm, nic: Vector, network: SimNetwork) -> None:
     for number, address_range in enumerate(network.address_ranges):
-        offset = next((i for i in range(address_range.size) if i not in address_range.leases), None)
+        first, size = address_range.next_index, address_range.size
+        turn = (index % size for index in range(first, first + size))
+        offset = next((index for index in turn if index not in address_range.leases), None)
         if offset is None:
             continue
         address_range.leases[offset] = vm.id
+        address_range.next_index = (offset + 1) % size
         nic.update(_address(address_range.vector, offset))
         nic["AR_ID"] = address_range.vector.get("AR_ID", str(number))
         break

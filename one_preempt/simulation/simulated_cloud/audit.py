@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState
@@ -17,23 +17,26 @@ _RETURNS = (LcmState.EPILOG,)
 
 def discrepancies(cloud: CloudState) -> Iterator[str]:
     """Every disagreement, in words; nothing where the books are right."""
+    holders: defaultdict[int, list[SimVm]] = defaultdict(list)
+    for vm in cloud.vms.values():
+        for host_id in hosts_held_by(vm):
+            holders[host_id].append(vm)
     for host in cloud.hosts.values():
-        yield from _of_host(cloud, host)
+        yield from _of_host(cloud, host, holders[host.id])
     for user in cloud.users.values():
-        owned = [vm for vm in cloud.vms.values() if vm.uid == user.id]
         if user.id != 0:
+            owned = [vm for vm in cloud.vms.values() if vm.uid == user.id]
             yield from _of_quotas(f"user {user.id}", user.quotas, owned)
     for group in cloud.groups.values():
-        members = [vm for vm in cloud.vms.values() if vm.gid == group.id]
         if group.id != 0:
+            members = [vm for vm in cloud.vms.values() if vm.gid == group.id]
             yield from _of_quotas(f"group {group.id}", group.quotas, members)
     for vm in cloud.vms.values():
         yield from _of_vm(vm)
     yield from _of_leases(cloud)
 
 
-def _of_host(cloud: CloudState, host: SimHost) -> Iterator[str]:
-    holders = [vm for vm in cloud.vms.values() if host.id in hosts_held_by(vm)]
+def _of_host(cloud: CloudState, host: SimHost, holders: list[SimVm]) -> Iterator[str]:
     recorded = [vm_id for vm_id in host.vm_ids if vm_id in cloud.vms]
     optional = {vm.id for vm in holders if vm.lcm_state in _RETURNS and vm.state == VmState.ACTIVE}
     if {vm.id for vm in holders} - optional != set(recorded) - optional:

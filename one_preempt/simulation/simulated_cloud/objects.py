@@ -244,11 +244,13 @@ class SimImage:
 
 @dataclass(slots=True)
 class SimAddressRange:
-    """AR: `leases` maps the offset of an address to the id of the VM that has it."""
+    """AR: `leases` maps the offset of an address to the id of the VM that has it; the search for a free one begins at
+    `next_index`."""
 
     vector: Vector
     size: int
     leases: dict[int, int] = field(default_factory=dict)
+    next_index: int = 0
 
 
 @dataclass(slots=True)

@@ -27,6 +27,8 @@ _PERMISSION_BITS = (
 class VmCalls(LifeCycle):
     """one.vm.allocate, update, lock, unlock, chown, chmod, info."""
 
+    _last_vm_id = -1
+
     @oned_call
     def vm_allocate(self, caller: Caller, template: str, hold: bool = False) -> int:
         """Create a VM, PENDING or on HOLD, and return its id.
@@ -41,7 +43,7 @@ class VmCalls(LifeCycle):
             raise refusal(caller, f"VM Template includes a restricted attribute {name}")
         creation = Subject(ObjectKind.VM, uid=caller.uid, gid=caller.gid)
         self.access.demand(caller, (Right.CREATE, creation), *self._uses(request))
-        vm_id = max(self.vms, default=-1) + 1
+        vm_id = self._next_vm_id()
         on_hold = hold or text_of(request, "SUBMIT_ON_HOLD").upper() == "YES"
         try:
             vm = build_vm(self, caller, vm_id, request, on_hold)
@@ -52,9 +54,16 @@ class VmCalls(LifeCycle):
             self._forget_traces(vm_id)
             raise refusal(caller, objection)
         self.vms[vm_id] = vm
+        self._last_vm_id = vm_id
         self.quota_books.add(vm.uid, vm.gid, full_request(vm))
         self.change_vm(vm, vm.state)
         return vm_id
+
+    def _next_vm_id(self) -> int:
+        """One more than the highest; looked up where VMs came from elsewhere."""
+        if self._last_vm_id < 0 or self._last_vm_id + 1 in self.vms:
+            self._last_vm_id = max(self.vms, default=-1)
+        return self._last_vm_id + 1
 
     def _uses(self, request: TemplateDict) -> list[tuple[Right, Subject]]:
         """USE of each image and network that the request names by id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, Caller, Sim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
     from tests.simulation.simulated_cloud.conftest import Stage
 
 CHANGES = ("stop", "suspend", "poweroff", "undeploy", "terminate-hard", "resched")
@@ -78,12 +80,14 @@ def test_chown_moves_what_the_vm_counts(stage: Stage) -> None:
     assert stage.cloud.audit() == []
 
 
+def _act(cloud: SimulatedCloud, caller: Caller, action: str, vm: SimVm) -> int:
+    return cloud.vm_action(caller, action, vm.id)
+
+
 def attempts(stage: Stage, caller: Caller) -> dict[str, Callable[[SimVm], object]]:
     """What a lock may stop."""
     cloud = stage.cloud
-    calls: dict[str, Callable[[SimVm], object]] = {
-        action: lambda vm, action=action: cloud.vm_action(caller, action, vm.id) for action in CHANGES
-    }
+    calls: dict[str, Callable[[SimVm], object]] = {action: partial(_act, cloud, caller, action) for action in CHANGES}
     return calls | {
         "update": lambda vm: cloud.vm_update(caller, vm.id, 'NOTE = "x"', 1),
         "migrate": lambda vm: cloud.vm_migrate(caller, vm.id, 1, True),
@@ -134,11 +138,12 @@ def test_lock_all_is_stored_as_use_and_other_levels_are_refused(stage: Stage) ->
 
 def test_owners_manage_but_do_not_administer(stage: Stage) -> None:
     vm = stage.bring("RUNNING")
-    for call in (
+    calls: list[Callable[[], int]] = [
         lambda: stage.cloud.vm_migrate(stage.alice, vm.id, 1, True),
         lambda: stage.cloud.vm_action(stage.alice, "resched", vm.id),
         lambda: stage.cloud.vm_recover(stage.alice, vm.id, 3),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(OnedError, match=rf"Not authorized to perform ADMIN VM \[{vm.id}\]"):
             call()
     with pytest.raises(OnedError, match=r"Not authorized to perform ADMIN HOST \[0\]"):

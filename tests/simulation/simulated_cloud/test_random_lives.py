@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,6 +19,9 @@ from one_preempt.simulation.simulated_cloud.furnishing import numa_nodes
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.vm_actions import LEGAL
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PCI = {"SHORT_ADDRESS": "02:00.0", "ADDRESS": "0000:02:00:0", "VENDOR": "10de", "DEVICE": "0863", "CLASS": "0302"}
 TEMPLATES = [
     'CPU = "1"\nMEMORY = "1024"\n',
@@ -24,6 +30,7 @@ TEMPLATES = [
     'CPU = "1"\nVCPU = "2"\nMEMORY = "256"\nTOPOLOGY = [ PIN_POLICY = "THREAD" ]\n',
 ]
 ACTIONS = sorted(LEGAL)
+KIND_ACTIONS = ("stop", "suspend", "resume", "resume", "undeploy", "poweroff", "release", "resched")
 
 
 def crowded_cloud(seed: int = 0) -> SimulatedCloud:
@@ -44,29 +51,29 @@ def crowded_cloud(seed: int = 0) -> SimulatedCloud:
 
 def do_something(cloud: SimulatedCloud, dice: random.Random) -> None:
     """One call by somebody on some VM, accepted or refused, or a while of waiting."""
-    caller = cloud.caller(dice.choice([0, 2, 3]))
-    vm_id, host_id = dice.randrange(12), dice.randrange(3)
-    calls = [
-        lambda: cloud.vm_allocate(caller, dice.choice(TEMPLATES), dice.random() < 0.3),
-        lambda: cloud.vm_deploy(ONEADMIN, vm_id, host_id, dice.random() < 0.5),
-        lambda: cloud.vm_deploy(ONEADMIN, vm_id, host_id),
-        lambda: cloud.vm_action(caller, dice.choice(ACTIONS), vm_id),
-        lambda: cloud.vm_action(ONEADMIN, dice.choice(("stop", "suspend", "resume", "undeploy")), vm_id),
-        lambda: cloud.vm_migrate(ONEADMIN, vm_id, host_id, dice.random() < 0.5, False, -1, dice.randrange(3)),
-        lambda: cloud.vm_recover(ONEADMIN, vm_id, dice.randrange(6)),
-        lambda: cloud.vm_lock(caller, vm_id, dice.randrange(1, 5)),
-        lambda: cloud.vm_unlock(caller, vm_id),
-        lambda: cloud.vm_chown(ONEADMIN, vm_id, dice.choice([0, 2, 3]), -1),
-        lambda: cloud.host_status(ONEADMIN, host_id, dice.randrange(3)),
-        lambda: cloud.kill_host(host_id),
-        lambda: cloud.revive_host(host_id, dice.random() < 0.5),
-        lambda: cloud.advance(dice.uniform(0, 40)),
-        lambda: cloud.advance(dice.uniform(0, 5)),
+    caller = cloud.caller(dice.choice([0, 0, 2, 3]))
+    living = [vm.id for vm in cloud.vms.values() if vm.state.name != "DONE"] or [0]
+    vm_id, host_id = dice.choice(living), dice.randrange(3)
+    calls: list[tuple[int, Callable[[], object]]] = [
+        (3, lambda: cloud.vm_allocate(caller, dice.choice(TEMPLATES), dice.random() < 0.3)),
+        (8, lambda: cloud.vm_deploy(ONEADMIN, vm_id, host_id, dice.random() < 0.3)),
+        (6, lambda: cloud.vm_action(caller, dice.choice(ACTIONS), vm_id)),
+        (10, lambda: cloud.vm_action(ONEADMIN, dice.choice(KIND_ACTIONS), vm_id)),
+        (5, lambda: cloud.vm_migrate(ONEADMIN, vm_id, host_id, dice.random() < 0.5, False, -1, dice.randrange(3))),
+        (4, lambda: cloud.vm_recover(ONEADMIN, vm_id, dice.choice([0, 1, 2, 2, 2, 4]))),
+        (1, lambda: cloud.vm_recover(ONEADMIN, vm_id, 3)),
+        (1, lambda: cloud.vm_lock(caller, vm_id, dice.randrange(1, 5))),
+        (2, lambda: cloud.vm_unlock(ONEADMIN, vm_id)),
+        (1, lambda: cloud.vm_chown(ONEADMIN, vm_id, dice.choice([0, 2, 3]), -1)),
+        (1, lambda: cloud.host_status(ONEADMIN, host_id, dice.choice([0, 0, 0, 1, 2]))),
+        (1, lambda: cloud.kill_host(host_id)),
+        (2, lambda: cloud.revive_host(host_id, dice.random() < 0.5)),
+        (15, lambda: cloud.advance(dice.uniform(0, 40))),
+        (10, lambda: cloud.advance(dice.uniform(0, 5))),
     ]
-    try:
-        dice.choice(calls)()
-    except OnedError as refused:
-        assert refused.message
+    weights, choices = zip(*calls, strict=True)
+    with contextlib.suppress(OnedError):
+        dice.choices(choices, weights)[0]()
 
 
 def live(seed: int, steps: int) -> SimulatedCloud:
@@ -78,6 +85,7 @@ def live(seed: int, steps: int) -> SimulatedCloud:
 
 
 def test_the_books_are_right_after_every_step_of_many_lives() -> None:
+    passed: set[int | None] = set()
     for seed in range(15):
         cloud, dice = crowded_cloud(seed), random.Random(seed)
         for step in range(200):
@@ -85,6 +93,8 @@ def test_the_books_are_right_after_every_step_of_many_lives() -> None:
             assert cloud.audit() == [], f"seed {seed}, step {step}: {cloud.history_log[-1]}"
         cloud.settle()
         assert cloud.audit() == []
+        passed |= {change.new_lcm_state for change in cloud.state_changes}
+    assert len(passed) > 35
 
 
 def test_the_same_seed_tells_the_same_story_and_another_a_different_one() -> None:
@@ -93,7 +103,6 @@ def test_the_same_seed_tells_the_same_story_and_another_a_different_one() -> Non
     assert first.history_log == again.history_log
     assert first.overcommits == again.overcommits
     assert first.state_changes != other.state_changes
-    assert len({change.new_lcm_state for change in first.state_changes}) > 10
 
 
 def test_every_accepted_call_is_in_the_log_with_caller_and_time_and_refused_ones_are_not() -> None:
@@ -102,10 +111,9 @@ def test_every_accepted_call_is_in_the_log_with_caller_and_time_and_refused_ones
     vm_id = cloud.vm_allocate(carol, TEMPLATES[0])
     cloud.advance(3)
     cloud.vm_action(carol, "hold", vm_id)
-    try:
+    cloud.advance(1)
+    with pytest.raises(OnedError):
         cloud.vm_action(carol, "stop", vm_id)
-    except OnedError:
-        cloud.advance(1)
     told = [(call.method, call.uid, call.arguments, call.at_ms) for call in cloud.history_log[-2:]]
     start_ms = cloud.clock.now_ms - 4000
     assert told == [
@@ -134,12 +142,10 @@ class CloudLife(RuleBasedStateMachine):
         self.cloud = crowded_cloud()
         self.cloud.faults.clear()
 
-    def attempt(self, call: object, *arguments: object) -> None:
+    def attempt(self, call: Callable[..., int], *arguments: object) -> None:
         """A call that may be refused, never crash."""
-        try:
-            call(*arguments)  # type: ignore[operator]
-        except OnedError as refused:
-            assert refused.message
+        with contextlib.suppress(OnedError):
+            call(*arguments)
 
     @rule(template=st.sampled_from(TEMPLATES), hold=st.booleans(), uid=st.sampled_from([0, 2, 3]))
     def allocate(self, template: str, hold: bool, uid: int) -> None:
