@@ -56,9 +56,3 @@ class Expressions:
                 self._ranks[text] = error
         known = self._ranks[text]
         return known if isinstance(known, Rank) else parse_rank("")
-
-    def rank_error(self, text: str) -> str:
-        """What is wrong with a rank, or nothing."""
-        self.rank(text)
-        known = self._ranks[text]
-        return str(known) if isinstance(known, ExpressionError) else ""

@@ -30,8 +30,6 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-__all__ = ["HostMatch", "MatchOptions", "Matchmaker", "Unplaced"]
-
 
 class Matchmaker:
     """Matches VMs with the hosts, datastores and networks of one snapshot.

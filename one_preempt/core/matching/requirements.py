@@ -37,7 +37,7 @@ from one_preempt.core.matching.expression_tokens import (
 )
 from one_preempt.core.matching.glob import Glob, compile_glob
 
-MAX_COMPARISONS = 4096
+MAX_COMPARISONS = 1024
 MAX_PATTERNS = 200
 CURRENT_VMS = "CURRENT_VMS"
 
