@@ -11,7 +11,6 @@ from one_preempt.simulation.emulator.emulated_time import EmulatedTime, VirtualT
 from one_preempt.simulation.emulator.methods import METHODS
 from one_preempt.simulation.emulator.signatures import UNKNOWN_METHOD, checked_arguments, checked_session, is_known
 from one_preempt.simulation.emulator.wire import Accepted, Call, Fault, Refused
-from one_preempt.simulation.emulator.xml_writing import document
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller
@@ -80,7 +79,7 @@ class CloudFront:
             raise
         finally:
             self.calls.append(LoggedCall(int(self.cloud.now_s), caller.name, method, arguments, code, text))
-        return Accepted(document(value) if isinstance(value, str) else value)
+        return Accepted(value)
 
     def _answer_control(self, caller: Caller, call: Call) -> Accepted:
         assert self._control is not None

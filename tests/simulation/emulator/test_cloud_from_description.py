@@ -1,0 +1,86 @@
+"""Descriptions: the shipped clouds are sound, mistakes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.emulator.described_cloud import described_cloud
+from one_preempt.simulation.emulator.description import read_description
+from one_preempt.simulation.emulator.process import shipped_cloud
+from one_preempt.simulation.simulated_cloud.authorization import Right
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.states import LcmState
+
+HOST = "hosts: [{name: h, cpu: 4, memory_mib: 4096}]\n"
+
+
+def cloud_of(tmp_path: Path, text: str) -> SimulatedCloud:
+    path = tmp_path / "cloud.yaml"
+    path.write_text(text)
+    return described_cloud(read_description(path))
+
+
+def test_the_demonstration_cloud_is_full_of_external_leases() -> None:
+    cloud = shipped_cloud("demo")
+    assert cloud.audit() == []
+    assert cloud.overcommits == []
+    assert sum(host.share.cpu_usage for host in cloud.hosts.values()) == 1200
+    assert all(vm.lcm_state == LcmState.RUNNING and vm.gname == "externals" for vm in cloud.vms.values())
+    local = cloud.authenticate("local1", "local1")
+    assert cloud.groups[local.gid].name == "locals"
+    assert cloud.vm_allocate(local, 'CPU="2"\nMEMORY="128"\nDISK=[IMAGE_ID="0"]\n', hold=True) == len(cloud.vms) - 1
+
+
+@pytest.mark.parametrize("version", ["7.4.0", "6.10.0"])
+def test_the_recorded_cloud_is_sound(version: str) -> None:
+    assert shipped_cloud("recorded", version).audit() == []
+
+
+def test_a_described_cloud_is_the_same_every_time() -> None:
+    assert shipped_cloud("recorded").vms == shipped_cloud("recorded").vms
+
+
+def test_numbered_hosts_and_vms_get_their_numbers(tmp_path: Path) -> None:
+    cloud = cloud_of(
+        tmp_path,
+        'hosts: [{name: "n{:02}", count: 3, cpu: 2, memory_mib: 4096}]\n'
+        "datastores: [{name: d, type: system, total_mib: 1000}]\n"
+        'vms: [{name: "v{}", count: 2, template: {CPU: 1, MEMORY: 512}, story: [deploy n02]}]\n',
+    )
+    assert [host.name for host in cloud.hosts.values()] == ["n01", "n02", "n03"]
+    assert [vm.name for vm in cloud.vms.values()] == ["v1", "v2"]
+    assert cloud.hosts[1].share.cpu_usage == 200
+
+
+def test_rules_are_written_as_oned_shows_them(tmp_path: Path) -> None:
+    cloud = cloud_of(tmp_path, 'acls: ["@1 HOST+NET/%0 USE+MANAGE #0", "#1 VM/#3 ADMIN *"]\n')
+    assert [rule.text for rule in cloud.acls.values()][-2:] == ["@1 HOST+NET/%0 USE+MANAGE #0", "#1 VM/#3 ADMIN *"]
+    assert list(cloud.acls.values())[-1].rights == Right.ADMIN
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hosts: [{name: h, cpus: 4, memory_mib: 1}]", r"cloud\.yaml: is no description.*hosts\[0\]"),
+        ("host: []", "unknown field `host`"),
+        ("hosts: [", r"cloud\.yaml: is no description"),
+        ("hosts: [{name: h, cpu: 4, memory_mib: 4096, cluster: nowhere}]", "hosts: h: there is no cluster 'nowhere'"),
+        ("hosts: [{name: h, cpu: 4, memory_mib: 4096, status: asleep}]", "status 'asleep' is none of enabled"),
+        ("datastores: [{name: d, type: tape}]", "datastores: d: type 'tape' is none of image"),
+        ("users: [{name: u, group: none}]", "users: u: there is no group 'none'"),
+        ("users: [{name: u, quota: {CPUS: 4}}]", "users: u: quota 'CPUS' is none of VMS"),
+        ("acls: [everybody everything]", "'everybody everything' is no rule; write"),
+        ("durations: {nap_s: 3}", "durations: .*nap_s"),
+        ("images: [{name: i, datastore: d}]", "images: i: there is no datastore 'd'"),
+        ("vms: [{name: v, template: {CPU: 1}}]", "vms: v: MEMORY attribute must be"),
+        ("vms: [{name: v, based_on: t}]", "vms: v: there is no VM template 't'"),
+        (HOST + "vms: [{name: v, template: {CPU: 1, MEMORY: 1}, story: [deploy x]}]", "v: 'deploy x' names nothing"),
+        (HOST + "vms: [{name: v, template: {CPU: 1, MEMORY: 1}, story: [fly]}]", "v: 'fly' is refused: Action \"fly\""),
+    ],
+)
+def test_a_mistake_is_named_in_one_message(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(OnePreemptError, match=message):
+        cloud_of(tmp_path, text)
