@@ -18,6 +18,7 @@ from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimHistory, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.quotas import full_request, on_system_datastore
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, LcmState, VmState
+from one_preempt.simulation.simulated_cloud.storage import DISKS, MEMORY, SystemSpace
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 
 _L = LcmState
@@ -78,6 +79,7 @@ FAILURES = {
     state: LcmState[f"{state.name}_FAILURE"] for state in _OPERATIONS if f"{state.name}_FAILURE" in LcmState.__members__
 }
 WORK_OF_FAILURE = {failure: state for state, failure in FAILURES.items()}
+_SAVES = (_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SAVE_MIGRATE)
 _MIGRATION_PROLOGS = frozenset(
     {_L.PROLOG_MIGRATE, _L.PROLOG_MIGRATE_POWEROFF, _L.PROLOG_MIGRATE_SUSPEND, _L.PROLOG_MIGRATE_UNKNOWN}
 )
@@ -89,7 +91,7 @@ class LifeCycle(CloudState):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._jobs: dict[int, Job] = {}
-        self.memory_images: dict[int, tuple[int, int]] = {}
+        self.space = SystemSpace(self.datastores)
 
     # ---------------------------------------------------------------- operations
 
@@ -135,10 +137,9 @@ class LifeCycle(CloudState):
 
     def _sizes_of(self, vm: SimVm, operation: Operation) -> tuple[int, int]:
         memory_mib = int(text_of(vm.template, "MEMORY", "0"))
-        if operation in TRANSFERS and vm.id not in self.memory_images:
+        if operation in TRANSFERS and not self.space.holds(vm.id, MEMORY):
             memory_mib = 0
-        disks = [disk for disk in vectors_of(vm.template, "DISK") if on_system_datastore(disk)]
-        return memory_mib, sum(int(disk.get("SIZE", "0")) for disk in disks)
+        return memory_mib, _disk_mib(vm)
 
     def _finish(self, vm: SimVm, success: bool) -> None:
         job = self._jobs.pop(vm.id)
@@ -162,7 +163,9 @@ class LifeCycle(CloudState):
         """The operation of the VM's state ended well (or somebody says so)."""
         state = WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state)
         record, now_s = vm.history[-1], self.now_s
-        if state in _REST_AFTER_MIGRATION:
+        if not (self._has_room_for_disks(vm, state) and self._has_room_for_memory(vm, state)):
+            self.fail(vm)
+        elif state in _REST_AFTER_MIGRATION:
             record.petime_s = record.retime_s = now_s
             self.change_vm(vm, _REST_AFTER_MIGRATION[state])
         elif state in _BOOT_AFTER_PROLOG:
@@ -185,7 +188,7 @@ class LifeCycle(CloudState):
         if not vm.deploy_id:
             is_dummy = record.vm_mad == "dummy"
             vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
-        self._drop_memory_image(vm)
+        self.space.give_back(vm.id, MEMORY)
         self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
 
     def _arrived_live(self, vm: SimVm) -> None:
@@ -196,9 +199,6 @@ class LifeCycle(CloudState):
 
     def _off_the_hypervisor(self, vm: SimVm, state: LcmState) -> None:
         """A save or a shutdown ended: the guest is off, its memory may lie in a file."""
-        if state in (_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SAVE_MIGRATE) and not self._keep_memory_image(vm, state):
-            self.fail(vm)
-            return
         record = vm.history[-1]
         if state == _L.SAVE_MIGRATE:
             self._prolog_migrate(vm)
@@ -296,7 +296,8 @@ class LifeCycle(CloudState):
             record.etime_s = record.etime_s or self.now_s
             if record.rstime_s and not record.retime_s:
                 record.retime_s = self.now_s
-        self._drop_memory_image(vm)
+        self.space.give_back(vm.id, MEMORY)
+        self.space.give_back(vm.id, DISKS)
         for network in self.networks.values():
             for address_range in network.address_ranges:
                 held = [offset for offset, holder in address_range.leases.items() if holder == vm.id]
@@ -327,7 +328,8 @@ class LifeCycle(CloudState):
             for record in vm.history[-2:]:
                 self.release_host(vm, record.host_id)
                 record.etime_s = record.etime_s or self.now_s
-        self._drop_memory_image(vm)
+        self.space.give_back(vm.id, MEMORY)
+        self.space.give_back(vm.id, DISKS)
         cleanup = _L.CLEANUP_RESUBMIT if resubmit else _L.CLEANUP_DELETE
         self.change_vm(vm, VmState.ACTIVE, cleanup)
         self._settle_quota(vm, booked)
@@ -404,24 +406,22 @@ class LifeCycle(CloudState):
         self.enter_with_quota(vm, VmState.ACTIVE, state)
         self._submit(vm, state)
 
-    # ---------------------------------------------------------------- memory images
+    # ---------------------------------------------------------------- room
 
-    def _keep_memory_image(self, vm: SimVm, state: LcmState) -> bool:
-        """Room on the system datastore for the guest's memory; False where there is none."""
-        if state == _L.SAVE_MIGRATE and vm.history[-1].action in _POWEROFF_MIGRATIONS:
-            return True
+    def _has_room_for_memory(self, vm: SimVm, state: LcmState) -> bool:
+        """Take room for the guest's memory where the guest is saved."""
         record = vm.history[-2] if state == _L.SAVE_MIGRATE else vm.history[-1]
-        datastore = self.datastores[record.datastore_id]
-        size_mib = int(text_of(vm.template, "MEMORY", "0"))
-        if datastore.free_mib < size_mib:
-            return False
-        datastore.free_mib -= size_mib
-        datastore.used_mib += size_mib
-        self.memory_images[vm.id] = (datastore.id, size_mib)
-        return True
+        if state not in _SAVES or record.action in _POWEROFF_MIGRATIONS:
+            return True
+        return self.space.take(vm.id, MEMORY, record.datastore_id, int(text_of(vm.template, "MEMORY", "0")))
 
-    def _drop_memory_image(self, vm: SimVm) -> None:
-        datastore_id, size_mib = self.memory_images.pop(vm.id, (-1, 0))
-        if datastore_id in self.datastores:
-            self.datastores[datastore_id].free_mib += size_mib
-            self.datastores[datastore_id].used_mib -= size_mib
+    def _has_room_for_disks(self, vm: SimVm, state: LcmState) -> bool:
+        """Take room for the disks where they are made or brought to."""
+        if state not in (_L.PROLOG, *_MIGRATION_PROLOGS):
+            return True
+        return self.space.take(vm.id, DISKS, vm.history[-1].datastore_id, _disk_mib(vm))
+
+
+def _disk_mib(vm: SimVm) -> int:
+    disks = [disk for disk in vectors_of(vm.template, "DISK") if on_system_datastore(disk)]
+    return sum(int(disk.get("SIZE", "0")) for disk in disks)

@@ -13,6 +13,7 @@ from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.faults import Fault
 from one_preempt.simulation.simulated_cloud.furnishing import numa_nodes
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import DatastoreType
 
 if TYPE_CHECKING:
     from tests.simulation.simulated_cloud.conftest import Stage
@@ -155,6 +156,25 @@ def test_a_stop_without_room_for_the_memory_leaves_the_guest_running(stage: Stag
     stage.do(vm, "deploy")
     stage.cloud.settle()
     assert stage.system.free_mib == 1024
+
+
+def test_disks_need_room_too_and_give_it_back(stage: Stage) -> None:
+    image = stage.cloud.add_image("os", stage.cloud.add_datastore("images", DatastoreType.IMAGE).id, size_mib=500)
+    vm = stage.create(f'CPU = "1"\nMEMORY = "100"\nDISK = [ IMAGE_ID = {image.id} ]\nDISK = [ TYPE = fs, SIZE = 60 ]\n')
+    stage.system.free_mib = 559
+    stage.do(vm, "deploy")
+    stage.cloud.settle()
+    assert (vm.lcm_state.name, stage.system.free_mib) == ("PROLOG_FAILURE", 559)
+    stage.system.free_mib = 700
+    stage.cloud.vm_recover(ONEADMIN, vm.id, 2)
+    stage.cloud.settle()
+    assert (vm.lcm_state.name, stage.system.free_mib) == ("RUNNING", 140)
+    stage.do(vm, "stop")
+    stage.cloud.settle()
+    assert (vm.state.name, stage.system.free_mib) == ("STOPPED", 40)
+    stage.do(vm, "terminate")
+    stage.cloud.settle()
+    assert (vm.state.name, stage.system.free_mib, stage.system.used_mib) == ("DONE", 700, 0)
 
 
 def test_the_recount_finds_what_was_tampered_with(stage: Stage) -> None:

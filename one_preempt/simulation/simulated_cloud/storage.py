@@ -1,0 +1,44 @@
+"""Room on system datastores: what each VM's disks and saved memory take, and give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from one_preempt.simulation.simulated_cloud.objects import SimDatastore
+
+DISKS = "disks"
+MEMORY = "memory"
+
+
+@dataclass(slots=True)
+class SystemSpace:
+    """Who takes how much where: {(VM, DISKS or MEMORY): (datastore, MiB)}.
+
+    Space that was taken before the cloud was simulated is in the datastores' figures only and never comes back.
+    """
+
+    datastores: dict[int, SimDatastore]
+    taken: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, vm_id: int, what: str, datastore_id: int, size_mib: int) -> bool:
+        """Take room, giving back what the VM had taken for the same; False where there is too little."""
+        datastore = self.datastores[datastore_id]
+        held_there, held_mib = self.taken.get((vm_id, what), (-1, 0))
+        if datastore.free_mib + (held_mib if held_there == datastore_id else 0) < size_mib:
+            return False
+        self.give_back(vm_id, what)
+        datastore.free_mib -= size_mib
+        datastore.used_mib += size_mib
+        self.taken[vm_id, what] = (datastore_id, size_mib)
+        return True
+
+    def give_back(self, vm_id: int, what: str) -> None:
+        """Let go of what the VM had taken, if it had."""
+        datastore_id, size_mib = self.taken.pop((vm_id, what), (-1, 0))
+        if datastore_id in self.datastores:
+            self.datastores[datastore_id].free_mib += size_mib
+            self.datastores[datastore_id].used_mib -= size_mib
+
+    def holds(self, vm_id: int, what: str) -> bool:
+        """The VM has taken room for it."""
+        return (vm_id, what) in self.taken
