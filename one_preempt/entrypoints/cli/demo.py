@@ -1,0 +1,39 @@
+"""`demo`: a preemption on an emulated cloud, told as it happens."""
+
+from __future__ import annotations
+
+import click
+
+from one_preempt.entrypoints.cli.options import json_option, write_json
+from one_preempt.entrypoints.demo import ACTS, DEFAULT_SPEED, run_demo
+from one_preempt.entrypoints.demo.story import Step, step_document
+
+
+@click.command("demo")
+@click.argument("act", type=click.Choice(list(ACTS)), default=next(iter(ACTS)))
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, max=1e6),
+    metavar="FACTOR",
+    help=f"Seconds of the cloud that pass in a second, {DEFAULT_SPEED:g} unless given; 0: do not wait.",
+)
+@json_option
+def demo_command(act: str, speed: float | None, as_json: bool) -> int:
+    """Watch the scheduler at work on an emulated cloud; needs no OpenNebula and touches none.
+
+    Exit code 1 where something did not end well. JSON is written at the end, and without waiting.
+    """
+    if as_json:
+        return _as_document(act, speed or 0)
+    from rich.console import Console
+
+    from one_preempt.entrypoints.demo.screen import Screen
+
+    return 0 if run_demo(act, Screen(Console(highlight=False)).show, DEFAULT_SPEED if speed is None else speed) else 1
+
+
+def _as_document(act: str, speed: float) -> int:
+    steps: list[Step] = []
+    well = run_demo(act, steps.append, speed)
+    write_json({"act": act, "ended_well": well, "steps": [step_document(step) for step in steps]})
+    return 0 if well else 1

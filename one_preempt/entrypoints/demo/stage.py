@@ -1,0 +1,207 @@
+"""The emulated cloud and the production scheduler on one clock, which moves second by second at a chosen speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from one_preempt.adapters.clock import FixedClock
+from one_preempt.composition import open_cycle, open_store
+from one_preempt.core.model.ledger import LeaseRecord, Outcome
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.entrypoints.demo.emulated_cloud import EmulatedCloud, emulated_cloud
+from one_preempt.entrypoints.demo.story import Event, Machine, Machines, Tell, listed
+from one_preempt.errors import OnePreemptError
+from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
+from one_preempt.settings import Settings, StoreSettings, parse_settings
+from one_preempt.simulation.emulator.described_hosts import host_names
+from one_preempt.simulation.emulator.description import Description, read_description
+
+PATIENCE_S = 900
+RUNNING, STOPPED, ENDED = "RUNNING", "STOPPED", "DONE"
+SCHEDULER, CLOUD = "scheduler", "cloud"
+
+
+class DemoFailed(OnePreemptError):
+    """Something that the demonstration is to show did not come."""
+
+
+class Pace:
+    """Lets `speed` seconds of the cloud pass in a second; 0 waits for nothing."""
+
+    def __init__(self, speed: float) -> None:
+        self._step_s = 1 / speed if speed else 0.0
+        self._due_at_s = time.monotonic()
+
+    def wait(self) -> None:
+        """Wait out the rest of a second of the cloud; time lost is not caught up."""
+        now_s = time.monotonic()
+        self._due_at_s = max(self._due_at_s + self._step_s, now_s)
+        time.sleep(self._due_at_s - now_s)
+
+
+class Stage:
+    """What an act plays on: people act, time passes, the scheduler schedules, and all that happens is told.
+
+    `reports` are those of all cycles, `states` the states each VM was seen in, `leases` the lease names of VMs.
+    While `brief`, only what people do is worth a line on a screen. `on_decision` is called with the report of a cycle
+    that decided a preemption, before its calls are told.
+    """
+
+    def __init__(
+        self,
+        description: Description,
+        cloud: EmulatedCloud,
+        cycle: SchedulingCycle,
+        settings: Settings,
+        clock: FixedClock,
+        tell: Tell,
+        speed: float,
+    ) -> None:
+        self.description = description
+        self.cloud = cloud
+        self.settings = settings
+        self.tell = tell
+        self.reports: list[CycleReport] = []
+        self.states: dict[int, list[str]] = {}
+        self.leases: dict[int, str] = {}
+        self.vms: dict[int, VirtualMachine] = {}
+        self.on_decision: Callable[[CycleReport], None] = lambda _report: None
+        self.brief = False
+        self._hosts = [(name, int(entry.cpu)) for entry in description.hosts for name in host_names(entry)]
+        self._cycle = cycle
+        self._clock = clock
+        self._pace = Pace(speed)
+        self._next_cycle_at_s = 0
+
+    @property
+    def now_s(self) -> int:
+        """The cloud's time in seconds since the epoch."""
+        return self._clock.now_s()
+
+    def submit(self, user: str, lease: str, templates: Sequence[str], wish: str) -> list[int]:
+        """`user` creates the VMs of one lease; their ids."""
+        vm_ids = [self.cloud.submit(user, template) for template in templates]
+        self.leases.update(dict.fromkeys(vm_ids, lease))
+        self._tell_event(vm_ids, "submit", user, wish)
+        return vm_ids
+
+    def terminate(self, user: str, vm_ids: Sequence[int], why: str) -> None:
+        """`user` ends VMs of one lease."""
+        for vm_id in vm_ids:
+            self.cloud.terminate(user, vm_id)
+        self._tell_event(vm_ids, "terminate", user, why)
+
+    def state(self, vm_id: int) -> str:
+        """The state a VM was last seen in."""
+        return self.states[vm_id][-1] if vm_id in self.states else "PENDING"
+
+    def all_are(self, state: str, vm_ids: Sequence[int]) -> bool:
+        """All these VMs were last seen in `state`."""
+        return all(self.state(vm_id) == state for vm_id in vm_ids)
+
+    def until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Let time pass until `condition`. Raises `DemoFailed` where it does not come in `PATIENCE_S`."""
+        end_s = self.now_s + PATIENCE_S
+        while not condition():
+            if self.now_s >= end_s:
+                raise DemoFailed(f"it did not come that {what}, in {PATIENCE_S} s of the cloud")
+            self._tick()
+
+    def pass_time(self, duration_s: int) -> None:
+        """Let time pass."""
+        end_s = self.now_s + duration_s
+        while self.now_s < end_s:
+            self._tick()
+
+    def tell_machines(self) -> None:
+        """Tell what is in each CPU of each host now."""
+        machines = []
+        for host_id, (name, cpus) in enumerate(self._hosts):
+            here = [self.leases[vm.id] for vm in self.vms.values() if vm.host_id == host_id]
+            machines.append(Machine(name, (*here, *[""] * (cpus - len(here)))))
+        self.tell(Machines(self.now_s, tuple(machines)))
+
+    def ledger(self) -> Sequence[LeaseRecord]:
+        """All leases that the scheduler has on record, read from its database."""
+        with closing(open_store(self.settings)) as store:
+            return store.leases(include_ended=True)
+
+    def _tick(self) -> None:
+        self._clock.set(self.cloud.advance(1))
+        self._observe()
+        if self.now_s >= self._next_cycle_at_s:
+            self._schedule()
+        self._pace.wait()
+
+    def _observe(self) -> None:
+        self.vms = self.cloud.vms()
+        changed: dict[tuple[str, str], list[int]] = {}
+        for vm_id, lease in self.leases.items():
+            vm = self.vms.get(vm_id)
+            state = vm.state_name if vm is not None else ENDED
+            seen = self.states.setdefault(vm_id, [])
+            if not seen or seen[-1] != state:
+                seen.append(state)
+                changed.setdefault((lease, state), []).append(vm_id)
+        for (_, state), vm_ids in changed.items():
+            self._tell_event(vm_ids, state, CLOUD, self._effect(state, vm_ids))
+
+    def _effect(self, state: str, vm_ids: Sequence[int]) -> str:
+        """What a settled state means, in words; nothing for a state that VMs only pass through."""
+        if state == RUNNING:
+            return f"on {listed(sorted({self._hosts[self.vms[vm_id].history[-1].host_id][0] for vm_id in vm_ids}))}"
+        return {STOPPED: "memory saved, room free", ENDED: "ended, room free"}.get(state, "")
+
+    def _schedule(self) -> None:
+        report = self._cycle.run()
+        self.reports.append(report)
+        if report.violations:
+            raise DemoFailed(f"the independent recount refuses the plan: {report.violations[0].text}")
+        plan = report.plan
+        wake_at_s = plan.wake_at_s if plan is not None else None
+        latest_s = self.now_s + self.settings.cycle_interval_s
+        self._next_cycle_at_s = latest_s if wake_at_s is None else min(latest_s, max(self.now_s + 1, wake_at_s))
+        if plan is not None and plan.preemptions:
+            self.on_decision(report)
+        self._tell_calls(report)
+
+    def _tell_calls(self, report: CycleReport) -> None:
+        """One event for equal calls on the VMs of one lease."""
+        calls: dict[tuple[str, str, str], list[int]] = {}
+        for action, result in report.results:
+            if action.kind is not ActionKind.MESSAGE:
+                accepted = result.outcome is Outcome.ACCEPTED
+                why = action.reason.text if accepted else f"{result.outcome}: {result.error_text}"
+                calls.setdefault((self.leases[action.vm_id], action.kind.value, why), []).append(action.vm_id)
+        for (_, change, why), vm_ids in calls.items():
+            self._tell_event(vm_ids, change, SCHEDULER, why)
+
+    def _tell_event(self, vm_ids: Sequence[int], change: str, by: str, why: str) -> None:
+        """What the cloud says without a word about its effect is a detail."""
+        detail = not why or (self.brief and by in (CLOUD, SCHEDULER))
+        self.tell(Event(self.now_s, self.leases[vm_ids[0]], tuple(vm_ids), change, by, why, detail))
+
+
+@contextmanager
+def open_stage(tell: Tell, speed: float) -> Iterator[Stage]:
+    """The demonstration cloud without leases, and a scheduler for it. Nothing is left behind.
+
+    Neither the endpoint nor the configuration is taken from the environment: a real cloud is never reached.
+    """
+    with as_file(files("one_preempt.simulation.emulator") / "clouds" / "demo.yaml") as path:
+        description = read_description(path)
+    configuration = files("one_preempt.entrypoints.demo") / "configuration.yaml"
+    settings = parse_settings(configuration.read_text(encoding="utf-8"), str(configuration))
+    with TemporaryDirectory(prefix="one_preempt-demo-") as folder, emulated_cloud(description) as cloud:
+        settings = msgspec.structs.replace(settings, store=StoreSettings(url=f"sqlite:///{Path(folder, 'leases.db')}"))
+        clock = FixedClock(cloud.advance(0))
+        with open_cycle(settings, clock, cloud.connect()) as cycle:
+            yield Stage(description, cloud, cycle, settings, clock, tell, speed)

@@ -1,0 +1,118 @@
+"""What a demonstration tells, step by step, as values: a screen shows them, `--json` writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import msgspec
+
+from one_preempt.explain import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Narration:
+    """What happens next, in a sentence or two."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A host and what is in each of its CPUs: the name of a lease, or nothing."""
+
+    name: str
+    cpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The cloud at one instant, in seconds since the epoch."""
+
+    at_s: int
+    machines: tuple[Machine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the time line: something that was observed, or a call that was made.
+
+    `by` is who did it and `why` the reason given; a `detail` is worth no line on a screen.
+    """
+
+    at_s: int
+    lease: str
+    vm_ids: tuple[int, ...]
+    change: str
+    by: str
+    why: str = ""
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One candidate set by the names of its leases, and the policies that choose it."""
+
+    leases: tuple[str, ...]
+    vms: int
+    overhead_s: float
+    chosen_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whose leaving would make room, what it would cost, and whom each policy would choose.
+
+    `candidates` are cheapest first, `candidate_count` counts those that are not listed as well. `choices` holds the
+    leases that each policy sends out: none where it preempts nobody. `victims` are VM ids.
+    """
+
+    policy: str
+    preemptor: str
+    candidates: tuple[Candidate, ...]
+    candidate_count: int
+    median_overhead_s: float
+    choices: dict[str, tuple[str, ...]]
+    chosen: Candidate
+    victims: tuple[int, ...]
+    optimal: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that must hold at the end."""
+
+    text: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Whether it ended well."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def well(self) -> bool:
+        """Every check holds."""
+        return all(check.holds for check in self.checks)
+
+
+Step: TypeAlias = Narration | Machines | Event | Decision | Ending
+Tell: TypeAlias = Callable[[Step], None]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a person lists them: ``a, b and c``."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def step_document(step: Step) -> JsonObject:
+    """A step as a plain object; `kind` says which it is."""
+    document: JsonObject = {"kind": type(step).__name__.lower()}
+    for part in fields(step):
+        document[part.name] = msgspec.to_builtins(getattr(step, part.name))
+    return document
