@@ -60,7 +60,7 @@ def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> Pree
     for vm in present:
         if vm.lock_level is not LockLevel.NONE:
             return _give_up(preemption, "preemptor-locked", f"VM {vm.id} of the preemptor was locked meanwhile")
-        if phase_of(vm) not in _ARRIVED and not vm.may_be_deployed:
+        if phase_of(vm) not in _ARRIVED and not draft.may_start(lease, vm):
             return _give_up(preemption, "preemptor-changed", f"VM {vm.id} of the preemptor is {vm.state_name} now")
     return None
 

@@ -64,10 +64,13 @@ class PlanDraft:
         return [self.state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
 
     def startable(self, lease: Lease) -> list[VirtualMachine]:
-        """The members that may be started. A HOLD without a LEASE attribute is somebody's wish."""
-        return [
-            vm for vm in self.members(lease) if vm.may_be_deployed and (lease.explicit or vm.state is not VmState.HOLD)
-        ]
+        """The members that may be started."""
+        return [vm for vm in self.members(lease) if self.may_start(lease, vm)]
+
+    @staticmethod
+    def may_start(lease: Lease, vm: VirtualMachine) -> bool:
+        """oned would deploy it, and nobody has put it on HOLD: without a LEASE attribute that is somebody's wish."""
+        return vm.may_be_deployed and (lease.explicit or vm.state is not VmState.HOLD)
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""
