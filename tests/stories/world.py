@@ -40,6 +40,7 @@ def description(hosts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
             {"name": "eva", "group": "externals"},
             {"name": "evan", "group": "externals"},
             {"name": "paul", "group": "plain"},
+            {"name": "root", "group": "oneadmin"},
         ],
         "acls": [
             f"@{gid} {right}"
@@ -126,6 +127,33 @@ class World:
         """STATE/LCM_STATE as numbers, "3/3" is RUNNING."""
         vm = self.vm(vm_id)
         return f"{vm.findtext('STATE')}/{vm.findtext('LCM_STATE')}"
+
+    def host_documents(self) -> list[dict[str, int]]:
+        """The books of every host."""
+        pool = ElementTree.fromstring(self.emulator.must("root", "one.hostpool.info"))
+        paths = {
+            "id": "ID",
+            "state": "STATE",
+            "cpu": "HOST_SHARE/CPU_USAGE",
+            "max_cpu": "HOST_SHARE/MAX_CPU",
+            "memory": "HOST_SHARE/MEM_USAGE",
+            "max_memory": "HOST_SHARE/MAX_MEM",
+        }
+        return [{name: int(host.findtext(path, "0")) for name, path in paths.items()} for host in pool]
+
+    def running_on(self, host_id: int) -> list[int]:
+        """The VMs that hold a host's capacity."""
+        pool = ElementTree.fromstring(self.emulator.must("root", "one.hostpool.info"))
+        return [int(vm.text or -1) for host in pool if host.findtext("ID") == str(host_id) for vm in host.findall("VMS/ID")]
+
+    @property
+    def user_ids(self) -> dict[str, tuple[int, int]]:
+        """(uid, gid) by name."""
+        pool = ElementTree.fromstring(self.emulator.must("root", "one.userpool.info"))
+        return {
+            user.findtext("NAME", ""): (int(user.findtext("ID", "-1")), int(user.findtext("GID", "-1")))
+            for user in pool.findall("USER")
+        }
 
     def is_running(self, vm_id: int) -> bool:
         return self.state(vm_id) == "3/3"

@@ -1,0 +1,162 @@
+"""What must be true after every story, whatever happened in it."""
+
+from __future__ import annotations
+
+import sqlite3
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+from tests.stories.storyteller import ADMINISTRATOR, ENABLED, TYPES, Story
+
+DAEMON = "oneadmin"
+SENT_OUT = {"stop", "undeploy", "undeploy-hard", "terminate", "terminate-hard", "suspend", "poweroff"}
+RUNNING, STOPPED, UNDEPLOYED = "3/3", "4/0", "9/0"
+
+
+def judge(story: Story) -> list[str]:
+    """Calm the cloud down, let the daemon finish, and return everything that is wrong."""
+    calm_down(story)
+    wrong = [*story.overcommitted, *story.world.emulator.audit()]
+    wrong += _violations(story)
+    wrong += _calls(story)
+    wrong += _lost(story)
+    wrong += _not_returned(story)
+    wrong += _store(story)
+    if "Traceback" in story.world.daemon.log:
+        wrong.append("the daemon's log has a traceback")
+    return wrong
+
+
+def calm_down(story: Story) -> None:
+    """Faults end, hosts come back, locks go, local requests end; then some quiet cycles."""
+    emulator = story.world.emulator
+    emulator.control("clear_faults")
+    for host_id in story.hosts:
+        emulator.control("revive_host", host_id)
+        emulator.must(ADMINISTRATOR, "one.host.status", host_id, ENABLED)
+    for vm_id, told in sorted(story.vms.items()):
+        emulator.call(ADMINISTRATOR, "one.vm.unlock", vm_id)
+        emulator.call(ADMINISTRATOR, "one.vm.action", "unresched", vm_id)
+        if not told.types or _has_failed(story, vm_id):
+            told.ended_by_people |= emulator.call(ADMINISTRATOR, "one.vm.action", "terminate-hard", vm_id)[0]
+            told.ended_by_people |= emulator.call(ADMINISTRATOR, "one.vm.recover", vm_id, 3)[0]
+    for _ in range(10):
+        story.step(60)
+
+
+def _has_failed(story: Story, vm_id: int) -> bool:
+    state = story.world.state(vm_id)
+    return state.startswith("3/") and state not in ("3/3",)
+
+
+def _violations(story: Story) -> list[str]:
+    found = [text for report in story.reports for text in report.get("violations", [])]
+    errors = [str(report["error"]) for report in story.reports if "error" in report]
+    return found + ([] if story.endpoint_was_faulty else errors)
+
+
+def _calls(story: Story) -> list[str]:
+    """The daemon's calls on VMs that it had no right to send out."""
+    wrong = []
+    gang_stops = {row["vm_id"] for row in _rows(story, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")}
+    for call in story.world.emulator.log():
+        if call["user"] != DAEMON or call["code"] or call["method"].startswith("one_preempt."):
+            continue
+        if call["method"].startswith("one.host.status"):
+            wrong.append(f"a host was touched: {call}")
+        if call["method"] == "one.vm.migrate" and "DC-MIGRATABLE" not in story.vms[call["arguments"][0]].types:
+            wrong.append(f"moved without right: {call}")
+        if call["method"] == "one.vm.action" and call["arguments"][0] in SENT_OUT:
+            wrong += _sent_out(story, call, gang_stops)
+    return wrong
+
+
+def _sent_out(story: Story, call: dict[str, Any], gang_stops: set[int]) -> list[str]:
+    action, vm_id = call["arguments"]
+    told = story.vms[vm_id]
+    allowed = {"stop": {"BE-SUSPENDABLE", "DC-MIGRATABLE"}, "terminate": {"BE-CANCELLABLE"}}.get(action, set())
+    if told.types & allowed or (action == "stop" and told.gang and vm_id in gang_stops):
+        return []
+    return [f"sent out without right: {call}, claimed {sorted(told.types)}"]
+
+
+def _lost(story: Story) -> list[str]:
+    """VMs that ended though nobody with the right ended them."""
+    terminated = {
+        call["arguments"][1]
+        for call in story.world.emulator.log()
+        if call["user"] == DAEMON and call["method"] == "one.vm.action" and call["arguments"][0] == "terminate"
+    }
+    return [
+        f"VM {vm_id} is lost"
+        for vm_id, told in story.vms.items()
+        if story.world.state(vm_id).startswith("6/") and not told.ended_by_people and vm_id not in terminated
+    ]
+
+
+def _not_returned(story: Story) -> list[str]:
+    """Preempted leases that are still out though all their VMs would fit."""
+    wrong = []
+    query = "SELECT id FROM leases WHERE preempted_by IS NOT NULL AND ended_at_s IS NULL"
+    for row in _rows(story, query):
+        members = [
+            member["vm_id"]
+            for member in _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']} ORDER BY vm_id")
+        ]
+        living = [vm_id for vm_id in members if not story.world.state(vm_id).startswith("6/")]
+        out = [vm_id for vm_id in living if story.world.state(vm_id) != RUNNING]
+        if out and all(story.world.state(vm_id) in (STOPPED, UNDEPLOYED, "1/0", "2/0", RUNNING) for vm_id in living):
+            if _fit(story, out):
+                wrong.append(f"lease {row['id']} was preempted and did not return: {out}")
+    return wrong
+
+
+def _fit(story: Story, vm_ids: list[int]) -> bool:
+    """First fit over what the hosts' books leave, the largest VM first: if this fits, there was room."""
+    free = [
+        [host["max_cpu"] - host["cpu"], host["max_memory"] - host["memory"]]
+        for host in story.world.host_documents()
+        if host["state"] == 2
+    ]
+    needs = sorted((_needs(story.world.vm(vm_id)) for vm_id in vm_ids), reverse=True)
+    for cpu, memory in needs:
+        room = next((host for host in free if host[0] >= cpu and host[1] >= memory), None)
+        if room is None:
+            return False
+        room[0] -= cpu
+        room[1] -= memory
+    return True
+
+
+def _needs(vm: ElementTree.Element) -> tuple[int, int]:
+    return int(float(vm.findtext("TEMPLATE/CPU", "0")) * 100), int(vm.findtext("TEMPLATE/MEMORY", "0")) * 1024
+
+
+def _store(story: Story) -> list[str]:
+    """Store and cloud agree, and every call has its reason in the log."""
+    wrong = []
+    for row in _rows(story, "SELECT id FROM preemptions WHERE closed_at_s IS NULL AND advised_only = 0"):
+        wrong.append(f"preemption {row['id']} is still open")
+    for row in _rows(story, "SELECT id FROM leases WHERE ended_at_s IS NULL"):
+        members = _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']}")
+        if all(story.world.state(member["vm_id"]).startswith("6/") for member in members):
+            wrong.append(f"lease {row['id']} has ended and the store does not know")
+    explained = {(row["kind"], row["vm_id"]) for row in _rows(story, "SELECT * FROM actions") if row["reason_text"]}
+    names = {"one.vm.deploy": "deploy", "one.vm.update": "message"}
+    for call in story.world.emulator.log():
+        if call["user"] != DAEMON or call["method"] not in ("one.vm.deploy", "one.vm.action", "one.vm.update"):
+            continue
+        kind = names.get(call["method"], call["arguments"][0])
+        vm_id = call["arguments"][1] if call["method"] == "one.vm.action" else call["arguments"][0]
+        if (kind, vm_id) not in explained:
+            wrong.append(f"no reason was logged for {call}")
+    return wrong
+
+
+def _rows(story: Story, query: str) -> list[dict[str, Any]]:
+    with sqlite3.connect(f"file:{story.world.folder}/leases.db?mode=ro", uri=True) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute(query)]
+
+
+__all__ = ["TYPES", "judge"]

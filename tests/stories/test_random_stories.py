@@ -1,0 +1,53 @@
+"""Two hundred random stories with fixed seeds, and fifty on the configuration as shipped (issue: safe as shipped)."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stories.judge import judge
+from tests.stories.storyteller import Story
+from tests.stories.world import World, description
+
+STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "200"))
+SHIPPED_STORIES = 50
+STEPS = 14
+
+
+def _cloud(seed: int) -> dict[str, Any]:
+    chance = random.Random(seed + 1_000_000)
+    hosts = [
+        {"name": f"node{number}", "cpu": chance.choice([1, 2, 2, 4]), "memory_mib": chance.choice([2048, 4096, 8192])}
+        for number in range(chance.choice([1, 2, 2, 3]))
+    ]
+    return description(hosts)
+
+
+@pytest.mark.parametrize("seed", range(STORIES))
+def test_a_random_story_ends_well(seed: int, tmp_path: Path) -> None:
+    world = World.begin(tmp_path, _cloud(seed))
+    try:
+        story = Story(world, seed)
+        story.tell(STEPS)
+        wrong = judge(story)
+        assert not wrong, "\n".join(["", *wrong, "", *story.events, "", world.daemon.log])
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("seed", range(SHIPPED_STORIES))
+def test_as_shipped_nothing_is_ever_sent_out(seed: int, tmp_path: Path) -> None:
+    world = World.begin(tmp_path, _cloud(seed), settings={})
+    try:
+        Story(world, seed).tell(STEPS)
+        for call in world.emulator.log():
+            if call["user"] == "oneadmin" and not call["method"].startswith("one_preempt."):
+                assert call["method"] not in ("one.vm.migrate", "one.host.status"), call
+                if call["method"] == "one.vm.action":
+                    assert call["arguments"][0] == "hold", call
+    finally:
+        world.close()
