@@ -138,8 +138,9 @@ class VmTemplateEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class VmEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A VM and its story: the calls made on it, one after the other, each once the one before is done.
 
-    The words of `story`: ``deploy HOST``, ``migrate HOST``, ``live-migrate HOST``, ``lock LEVEL``, ``unlock``,
-    ``chown USER``, ``fail OPERATION`` (the next such driver operation fails), or an action of one.vm.action.
+    The words of `story`: ``deploy HOST ...`` (the first host where it fits), ``migrate HOST``, ``live-migrate HOST``,
+    ``lock LEVEL``, ``unlock``, ``chown USER``, ``fail OPERATION`` (the next such driver operation fails), or an action
+    of one.vm.action.
     `based_on` names a VM template whose attributes `template` completes or replaces. `count` makes as many, the name
     then has braces for the number.
     """

@@ -42,8 +42,16 @@ def _action(cloud: SimulatedCloud, vm_id: int, word: str, _argument: str) -> Non
     cloud.vm_action(ONEADMIN, word, vm_id)
 
 
-def _deploy(cloud: SimulatedCloud, vm_id: int, _word: str, host: str) -> None:
-    cloud.vm_deploy(ONEADMIN, vm_id, _id_of_host(cloud, host))
+def _deploy(cloud: SimulatedCloud, vm_id: int, _word: str, hosts: str) -> None:
+    """To the first of the hosts where it fits."""
+    *others, last = hosts.split()
+    for host in others:
+        try:
+            cloud.vm_deploy(ONEADMIN, vm_id, _id_of_host(cloud, host), enforce=True)
+        except OnedError:
+            continue
+        return
+    cloud.vm_deploy(ONEADMIN, vm_id, _id_of_host(cloud, last), enforce=True)
 
 
 def _migrate(cloud: SimulatedCloud, vm_id: int, word: str, host: str) -> None:

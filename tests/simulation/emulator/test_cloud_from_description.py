@@ -14,6 +14,7 @@ from one_preempt.simulation.simulated_cloud.authorization import Right
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.states import LcmState
 
+STORE = "datastores: [{name: d, type: system, total_mib: 1000}]\n"
 HOST = "hosts: [{name: h, cpu: 4, memory_mib: 4096}]\n"
 
 
@@ -61,6 +62,13 @@ def test_rules_are_written_as_oned_shows_them(tmp_path: Path) -> None:
     assert list(cloud.acls.values())[-1].rights == Right.ADMIN
 
 
+def test_a_vm_is_deployed_to_the_first_host_where_it_fits(tmp_path: Path) -> None:
+    vms = 'vms: [{name: "v{}", count: 3, template: {CPU: 2, MEMORY: 512}, story: [deploy h2 h1]}]\n'
+    hosts = 'hosts: [{name: "h{}", count: 2, cpu: 4, memory_mib: 4096}]\n'
+    cloud = cloud_of(tmp_path, STORE + hosts + vms)
+    assert [vm.history[-1].hostname for vm in cloud.vms.values()] == ["h2", "h2", "h1"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -78,6 +86,10 @@ def test_rules_are_written_as_oned_shows_them(tmp_path: Path) -> None:
         ("vms: [{name: v, template: {CPU: 1}}]", "vms: v: MEMORY attribute must be"),
         ("vms: [{name: v, based_on: t}]", "vms: v: there is no VM template 't'"),
         (HOST + "vms: [{name: v, template: {CPU: 1, MEMORY: 1}, story: [deploy x]}]", "v: 'deploy x' names nothing"),
+        (
+            HOST + STORE + "vms: [{name: v, template: {CPU: 5, MEMORY: 1}, story: [deploy h]}]",
+            "Not enough CPU: 500/400",
+        ),
         (HOST + "vms: [{name: v, template: {CPU: 1, MEMORY: 1}, story: [fly]}]", "v: 'fly' is refused: Action \"fly\""),
     ],
 )

@@ -61,6 +61,16 @@ def test_pyone_writes_a_user_template(url: str) -> None:
     assert one.vm.info(11).USER_TEMPLATE["LEASE_STATUS"] == 'waits & "hopes"'
 
 
+def test_pyone_adds_a_host_and_sets_quotas(cloud: SimulatedCloud, url: str) -> None:
+    one = pyone.OneServer(url, session="oneadmin:opennebula")
+    assert one.host.allocate("node07", "dummy", "dummy", 100) == 6
+    assert one.user.quota(2, 'VM = [ VMS = "4" ]') == 2
+    assert one.group.quota(100, 'VM = [ VMS = "9" ]') == 100
+    cloud.settle()
+    assert one.host.info(6).STATE == 2
+    assert one.user.info(2).VM_QUOTA.VM[0].VMS == "4"
+
+
 @pytest.mark.parametrize(
     ("session", "arguments", "kind"),
     [
