@@ -76,6 +76,9 @@ def _cloud(description: Path | None, recording: Path | None) -> SimulatedCloud:
     if description is None:
         cloud = shipped_cloud(DEFAULT_CLOUD, starts_at_s=past_s)
     else:
-        cloud = described_cloud(read_description(description), past_s)
+        described = read_description(description)
+        cloud = described_cloud(described, past_s)
+        if described.starts_at_s is not None:
+            return cloud
     cloud.run_until(now_s)
     return cloud
