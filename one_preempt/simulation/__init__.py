@@ -1,0 +1,1 @@
+"""Clouds that exist only in memory: what the scheduler is judged on."""

@@ -1,0 +1,1 @@
+"""Free capacity over time: the slot table and the availability profile (no reservations yet)."""

@@ -1,0 +1,1 @@
+"""Which requests may overtake waiting ones (no durations yet, so none are held back)."""
