@@ -9,7 +9,7 @@ CHECKED := one_preempt tests benchmarks
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench experiments lock clean
+.PHONY: help setup demo picture test lint format bench experiments lock clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ setup: $(DEVELOPMENT) ## Make .venv with everything, from the locked requirement
 
 demo: $(RUNTIME) ## See a preemption on an emulated cloud; needs no OpenNebula
 	@$(BIN)/one-preempt demo
+
+picture: $(RUNTIME) ## Make the picture of the demonstration, docs/images/demo.svg, from its real output
+	@$(BIN)/python docs/images/make_picture.py
 
 test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
 	@$(BIN)/python -m pytest -n 2 $(TESTS)

@@ -9,7 +9,7 @@ from one_preempt.core.decide import decide
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import CandidateSet, Plan, Preemption
 from one_preempt.core.model.time import ms_to_seconds
-from one_preempt.entrypoints.demo.story import Candidate, Decision, listed
+from one_preempt.entrypoints.demo.story import Candidate, Decision
 from one_preempt.policy_registry import preemption_policies, preemption_policy
 from one_preempt.settings import Settings
 
@@ -58,15 +58,15 @@ def _why(policy: str, chosen: Candidate, candidates: tuple[Candidate, ...], medi
     affordable = sum(candidate.overhead_s <= median_s for candidate in candidates)
     return (
         f"{policy}: {preemption_policy(policy).description}. The median is {median_s:.1f} s; of the {affordable} sets "
-        f"up to there, {listed(chosen.leases)} is the one of fewest leases: {chosen.vms} VMs leave, and stopping, "
-        f"resuming and re-scheduling them costs {chosen.overhead_s:.1f} s."
+        f"up to there, {' + '.join(chosen.leases)} is the cheapest of those with the fewest leases. Stopping, resuming "
+        f"and re-scheduling its {chosen.vms} VMs costs {chosen.overhead_s:.1f} s."
     )
 
 
 def _others(policy: str, candidates: tuple[Candidate, ...], choices: Mapping[str, tuple[int, ...]]) -> str:
     """What the other policies would do."""
     said = [
-        f"{name} would send out {listed(candidate.leases)}"
+        f"{name} would choose {' + '.join(candidate.leases)}"
         for candidate in candidates
         for name in candidate.chosen_by
         if name != policy

@@ -30,7 +30,8 @@ def play(stage: Stage) -> Ending:
     external = _external_leases_fill_the_cloud(stage)
     decision, request = _a_local_request_arrives(stage)
     stage.until("the local request runs", lambda: stage.all_are(RUNNING, request))
-    _tell_what_the_owners_read(stage, decision)
+    stage.tell_machines()
+    _an_owner_looks(stage, decision)
     stage.pass_time(AT_WORK_S)
     stage.tell(Narration("The local request has done its work. There is room again, and the victims come back."))
     stage.terminate(LOCAL_USER, request, "the work is done")
@@ -45,8 +46,9 @@ def _external_leases_fill_the_cloud(stage: Stage) -> list[int]:
     """External users submit their leases, which are placed; the ids of their VMs."""
     stage.tell(
         Narration(
-            "Three external users fill the cloud with six best-effort leases (those of CCPE13 Table II). Such a lease "
-            "may be stopped, with its memory saved, when somebody more important needs room; it is owed its return."
+            "Three external users fill its 12 CPUs with six best-effort leases (those of CCPE13 Table II). Such a "
+            "lease may be stopped, with its memory saved, when somebody more important needs room; it is owed its "
+            "return."
         )
     )
     stage.brief = True
@@ -89,11 +91,11 @@ def _a_local_request_arrives(stage: Stage) -> tuple[Decision, list[int]]:
     return decided[0], request
 
 
-def _tell_what_the_owners_read(stage: Stage, decision: Decision) -> None:
-    stage.tell_machines()
+def _an_owner_looks(stage: Stage, decision: Decision) -> None:
+    """What the owner of a victim is told meanwhile, in the VM itself."""
     victim = stage.vms[decision.victims[0]]
     told = victim.user_template.get("LEASE_STATUS", ("",))[0]
-    stage.tell(Narration(f"{victim.uname} reads in `onevm show {victim.id}`: LEASE_STATUS = {told}"))
+    stage.tell_event([victim.id], "reads", victim.uname, f"LEASE_STATUS = {told}")
 
 
 def _checks(stage: Stage, decision: Decision, external: Sequence[int], request: Sequence[int]) -> Iterator[Check]:

@@ -17,9 +17,9 @@ WIDEST = 110
 NARROWEST = 60
 LONGEST_TEXT = 600
 NOTHING = Text()
-LEASE_STYLES = (
-    "white on dodger_blue3", "black on light_goldenrod3", "white on medium_orchid", "black on dark_sea_green3",
-    "black on dark_orange3", "black on turquoise2", "bold white on red3",
+# Black on a colour, and the colour alone on a dark ground, can both be read.
+LEASE_COLORS = (
+    "cornflower_blue", "light_goldenrod3", "orchid", "dark_sea_green2", "sandy_brown", "turquoise2", "indian_red1",
 )  # fmt: skip
 CHANGE_STYLES = {"RUNNING": "green", "STOPPED": "yellow", "stop": "yellow", "deploy": "cyan", "submit": "bold"}
 
@@ -30,7 +30,7 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._console.width = max(NARROWEST, min(WIDEST, console.width))
-        self._styles: dict[str, str] = {}
+        self._colors: dict[str, str] = {}
 
     def show(self, step: Step) -> None:
         """Print one step."""
@@ -52,24 +52,28 @@ class Screen:
         self._print(Text(printable(narration.text, LONGEST_TEXT), style="bold"))
 
     def _show_machines(self, step: Machines) -> None:
+        """A line a host, a block a CPU."""
         self._print()
         for number, machine in enumerate(step.machines):
-            line = Text(_clock(step.at_s) if number == 0 else " " * len(_clock(step.at_s)), style="dim")
-            line.append(f" {machine.name:<9}", style="not dim")
+            clock = _clock(step.at_s) if number == 0 else ""
+            line = Text.assemble((f"{clock:<9}", "dim"), f"{machine.name:<10}")
             for lease in machine.cpus:
-                line.append(" ").append(f" {lease or 'free':<8}", style=self._style(lease))
+                line.append(
+                    f" {lease or 'free':<8}", style=f"color(16) on {self._color(lease)}" if lease else "dim"
+                ).append(" ")
             self._print(line)
 
     def _show_event(self, event: Event) -> None:
-        line = Text(_clock(event.at_s), style="dim")
-        line.append(f" {event.by:<9}", style="not dim")
-        line.append(f" {event.change:<9}", style=f"not dim {CHANGE_STYLES.get(event.change, '')}")
-        line.append(f" {event.lease:<8}", style=f"not dim {self._foreground(event.lease)}")
-        line.append(f" {_numbers(event.vm_ids):<7} ", style="not dim")
+        line = Text.assemble(
+            (f"{_clock(event.at_s):<9}", "dim"),
+            f"{event.by:<10}",
+            (f"{event.change:<10}", CHANGE_STYLES.get(event.change, "")),
+            (f"{event.lease:<8}", self._color(event.lease)),
+            f"VM {_numbers(event.vm_ids):<6} ",
+        )
         indent = line.cell_len
-        why = printable(event.why, LONGEST_TEXT)
-        line.append(f"\n{' ' * indent}".join(textwrap.wrap(why, self._console.width - indent)))
-        self._print(line)
+        why = textwrap.wrap(printable(event.why, LONGEST_TEXT), self._console.width - indent)
+        self._print(line.append(f"\n{' ' * indent}".join(why), style="dim"))
 
     def _show_decision(self, decision: Decision) -> None:
         self._print()
@@ -93,21 +97,17 @@ class Screen:
     def _show_ending(self, ending: Ending) -> None:
         self._print()
         for check in ending.checks:
-            mark = Text("ok   ", style="bold green") if check.holds else Text("FAIL ", style="bold red")
-            self._print(mark.append(printable(check.text, LONGEST_TEXT), style="not bold default"))
+            mark = ("ok   ", "bold green") if check.holds else ("FAIL ", "bold red")
+            self._print(Text.assemble(mark, printable(check.text, LONGEST_TEXT)))
         word = "Nothing was lost." if ending.well else "The demonstration did not end well."
         self._print(Text(word, style="bold green" if ending.well else "bold red"))
 
     def _print(self, what: Text | Table = NOTHING) -> None:
         self._console.print(what)
 
-    def _style(self, lease: str) -> str:
-        if not lease:
-            return "dim"
-        return self._styles.setdefault(lease, LEASE_STYLES[len(self._styles) % len(LEASE_STYLES)])
-
-    def _foreground(self, lease: str) -> str:
-        return self._style(lease).partition(" on ")[2]
+    def _color(self, lease: str) -> str:
+        """The same colour for a lease every time."""
+        return self._colors.setdefault(lease, LEASE_COLORS[len(self._colors) % len(LEASE_COLORS)])
 
 
 def _clock(at_s: int) -> str:

@@ -90,14 +90,14 @@ class Stage:
         """`user` creates the VMs of one lease; their ids."""
         vm_ids = [self.cloud.submit(user, template) for template in templates]
         self.leases.update(dict.fromkeys(vm_ids, lease))
-        self._tell_event(vm_ids, "submit", user, wish)
+        self.tell_event(vm_ids, "submit", user, wish)
         return vm_ids
 
     def terminate(self, user: str, vm_ids: Sequence[int], why: str) -> None:
         """`user` ends VMs of one lease."""
         for vm_id in vm_ids:
             self.cloud.terminate(user, vm_id)
-        self._tell_event(vm_ids, "terminate", user, why)
+        self.tell_event(vm_ids, "terminate", user, why)
 
     def state(self, vm_id: int) -> str:
         """The state a VM was last seen in."""
@@ -129,6 +129,11 @@ class Stage:
             machines.append(Machine(name, (*here, *[""] * (cpus - len(here)))))
         self.tell(Machines(self.now_s, tuple(machines)))
 
+    def tell_event(self, vm_ids: Sequence[int], change: str, by: str, why: str) -> None:
+        """Tell what happened now to VMs of one lease; where the cloud says nothing of its effect, it is a detail."""
+        detail = not why or (self.brief and by in (CLOUD, SCHEDULER))
+        self.tell(Event(self.now_s, self.leases[vm_ids[0]], tuple(vm_ids), change, by, why, detail))
+
     def ledger(self) -> Sequence[LeaseRecord]:
         """All leases that the scheduler has on record, read from its database."""
         with closing(open_store(self.settings)) as store:
@@ -151,11 +156,13 @@ class Stage:
             if not seen or seen[-1] != state:
                 seen.append(state)
                 changed.setdefault((lease, state), []).append(vm_id)
-        for (_, state), vm_ids in changed.items():
-            self._tell_event(vm_ids, state, CLOUD, self._effect(state, vm_ids))
+        for (lease, state), vm_ids in changed.items():
+            members = [vm_id for vm_id, name in self.leases.items() if name == lease]
+            effect = self._effect(state, members) if self.all_are(state, members) else ""
+            self.tell_event(members if effect else vm_ids, state, CLOUD, effect)
 
     def _effect(self, state: str, vm_ids: Sequence[int]) -> str:
-        """What a settled state means, in words; nothing for a state that VMs only pass through."""
+        """What it means that a whole lease is in `state`; nothing for a state that VMs only pass through."""
         if state == RUNNING:
             return f"on {listed(sorted({self._hosts[self.vms[vm_id].history[-1].host_id][0] for vm_id in vm_ids}))}"
         return {STOPPED: "memory saved, room free", ENDED: "ended, room free"}.get(state, "")
@@ -182,12 +189,7 @@ class Stage:
                 why = action.reason.text if accepted else f"{result.outcome}: {result.error_text}"
                 calls.setdefault((self.leases[action.vm_id], action.kind.value, why), []).append(action.vm_id)
         for (_, change, why), vm_ids in calls.items():
-            self._tell_event(vm_ids, change, SCHEDULER, why)
-
-    def _tell_event(self, vm_ids: Sequence[int], change: str, by: str, why: str) -> None:
-        """What the cloud says without a word about its effect is a detail."""
-        detail = not why or (self.brief and by in (CLOUD, SCHEDULER))
-        self.tell(Event(self.now_s, self.leases[vm_ids[0]], tuple(vm_ids), change, by, why, detail))
+            self.tell_event(vm_ids, change, SCHEDULER, why)
 
 
 @contextmanager
