@@ -78,6 +78,17 @@ def test_every_document_can_be_reached_from_the_readme() -> None:
     assert {path for path in DOCUMENTS if ROOT / "docs" in path.parents} <= reached
 
 
+# The file of the worked example.
+NO_FILES = {"one_preempt/core/preemption/newest.py"}
+
+
+def test_files_of_the_source_that_the_documents_name_exist() -> None:
+    for path in DOCUMENTS:
+        for span in CODE_SPAN.findall(prose(path)):
+            if re.fullmatch(r"[\w.*]+(/[\w.*]+)+\.(py|yaml|conf|md|json)", span) and span not in NO_FILES:
+                assert [*ROOT.glob(span), *(ROOT / "one_preempt").glob(span)], f"{path.name}: {span} does not exist"
+
+
 # -- commands --------------------------------------------------------------------------------------------
 
 
