@@ -60,6 +60,7 @@ def match_options(settings: Settings) -> MatchOptions:
         datastore_rank=datastore_rank(matchmaker.datastore_policy, matchmaker.datastore_rank),
         network_rank=network_rank(matchmaker.network_policy, matchmaker.network_rank),
         different_networks=matchmaker.different_networks,
+        accept_unmonitored_datastores=matchmaker.accept_unmonitored_datastores,
         memory_system_ds_scale=matchmaker.memory_system_datastore_scale,
     )
 

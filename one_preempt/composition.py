@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.ports import Clock, Enactor, LeaseStore, PoolReader
 from one_preempt.settings import Settings
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.verify import Violation
     from one_preempt.scheduling_cycle import SchedulingCycle
+
+DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,15 @@ def _cycle(
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.scheduling_cycle import SchedulingCycle
 
-    return SchedulingCycle(reader, store, enactor, clock, policies(settings, preemption), admission_rules(settings))
+    return SchedulingCycle(
+        reader,
+        store,
+        enactor,
+        clock,
+        policies(settings, preemption),
+        admission_rules(settings),
+        keep_log_s=settings.store.keep_log_days * DAY_S,
+    )
 
 
 def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:
@@ -120,7 +132,13 @@ def plan_once(settings: Settings, source: Path | None = None, policy: str | None
     if source is None:
         return _rehearse(settings, reader, SystemClock(), _copy_of_ledger(settings), policy)
     clock = FixedClock(reader.read().observed_at_s)
-    return _rehearse(settings, reader, clock, _empty_store(), policy)
+    return _rehearse(_for_recording(settings), reader, clock, _empty_store(), policy)
+
+
+def _for_recording(settings: Settings) -> Settings:
+    """A recording may have been made before oned measured its datastores; that must not end the rehearsal."""
+    matchmaker = msgspec.structs.replace(settings.matchmaker, accept_unmonitored_datastores=True)
+    return msgspec.structs.replace(settings, matchmaker=matchmaker)
 
 
 def _rehearse(

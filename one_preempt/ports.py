@@ -91,5 +91,8 @@ class LeaseStore(Protocol):
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""
 
+    def prune(self, before_s: int) -> int:
+        """Forget what was over before `before_s`; the number of records forgotten. Nothing live or open goes."""
+
     def close(self) -> None:
         """Let go of the database."""

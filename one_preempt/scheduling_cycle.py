@@ -19,6 +19,7 @@ from one_preempt.ports import CallResult, Clock, Enactor, LeaseStore, PoolReader
 # How many calls are sent before leadership is looked at again.
 BATCH = 25
 WITHDRAWN = "WITHDRAWN"
+PRUNE_EVERY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,17 @@ class SchedulingCycle:
         clock: Clock,
         policies: Policies,
         rules: AdmissionRules,
+        keep_log_s: int | None = None,
     ) -> None:
-        """`enactor` None: decide and explain only."""
+        """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all."""
         self._reader = reader
         self._store = store
         self._enactor = enactor
         self._clock = clock
         self._policies = policies
         self._rules = rules
+        self._keep_log_s = keep_log_s
+        self._pruned_at_s = 0
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -75,7 +79,14 @@ class SchedulingCycle:
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
+        self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, (), tuple(results))
+
+    def _prune(self, now_s: int) -> None:
+        """Once a day, drop what is older than the logs are to go back."""
+        if self._keep_log_s is not None and now_s - self._pruned_at_s >= PRUNE_EVERY_S:
+            self._pruned_at_s = now_s
+            self._store.prune(now_s - self._keep_log_s)
 
     def _withdraw(self, state: ClusterState, plan: Plan, now_s: int) -> None:
         """Close intents that were never carried out and are not wanted any more."""

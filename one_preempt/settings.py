@@ -44,9 +44,10 @@ class OpenNebulaSettings(Section, frozen=True):
 
 
 class StoreSettings(Section, frozen=True):
-    """The database that keeps leases, intents and outcomes: a SQLAlchemy URL."""
+    """The database that keeps leases, intents and outcomes: a SQLAlchemy URL; how long its logs go back."""
 
     url: str = "sqlite:////var/lib/one/one_preempt/leases.db"
+    keep_log_days: Positive = 90
 
 
 class MatchmakerSettings(Section, frozen=True):
@@ -62,6 +63,7 @@ class MatchmakerSettings(Section, frozen=True):
     network_policy: Literal["packing", "striping", "custom", "fixed"] = "striping"
     network_rank: str = ""
     different_networks: bool = True
+    accept_unmonitored_datastores: bool = False
     memory_system_datastore_scale: Annotated[float, msgspec.Meta(ge=-1, le=100)] = 0.0
 
 
@@ -166,6 +168,16 @@ class Settings(Section, frozen=True):
     victims: VictimSettings = VictimSettings()
     leases: LeaseSettings = LeaseSettings()
     log: LogSettings = LogSettings()
+
+
+def doubts(settings: Settings) -> list[str]:
+    """What can be used and yet is probably not meant, one sentence each."""
+    return [
+        f"rule '{rule.name}' lets whoever writes {', '.join(sorted(rule.match.attributes))} preempt others: "
+        "users write their templates themselves, so name a user or group too"
+        for rule in settings.leases.rules
+        if rule.may_preempt and rule.match.user is None and rule.match.group is None and rule.match.attributes
+    ]
 
 
 def configuration_path(given: Path | None) -> Path | None:

@@ -76,7 +76,7 @@ def _may_leave(
         return False
     if phase_of(vm) is not VmPhase.RUNNING or is_shielded(vm, lease) or vm.resched:
         return False
-    if vm.uid != lease.uid or (vm.service_id and not rules.service_members):
+    if vm.uid != lease.uid or (_is_service_member(vm, lease) and not rules.service_members):
         return False
     if vm.virtual_router_id is not None and not rules.virtual_routers:
         return False
@@ -84,6 +84,11 @@ def _may_leave(
     if lease.preemptions:
         spared_s = max(spared_s, limits.cooldown_s)
     return state.now_s - history.running_start_at_s >= spared_s
+
+
+def _is_service_member(vm: VirtualMachine, lease: Lease) -> bool:
+    """OneFlow marks its VMs in the user template, where owners can write too: it spares no lease that was claimed."""
+    return bool(vm.service_id) and not lease.explicit
 
 
 def is_shielded(vm: VirtualMachine, lease: Lease) -> bool:

@@ -16,12 +16,10 @@ from typing import TextIO
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.composition import open_cycle
-from one_preempt.core.model.ledger import Outcome
-from one_preempt.core.model.plan import ActionKind
-from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import LogSettings, Settings
+from one_preempt.settings import LogSettings, Settings, doubts
 
 LOGGER = logging.getLogger("one_preempt")
 LONGEST_PAUSE_S = 300
@@ -41,6 +39,7 @@ def run_stepwise(settings: Settings, steps: TextIO, reports: TextIO) -> int:
     """
     _log_to(settings.log)
     clock = FixedClock(SystemClock().now_s())
+    cycle_log = CycleLog(LOGGER)
     with open_cycle(settings, clock) as cycle:
         for line in steps:
             text = line.strip()
@@ -49,18 +48,18 @@ def run_stepwise(settings: Settings, steps: TextIO, reports: TextIO) -> int:
             except ValueError:
                 LOGGER.error("a step must be an instant in seconds since the epoch, not %r", text[:80])
                 return 2
-            reports.write(json.dumps(_step(cycle)) + "\n")
+            reports.write(json.dumps(_step(cycle, cycle_log)) + "\n")
             reports.flush()
     return 0
 
 
-def _step(cycle: SchedulingCycle) -> dict[str, object]:
+def _step(cycle: SchedulingCycle, cycle_log: CycleLog) -> dict[str, object]:
     try:
         report = cycle.run()
     except OnePreemptError as error:
-        LOGGER.error("%s", error)
+        cycle_log.failed(error)
         return {"error": str(error)}
-    log_report(report)
+    cycle_log.report(report)
     return {
         "issued": [
             {"id": action.id, "kind": action.kind, "vm_id": action.vm_id, "outcome": result.outcome}
@@ -76,12 +75,15 @@ def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
     LOGGER.info("scheduling every %d s; preemption: %s", settings.cycle_interval_s, settings.preemption)
+    for doubt in doubts(settings):
+        LOGGER.warning("configuration: %s", doubt)
+    cycle_log = CycleLog(LOGGER)
     pauses = _pauses(settings.cycle_interval_s)
     while not stop.is_set():
         try:
             report = cycle.run()
         except OnePreemptError as error:
-            LOGGER.error("%s", error)
+            cycle_log.failed(error)
             stop.wait(next(pauses))
             continue
         except Exception:
@@ -89,7 +91,7 @@ def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings) -> int:
             stop.wait(next(pauses))
             continue
         pauses = _pauses(settings.cycle_interval_s)
-        log_report(report)
+        cycle_log.report(report)
         stop.wait(_wait_s(report, settings.cycle_interval_s))
     LOGGER.info("stopped")
     return 0
@@ -108,37 +110,6 @@ def _wait_s(report: CycleReport, interval_s: int) -> float:
     if wake_at_s is None:
         return float(interval_s)
     return float(min(interval_s, max(1, wake_at_s - SystemClock().now_s())))
-
-
-def log_report(report: CycleReport) -> None:
-    """One line for each thing that happened or was noticed; a quiet cycle says nothing."""
-    if report.plan is None:
-        LOGGER.debug("this front-end is %s: another one schedules", RaftState(report.raft_state).name)
-        return
-    for discrepancy in report.discrepancies:
-        LOGGER.warning("%s: %s", discrepancy.code, discrepancy.text)
-    for violation in report.violations:
-        LOGGER.error("plan refused by its own check, nothing was done: %s: %s", violation.code, violation.text)
-    for preemption in report.plan.preemptions:
-        LOGGER.info(
-            "preemption %s: leases %s leave for lease %d (%s, overhead %.1f s)",
-            preemption.id,
-            ", ".join(str(lease_id) for lease_id in preemption.victim_lease_ids),
-            preemption.preemptor_lease_id,
-            preemption.policy,
-            preemption.overhead_ms / 1000,
-        )
-    for end in report.plan.ended_preemptions:
-        LOGGER.info("preemption %s is over: %s", end.preemption_id, end.reason.text)
-    for advised in report.plan.advised:
-        LOGGER.info("advice: preempt leases %s for lease %d", advised.victim_lease_ids, advised.preemptor_lease_id)
-    for action, result in report.results:
-        level = logging.DEBUG if action.kind is ActionKind.MESSAGE else logging.INFO
-        if result.outcome is not Outcome.ACCEPTED:
-            level = logging.WARNING
-        where = f" on host {action.host_id}" if action.host_id is not None else ""
-        answer = f"{result.outcome} {result.error_text}".strip()
-        LOGGER.log(level, "%s VM %d%s: %s (%s)", action.kind, action.vm_id, where, answer, action.reason.text)
 
 
 def _log_to(log: LogSettings) -> None:

@@ -58,7 +58,9 @@ def _violations(story: Story) -> list[str]:
 def _calls(story: Story) -> list[str]:
     """The daemon's calls on VMs that it had no right to send out."""
     wrong = []
-    gang_stops = {row["vm_id"] for row in _rows(story, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")}
+    gang_stops = {
+        row["vm_id"] for row in _rows(story, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")
+    }
     for call in story.world.emulator.log():
         if call["user"] != DAEMON or call["code"] or call["method"].startswith("one_preempt."):
             continue
@@ -105,9 +107,9 @@ def _not_returned(story: Story) -> list[str]:
         ]
         living = [vm_id for vm_id in members if not story.world.state(vm_id).startswith("6/")]
         out = [vm_id for vm_id in living if story.world.state(vm_id) != RUNNING]
-        if out and all(story.world.state(vm_id) in (STOPPED, UNDEPLOYED, "1/0", "2/0", RUNNING) for vm_id in living):
-            if _fit(story, out):
-                wrong.append(f"lease {row['id']} was preempted and did not return: {out}")
+        resting = (STOPPED, UNDEPLOYED, "1/0", "2/0", RUNNING)
+        if out and all(story.world.state(vm_id) in resting for vm_id in living) and _fit(story, out):
+            wrong.append(f"lease {row['id']} was preempted and did not return: {out}")
     return wrong
 
 
@@ -134,9 +136,8 @@ def _needs(vm: ElementTree.Element) -> tuple[int, int]:
 
 def _store(story: Story) -> list[str]:
     """Store and cloud agree, and every call has its reason in the log."""
-    wrong = []
-    for row in _rows(story, "SELECT id FROM preemptions WHERE closed_at_s IS NULL AND advised_only = 0"):
-        wrong.append(f"preemption {row['id']} is still open")
+    still_open = _rows(story, "SELECT id FROM preemptions WHERE closed_at_s IS NULL AND advised_only = 0")
+    wrong = [f"preemption {row['id']} is still open" for row in still_open]
     for row in _rows(story, "SELECT id FROM leases WHERE ended_at_s IS NULL"):
         members = _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']}")
         if all(story.world.state(member["vm_id"]).startswith("6/") for member in members):

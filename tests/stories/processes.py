@@ -1,4 +1,4 @@
-"""The emulator and the daemon as processes, as an administrator runs them, but with a time that stands still between steps.
+"""The emulator and the daemon as processes, as an administrator runs them; time stands still between steps.
 
 Both are forked from one server process that has imported everything, so that a story costs milliseconds to start.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import socket
 import time
 import xmlrpc.client
@@ -98,11 +99,15 @@ def _serve(description: Path, lines: Path) -> None:
 class Daemon:
     """A daemon process that takes one cycle for each step."""
 
-    def __init__(self, configuration: Path, emulator_url: str, auth: Path, folder: Path, name: str = "daemon") -> None:
-        self.log_file = folder / f"{name}.log"
+    def __init__(self, configuration: Path, emulator_url: str, auth: Path, folder: Path, dies_at: int = 0) -> None:
+        """`dies_at`: the boundary (see `boundaries`) at which it kills itself; 0 never."""
+        self.log_file = folder / "daemon.log"
+        self.boundary_file = folder / "boundaries"
         mine, its = socket.socketpair()
         self._process = FORKSERVER.Process(
-            target=_schedule, args=(configuration, emulator_url, auth, self.log_file, its), daemon=True
+            target=_schedule,
+            args=(configuration, emulator_url, auth, self.log_file, its, dies_at, self.boundary_file),
+            daemon=True,
         )
         self._process.start()
         its.close()
@@ -140,7 +145,15 @@ class DaemonDied(Exception):
     """The daemon ended in the middle of a step; the text is its log."""
 
 
-def _schedule(configuration: Path, url: str, auth: Path, log_file: Path, connection: socket.socket) -> None:
+def _schedule(
+    configuration: Path,
+    url: str,
+    auth: Path,
+    log_file: Path,
+    connection: socket.socket,
+    dies_at: int,
+    boundary_file: Path,
+) -> None:
     import sys
 
     os.environ["ONE_XMLRPC"] = url
@@ -149,5 +162,38 @@ def _schedule(configuration: Path, url: str, auth: Path, log_file: Path, connect
     from one_preempt.entrypoints.daemon import run_stepwise
     from one_preempt.settings import load_settings
 
+    if dies_at:
+        _arm(dies_at, boundary_file)
     stream = connection.makefile("rw")
     run_stepwise(load_settings(configuration), stream, stream)
+
+
+def _arm(dies_at: int, boundary_file: Path) -> None:
+    """Count every write to the store and every call to oned, before and after; die at the one asked for."""
+    from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+    from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
+
+    count = 0
+
+    def boundary() -> None:
+        nonlocal count
+        count += 1
+        boundary_file.write_text(str(count))
+        if count == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def guarded(function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            boundary()
+            result = function(*arguments, **named)
+            boundary()
+            return result
+
+        return call
+
+    for owner, names in (
+        (SqlLeaseStore, ("apply", "record_plan", "begin_attempt", "record_result")),
+        (OpenNebulaEnactor, ("_call",)),
+    ):
+        for name in names:
+            setattr(owner, name, guarded(getattr(owner, name)))

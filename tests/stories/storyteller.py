@@ -49,7 +49,9 @@ class Story:
     def tell(self, steps: int) -> None:
         """External leases fill the cloud; then some events, some time, a cycle, `steps` times."""
         for _ in range(2 * len(self.hosts) + self.random.randint(1, 3)):
-            self.events.append(self.random.choice([self._external_request, self._external_request, self._gang_request])())
+            self.events.append(
+                self.random.choice([self._external_request, self._external_request, self._gang_request])()
+            )
         self.step(30)
         self.step(30)
         for _ in range(steps):
@@ -223,7 +225,9 @@ class Story:
             self.world.action(ADMINISTRATOR, "resched", vm_id)
 
     def _driver_fails(self) -> str:
-        operation = self.random.choice(["save", "restore", "boot", "prolog", "epilog_stop", "prolog_resume", "shutdown"])
+        operation = self.random.choice(
+            ["save", "restore", "boot", "prolog", "epilog_stop", "prolog_resume", "shutdown"]
+        )
         how = self.random.choice(["fail", "fail", "slow"])
         self.world.emulator.control("cloud_fault", operation, how, -1, -1, self.random.choice([1, 1, 3]))
         return f"the next {operation} will {how}"

@@ -92,10 +92,10 @@ class World:
         self.daemon.kill()
         self.emulator.close()
 
-    def restart_daemon(self) -> None:
+    def restart_daemon(self, dies_at: int = 0) -> None:
         """SIGKILL and a new process."""
         self.daemon.kill()
-        self.daemon = Daemon(self.configuration, self.emulator.url, self.auth, self.folder)
+        self.daemon = Daemon(self.configuration, self.emulator.url, self.auth, self.folder, dies_at)
 
     def cycle(self, seconds: int = CYCLE_S) -> dict[str, Any]:
         """Let time pass, then one cycle."""
@@ -144,7 +144,9 @@ class World:
     def running_on(self, host_id: int) -> list[int]:
         """The VMs that hold a host's capacity."""
         pool = ElementTree.fromstring(self.emulator.must("root", "one.hostpool.info"))
-        return [int(vm.text or -1) for host in pool if host.findtext("ID") == str(host_id) for vm in host.findall("VMS/ID")]
+        return [
+            int(vm.text or -1) for host in pool if host.findtext("ID") == str(host_id) for vm in host.findall("VMS/ID")
+        ]
 
     @property
     def user_ids(self) -> dict[str, tuple[int, int]]:

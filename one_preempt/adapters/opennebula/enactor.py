@@ -60,6 +60,8 @@ class OpenNebulaEnactor:
             return f"VM {action.vm_id} does not exist any more"
         if action.expected_states and vm.state_name not in action.expected_states:
             return f"VM {vm.id} is {vm.state_name}, expected was {' or '.join(action.expected_states)}"
+        if action.expected_uid is not None and vm.uid != action.expected_uid:
+            return f"VM {vm.id} belongs to user {vm.uid} now, expected was user {action.expected_uid}"
         return ""
 
     def _call(self, action: Action) -> None:

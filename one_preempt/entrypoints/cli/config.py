@@ -10,7 +10,7 @@ import yaml
 
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.explain import JsonObject
-from one_preempt.settings import Settings, configuration_path, load_settings
+from one_preempt.settings import Settings, configuration_path, doubts, load_settings
 
 
 @click.group("config")
@@ -37,14 +37,17 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
 @json_option
 def config_check(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration: unknown keys, wrong values, policies that do not exist."""
-    from one_preempt.policy_registry import preemption_policy
+    from one_preempt.chosen_policies import policies
 
-    preemption_policy(load_settings(config_path).preemption_policy)
+    settings = load_settings(config_path)
+    policies(settings)
     source = configuration_path(config_path)
     if as_json:
-        write_json({"file": str(source) if source else None, "ok": True})
-    else:
-        click.echo(f"{source}: can be used" if source else "no configuration file: the values as shipped hold")
+        write_json({"file": str(source) if source else None, "ok": True, "doubts": doubts(settings)})
+        return
+    click.echo(f"{source}: can be used" if source else "no configuration file: the values as shipped hold")
+    for doubt in doubts(settings):
+        click.echo(f"but {doubt}")
 
 
 def shown(settings: Settings) -> JsonObject:

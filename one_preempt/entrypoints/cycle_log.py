@@ -1,0 +1,95 @@
+"""The daemon's log: one line for each thing that happened or was noticed, once; a quiet cycle says nothing."""
+
+from __future__ import annotations
+
+import logging
+
+from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
+from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.time import ms_to_seconds
+from one_preempt.errors import OnePreemptError
+from one_preempt.explain import printable
+from one_preempt.ports import CallResult
+from one_preempt.scheduling_cycle import CycleReport
+
+LINE_LENGTH = 500
+
+
+class CycleLog:
+    """Writes reports to a logger; what stays as it was is not said again. Users' words are made printable."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._said: frozenset[str] = frozenset()
+        self._failure = ""
+
+    def failed(self, error: OnePreemptError) -> None:
+        """A cycle could not be carried out."""
+        if str(error) != self._failure:
+            self._failure = str(error)
+            self._say(logging.ERROR, self._failure)
+
+    def report(self, report: CycleReport) -> None:
+        """A cycle was carried out."""
+        if self._failure:
+            self._failure = ""
+            self._say(logging.INFO, "the cloud can be observed again")
+        if report.plan is None:
+            self._say_once({f"this front-end is {RaftState(report.raft_state).name}: another one schedules"})
+            return
+        for violation in report.violations:
+            self._say(logging.ERROR, f"plan refused by its own check, nothing was done: {violation.text}")
+        self._say_once(_noticed(report) | _advice(report.plan))
+        for preemption in report.plan.preemptions:
+            self._say(logging.INFO, _decided(preemption))
+        for end in report.plan.ended_preemptions:
+            self._say(logging.INFO, f"preemption {end.preemption_id} is over: {end.reason.text}")
+        for action, result in report.results:
+            self._say(_level(action, result), _done(action, result))
+
+    def _say_once(self, lines: set[str]) -> None:
+        for line in sorted(lines - self._said):
+            self._say(logging.WARNING, line)
+        self._said = frozenset(lines)
+
+    def _say(self, level: int, line: str) -> None:
+        self._logger.log(level, "%s", printable(line, LINE_LENGTH))
+
+
+def _noticed(report: CycleReport) -> set[str]:
+    return {
+        f"{found.code}{f', VM {found.vm_id}' if found.vm_id is not None else ''}: {found.text}"
+        for found in report.discrepancies
+    }
+
+
+def _advice(plan: Plan) -> set[str]:
+    return {
+        f"advice only: {_leases(advised)} would leave for lease {advised.preemptor_lease_id}"
+        for advised in plan.advised
+    }
+
+
+def _decided(preemption: Preemption) -> str:
+    overhead_s = ms_to_seconds(preemption.overhead_ms)
+    return (
+        f"preemption {preemption.id}: {_leases(preemption)} leave for lease {preemption.preemptor_lease_id}, "
+        f"chosen by {preemption.policy}, overhead {overhead_s:.1f} s"
+    )
+
+
+def _leases(preemption: Preemption) -> str:
+    return "leases " + ", ".join(str(lease_id) for lease_id in preemption.victim_lease_ids)
+
+
+def _level(action: Action, result: CallResult) -> int:
+    if result.outcome is not Outcome.ACCEPTED:
+        return logging.WARNING
+    return logging.DEBUG if action.kind is ActionKind.MESSAGE else logging.INFO
+
+
+def _done(action: Action, result: CallResult) -> str:
+    where = f" on host {action.host_id}" if action.host_id is not None else ""
+    answer = f"{result.outcome} {result.error_text}".strip()
+    return f"{action.kind} VM {action.vm_id}{where}: {answer} ({action.reason.text})"
