@@ -72,7 +72,7 @@ class Screen:
             f"VM {_numbers(event.vm_ids):<6} ",
         )
         indent = line.cell_len
-        why = textwrap.wrap(printable(event.why, LONGEST_TEXT), self._console.width - indent)
+        why = textwrap.wrap(printable(event.why, LONGEST_TEXT), self._console.width - indent, break_on_hyphens=False)
         self._print(line.append(f"\n{' ' * indent}".join(why), style="dim"))
 
     def _show_decision(self, decision: Decision) -> None:
