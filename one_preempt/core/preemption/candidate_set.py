@@ -1,20 +1,26 @@
 """All candidate sets of a problem: sets of leases that make room, minimal by inclusion (CCPE13 Figure 2).
 
-A subset of n leases is a number of n bits. Lease by lease the array of subsets doubles; host by host it is told, for
-every subset at once, which packings the request has so far. Subsets with equal packings share one state, and there
-are few states, so the work is a handful of passes over an array of 2^n numbers for each group of hosts that hold VMs
-of the same leases.
+A subset of n leases is a number of n bits; what is asked is asked of all 2^n at once. First the request is relaxed to
+demands of slots, and for each demand the slots of every subset are added up, host by host: this settles a request of
+like VMs, and rules out nearly all other subsets that make no room. Then subsets are looked at by size, and only those
+that contain no candidate set already: first-fit finds most placements, the exact packing decides the rest.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from one_preempt.core.preemption.candidate_table import CandidateTable, table_of
-from one_preempt.core.preemption.packing import Packing, number_distinct
+from one_preempt.core.preemption.first_fit import first_fit
+from one_preempt.core.preemption.packing import Packing
 from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.slot_demand import SlotDemand, slot_demands, volume_demands
+
+# How many numbers the rooms of the subsets looked at together may take.
+_CHUNK = 1 << 21
 
 
 def candidate_sets(problem: PreemptionProblem, packing: Packing, leases: Sequence[PreemptableLease]) -> CandidateTable:
@@ -32,80 +38,95 @@ def candidate_sets(problem: PreemptionProblem, packing: Packing, leases: Sequenc
 
 def _makes_room(problem: PreemptionProblem, packing: Packing, leases: Sequence[PreemptableLease]) -> BoolArray:
     """Shape (2^n,): the request fits once the leases of the subset have left; bit b of a subset is leases[b]."""
+    if len(packing.classes) == 1:
+        return _meets(problem, list(slot_demands(problem)), leases)
+    may = _meets(problem, [*slot_demands(problem), *volume_demands(problem)], leases)
+    return _confirmed(problem, packing, leases, may)
+
+
+def _meets(problem: PreemptionProblem, demands: Sequence[SlotDemand], leases: Sequence[PreemptableLease]) -> BoolArray:
+    """Shape (2^n,): every demand has its slots once the leases of the subset have left."""
     bits_of_host = _bits_of_host(leases)
-    reached = [_reached_elsewhere(problem, packing, bits_of_host)]
-    states = np.zeros(1, dtype=np.int64)
-    hosts_of_bits: dict[tuple[int, ...], list[int]] = {}
-    for host, on_host in bits_of_host.items():
-        hosts_of_bits.setdefault(on_host, []).append(host)
+    slots = np.array([_slots_elsewhere(problem, demand, bits_of_host) for demand in demands])[:, None]
+    by_bits: dict[tuple[int, ...], IntArray] = {}
+    for host, bits in bits_of_host.items():
+        by_bits[bits] = by_bits.get(bits, 0) + _slots_on_host(problem, demands, leases, host, bits)
     for newest in range(len(leases)):
-        states = np.concatenate([states, states])
-        for bits in sorted(bits for bits in hosts_of_bits if bits[-1] == newest):
-            fillings = np.stack([_fillings(problem, packing, leases, host, bits) for host in hosts_of_bits[bits]])
-            states, reached = _combined(packing, states, reached, fillings, bits)
-    whole = np.array([packing.is_whole(vectors) for vectors in reached], dtype=np.bool_)
-    return whole[states]
+        slots = np.concatenate([slots, slots], axis=1)
+        shape = (2,) * (newest + 1)
+        for bits in sorted(bits for bits in by_bits if bits[-1] == newest):
+            of_group = [2 if bit in bits else 1 for bit in reversed(range(newest + 1))]
+            slots.reshape(-1, *shape)[...] += by_bits[bits].reshape(-1, *of_group)
+    wanted = np.array([demand.count for demand in demands])
+    return np.asarray((slots >= wanted[:, None]).all(axis=0))
 
 
 def _bits_of_host(leases: Sequence[PreemptableLease]) -> dict[int, tuple[int, ...]]:
     """For each host with VMs of `leases`, ascending: the bits of these leases, ascending."""
     bits: dict[int, list[int]] = {}
     for bit, lease in enumerate(leases):
-        for host in np.unique(lease.host_index):
-            bits.setdefault(int(host), []).append(bit)
+        for host in np.unique(lease.host_index).tolist():
+            bits.setdefault(host, []).append(bit)
     return {host: tuple(bits[host]) for host in sorted(bits)}
 
 
-def _reached_elsewhere(problem: PreemptionProblem, packing: Packing, bits_of_host: dict[int, tuple[int, ...]]) -> int:
-    """The vectors reached on the hosts that no lease can change."""
-    reached = packing.nothing
-    fillings = packing.fillings_of_hosts(problem.free)
-    for host in np.flatnonzero(fillings):
-        if int(host) not in bits_of_host:
-            reached = packing.advance(reached, int(fillings[host]))
-    return reached
+def _slots_elsewhere(problem: PreemptionProblem, demand: SlotDemand, bits_of_host: dict[int, tuple[int, ...]]) -> int:
+    """The slots on the hosts that no lease can change."""
+    untouched = demand.allowed.copy()
+    untouched[list(bits_of_host)] = False
+    return int(demand.slots(problem.free[untouched]).sum())
 
 
-def _fillings(
-    problem: PreemptionProblem, packing: Packing, leases: Sequence[PreemptableLease], host: int, bits: tuple[int, ...]
+def _slots_on_host(
+    problem: PreemptionProblem,
+    demands: Sequence[SlotDemand],
+    leases: Sequence[PreemptableLease],
+    host: int,
+    bits: tuple[int, ...],
 ) -> IntArray:
-    """Shape (2^len(bits),): the filling of `host` for every subset of the leases that hold VMs there."""
+    """Shape (demands, 2^len(bits)): the slots on `host` for every subset of the leases that hold VMs there."""
     rooms = problem.free[host : host + 1]
     for bit in bits:
-        released = leases[bit].releases[leases[bit].host_index == host].sum(axis=0)
-        rooms = np.concatenate([rooms, rooms + released])
-    return packing.fillings(host, rooms)
+        rooms = np.concatenate([rooms, rooms + leases[bit].releases[leases[bit].host_index == host].sum(axis=0)])
+    return np.array([demand.slots(rooms) * demand.allowed[host] for demand in demands])
 
 
-def _combined(
-    packing: Packing, states: IntArray, reached: list[int], fillings: IntArray, bits: tuple[int, ...]
-) -> tuple[IntArray, list[int]]:
-    """Add hosts that hold VMs of the leases `bits`; `fillings` has shape (hosts, 2^len(bits)).
+def _confirmed(
+    problem: PreemptionProblem, packing: Packing, leases: Sequence[PreemptableLease], may: BoolArray
+) -> BoolArray:
+    """Of the subsets that `may` make room, and their supersets, those that do."""
+    released = np.zeros((len(leases), *problem.free.shape))
+    for bit, lease in enumerate(leases):
+        np.add.at(released[bit], lease.host_index, lease.releases)
+    sizes = np.zeros(1, dtype=np.int64)
+    for _ in leases:
+        sizes = np.concatenate([sizes, sizes + 1])
+    makes_room = np.zeros_like(may)
+    at_once = max(1, _CHUNK // problem.free.size)
+    for size in range(len(leases) + 1):
+        subsets = np.flatnonzero(may & ~makes_room & (sizes == size))
+        for chunk in np.split(subsets, range(at_once, len(subsets), at_once)):
+            members = (chunk[:, None] >> np.arange(len(leases)) & 1).astype(np.float64)
+            # Products of doubles are exact for amounts below 2^53, and far faster than those of integers.
+            freed = (members @ released.reshape(len(leases), problem.free.size)).astype(np.int64)
+            makes_room[chunk] = _request_fits(packing, problem.free + freed.reshape(-1, *problem.free.shape))
+        makes_room = _with_supersets(makes_room, len(leases))
+    return makes_room
 
-    Returns the new state of every subset, and what is reached in each state.
-    """
-    kinds = np.zeros(fillings.shape[1], dtype=np.int64)
-    kind_count = 1
-    for of_host in fillings:
-        values, kinds = number_distinct(kinds * (of_host.max() + 1) + of_host, kind_count * int(of_host.max() + 1))
-        kind_count = len(values)
-    example = np.zeros(kind_count, dtype=np.int64)
-    example[kinds] = np.arange(len(kinds))
 
-    dimensions = len(states).bit_length() - 1
-    shape = [2 if bit in bits else 1 for bit in reversed(range(dimensions))]
-    codes = (states.reshape((2,) * dimensions) * kind_count + kinds.reshape(shape)).reshape(-1)
-    values, numbers = number_distinct(codes, len(reached) * kind_count)
+def _request_fits(packing: Packing, rooms: IntArray) -> BoolArray:
+    """In which rows of `rooms`, shape (rows, hosts, R), the request can be placed."""
+    fits = first_fit(packing.classes, rooms).fits
+    for row in np.flatnonzero(~fits):
+        fits[row] = packing.fits(sorted(Counter(packing.fillings_of_hosts(rooms[row]).tolist()).items()))
+    return fits
 
-    state_of: dict[int, int] = {}
-    renumbered = np.zeros(len(values), dtype=np.int64)
-    for number, value in enumerate(values):
-        state, kind = divmod(int(value), kind_count)
-        vectors = reached[state]
-        for filling in fillings[:, example[kind]]:
-            vectors = packing.advance(vectors, int(filling))
-        renumbered[number] = state_of.setdefault(vectors, len(state_of))
-    return renumbered[numbers], list(state_of)
+
+def _with_supersets(subsets: BoolArray, lease_count: int) -> BoolArray:
+    for bit in range(lease_count):
+        without_and_with = subsets.reshape(-1, 2, 1 << bit)
+        without_and_with[:, 1] |= without_and_with[:, 0]
+    return subsets
 
 
 def _minimal(makes_room: BoolArray, lease_count: int) -> BoolArray:

@@ -23,11 +23,9 @@ class _Leaving:
 
     def __init__(self, problem: PreemptionProblem, packing: Packing) -> None:
         self._packing = packing
-        self._request_size = len(problem.needs)
         self._room = problem.free.copy()
         self._fillings = packing.fillings_of_hosts(self._room)
         self._hosts_by_filling = Counter(self._fillings.tolist())
-        self._known: dict[tuple[tuple[int, int], ...], bool] = {}
 
     def leave(self, lease: PreemptableLease) -> None:
         """The lease is gone."""
@@ -47,25 +45,8 @@ class _Leaving:
             self._fillings[host] = filling
 
     def request_fits(self) -> bool:
-        """The request can be placed. More hosts of one filling than VMs make no difference."""
-        hosts = tuple(
-            (filling, min(count, self._request_size))
-            for filling, count in sorted(self._hosts_by_filling.items())
-            if count and filling
-        )
-        if hosts not in self._known:
-            self._known[hosts] = self._packing.is_whole(self._reached(hosts))
-        return self._known[hosts]
-
-    def _reached(self, hosts: tuple[tuple[int, int], ...]) -> int:
-        reached = self._packing.nothing
-        for filling, count in hosts:
-            for _ in range(count):
-                before = reached
-                reached = self._packing.advance(reached, filling)
-                if reached == before:
-                    break
-        return reached
+        """The request can be placed."""
+        return self._packing.fits(sorted(self._hosts_by_filling.items()))
 
 
 def irreducible_sets(

@@ -1,19 +1,17 @@
 """What preempting for a request costs at least, without looking at candidate sets.
 
-The request is relaxed: only VMs of one class count, or every VM shrinks to the least of all needs. Each relaxation
-is a demand for slots (`slot_cover`); whatever makes room for the request meets all of them, so the largest of their
-bounds holds.
+The request is relaxed to demands of slots (`slot_demand`). Whatever makes room for the request meets all of them, so
+the largest of their bounds (`slot_cover`) holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from one_preempt.core.preemption.problem import BoolArray, PreemptableLease, PreemptionProblem
-from one_preempt.core.preemption.slot_cover import Cover, SlotDemand, cheapest_cover
+from one_preempt.core.preemption.problem import PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.slot_cover import Cover, cheapest_cover
+from one_preempt.core.preemption.slot_demand import slot_demands
 
 # One lease as a cost: far above all overheads together, which then only tell sets of equally many leases apart.
 _ONE_LEASE = 1 << 48
@@ -32,7 +30,7 @@ def lower_bounds(problem: PreemptionProblem, leases: Sequence[PreemptableLease],
     """Bounds for all sets among `leases`; `delta_is_due` says that every set that makes room asks for `delta`."""
     overheads = [lease.overhead_ms for lease in leases]
     ones = [_ONE_LEASE + overhead for overhead in overheads]
-    demands = list(_relaxations(problem))
+    demands = list(slot_demands(problem))
     by_overhead = [cheapest_cover(problem, demand, leases, overheads) for demand in demands]
     by_count = [cheapest_cover(problem, demand, leases, ones) for demand in demands]
     return LowerBounds(
@@ -44,31 +42,3 @@ def lower_bounds(problem: PreemptionProblem, leases: Sequence[PreemptableLease],
 
 def _distinct_picks(covers: list[Cover]) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(pick for cover in covers for pick in cover.picks))
-
-
-def _relaxations(problem: PreemptionProblem) -> Iterator[SlotDemand]:
-    """For each distinct VM: all VMs that need at least as much and may go nowhere else. And all VMs, shrunk."""
-    likeness = np.concatenate([problem.needs, problem.allowed], axis=1)
-    distinct = np.sort(np.unique(likeness, axis=0, return_index=True)[1])
-    for row in distinct:
-        demanding = (problem.needs >= problem.needs[row]).all(axis=1)
-        allowed: BoolArray = problem.allowed[row]
-        demanding &= (problem.allowed <= allowed).all(axis=1)
-        yield SlotDemand(
-            need=problem.needs[row],
-            allowed=allowed,
-            count=int(demanding.sum()),
-            one_per_host=_are_separate(problem, demanding.nonzero()[0].tolist()),
-        )
-    if len(distinct) == 1:
-        return
-    yield SlotDemand(
-        need=problem.needs.min(axis=0),
-        allowed=np.asarray(problem.allowed.any(axis=0)),
-        count=len(problem.needs),
-        one_per_host=_are_separate(problem, range(len(problem.needs))),
-    )
-
-
-def _are_separate(problem: PreemptionProblem, members: Sequence[int]) -> bool:
-    return any(set(members) <= set(group) for group in problem.separate)

@@ -2,7 +2,7 @@
 
 The VMs fall into classes of like VMs (`request_classes`), so what has been placed so far is a vector of counts, one
 count a class. A set of such vectors is one Python integer, a bit a vector. For each host the *filling* is the list
-of the largest vectors that fit there; going through the hosts, `advance` adds one filling to the vectors that can be
+of the largest vectors that fit there; going through the hosts, each adds its filling to the vectors that can be
 reached. The request fits when the vector of all VMs is reached. Sets are kept closed downwards (a VM less fits
 too), which is why the largest vectors of a host are enough.
 
@@ -12,15 +12,20 @@ fillings share one number. 0 is the filling of a host that takes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from one_preempt.core.preemption.first_fit import first_fit
 from one_preempt.core.preemption.problem import IntArray, PreemptionProblem, SearchLimits
 from one_preempt.core.preemption.request_classes import RequestClass, combinations, merged_to, request_classes
 
 Counts = tuple[int, ...]
+
+# The set of vectors reached before any host: the one of no VM.
+_NOTHING = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +42,20 @@ class Packing:
 
     Attributes:
         exact: False once a limit made it overlook placements; what it finds is a placement even then.
-        nothing: The set of vectors reached before any host.
+        classes: The request's VMs by likeness, merged where they would be too many.
     """
-
-    nothing = 1
 
     def __init__(self, problem: PreemptionProblem, limits: SearchLimits) -> None:
         natural = request_classes(problem)
-        self._classes = merged_to(natural, limits.packing_states)
-        self.exact = len(self._classes) == len(natural)
+        self.classes = merged_to(natural, limits.packing_states)
+        self.exact = len(self.classes) == len(natural)
         self._limits = limits
-        self._sizes = tuple(request_class.size for request_class in self._classes)
+        self._sizes = tuple(request_class.size for request_class in self.classes)
+        self._vms = sum(self._sizes)
         self._strides = tuple(prod(size + 1 for size in self._sizes[:k]) for k in range(len(self._sizes)))
-        self._states = combinations(self._classes)
-        self._allowed = np.array([request_class.allowed for request_class in self._classes], dtype=np.bool_)
+        self._states = combinations(self.classes)
+        self._allowed = np.array([request_class.allowed for request_class in self.classes], dtype=np.bool_)
+        self._known_masks: dict[tuple[int, int], int] = {}
         self._below = [
             (self._at_least(k, 1 << power), self._strides[k] << power)
             for k, size in enumerate(self._sizes)
@@ -62,6 +67,7 @@ class Packing:
         self._steps: list[tuple[_Step, ...]] = [()]
         self._filling_by_counts: dict[tuple[Counts, ...], int] = {(): 0}
         self._filling_by_room: dict[tuple[int, Counts], int] = {}
+        self._fits: dict[tuple[tuple[int, int], ...], bool] = {}
 
     def fillings(self, host: int, rooms: IntArray) -> IntArray:
         """The filling of `host` for each row of `rooms`, shape (rows, R): numbers, shape (rows,)."""
@@ -79,38 +85,73 @@ class Packing:
         """Shape (R,): more room than this in a dimension makes no difference on the host."""
         return np.array([sums[-1] for sums in self._sums[self._pattern_of_host[host]]], dtype=np.int64)
 
-    def advance(self, reached: int, filling: int) -> int:
+    def fits(self, hosts_by_filling: Sequence[tuple[int, int]]) -> bool:
+        """The request fits on hosts given as pairs (filling, number of hosts), ascending."""
+        # More hosts of one filling than there are VMs make no difference.
+        hosts = tuple((filling, min(count, self._vms)) for filling, count in hosts_by_filling if filling and count)
+        if hosts not in self._fits:
+            self._fits[hosts] = self._is_whole(self._reached(hosts))
+        return self._fits[hosts]
+
+    def _reached(self, hosts_by_filling: Sequence[tuple[int, int]]) -> int:
+        reached = _NOTHING
+        for filling, count in hosts_by_filling:
+            for _ in range(count):
+                before = reached
+                reached = self._advance(reached, filling)
+                if reached == before:
+                    break
+        return reached
+
+    def _advance(self, reached: int, filling: int) -> int:
         """The vectors that can be reached with one more host."""
-        steps = self._steps[filling]
-        if not steps:
-            return reached
         grown = 0
-        for step in steps:
+        for step in self._steps[filling]:
             grown |= (reached & step.mask) << step.shift
         return self._closed_downwards(grown)
 
-    def is_whole(self, reached: int) -> bool:
+    def _is_whole(self, reached: int) -> bool:
         """All VMs of the request are placed."""
         return bool(reached >> (self._states - 1) & 1)
 
     def placement(self, room: IntArray) -> tuple[int, ...] | None:
         """A host for each VM of the request, earlier hosts filled first, or None where it does not fit."""
-        fillings = self.fillings_of_hosts(room)
-        hosts = [int(host) for host in np.flatnonzero(fillings)]
-        reached_from = [self.nothing]
-        for host in reversed(hosts):
-            reached_from.append(self.advance(reached_from[-1], int(fillings[host])))
-        if not self.is_whole(reached_from.pop()):
+        counts_of_host = self._packed(room)
+        if counts_of_host is None and not self.exact:
+            counts_of_host = self._first_fit(room)
+        if counts_of_host is None:
             return None
-        waiting = [list(request_class.members) for request_class in self._classes]
-        host_of_request = [0] * sum(self._sizes)
-        for host in hosts:
-            reached_later = reached_from.pop()
-            taken = self._taken(int(fillings[host]), [len(members) for members in waiting], reached_later)
-            for members, count in zip(waiting, taken, strict=True):
+        waiting = [list(request_class.members) for request_class in self.classes]
+        host_of_request = [0] * self._vms
+        for host, counts in counts_of_host.items():
+            for members, count in zip(waiting, counts, strict=True):
                 for _ in range(count):
                     host_of_request[members.pop(0)] = host
         return tuple(host_of_request)
+
+    def _packed(self, room: IntArray) -> dict[int, Counts] | None:
+        """How many VMs of each class go to each host, hosts ascending, or None where no packing is known."""
+        fillings = self.fillings_of_hosts(room)
+        hosts = np.flatnonzero(fillings).tolist()
+        reached_from = [_NOTHING]
+        for host in reversed(hosts):
+            reached_from.append(self._advance(reached_from[-1], int(fillings[host])))
+        if not self._is_whole(reached_from.pop()):
+            return None
+        waiting = list(self._sizes)
+        counts_of_host: dict[int, Counts] = {}
+        for host in hosts:
+            taken = self._taken(int(fillings[host]), waiting, reached_from.pop())
+            waiting = [have - take for have, take in zip(waiting, taken, strict=True)]
+            counts_of_host[host] = taken
+        return counts_of_host
+
+    def _first_fit(self, room: IntArray) -> dict[int, Counts] | None:
+        """The same by first-fit, for what a limit made the packing overlook."""
+        found = first_fit(self.classes, room[None])
+        return (
+            {host: tuple(column.tolist()) for host, column in enumerate(found.counts[0].T)} if found.fits[0] else None
+        )
 
     def _taken(self, filling: int, waiting: list[int], reached_later: int) -> Counts:
         """As many VMs as the host can take while the later hosts can still take the others."""
@@ -157,12 +198,12 @@ class Packing:
     def _largest_fillings(self, pattern: tuple[int, ...], room: Counts) -> tuple[Counts, ...]:
         """All vectors of counts that fit in `room` and are not below another one."""
         found: list[Counts] = []
-        covered = self.nothing
+        covered = _NOTHING
         branches: list[tuple[int, Counts, Counts, frozenset[int]]] = [(0, (0,) * len(self._sizes), room, frozenset())]
         looked_at = 0
         while branches:
             position, counts, left, taken_groups = branches.pop()
-            most = [_how_many(self._classes[k], left, taken_groups) for k in pattern[position:]]
+            most = [_how_many(self.classes[k], left, taken_groups) for k in pattern[position:]]
             if covered >> self._index(_raised(counts, pattern[position:], most)) & 1:
                 continue
             looked_at += 1
@@ -174,7 +215,7 @@ class Packing:
                 covered = self._closed_downwards(covered | 1 << self._index(counts))
                 continue
             k = pattern[position]
-            one = self._classes[k]
+            one = self.classes[k]
             # The last class takes all it can; the largest count is looked at first (the end of the list).
             for count in range(most[0] if position == len(pattern) - 1 else 0, most[0] + 1):
                 room_left = tuple(have - count * need for have, need in zip(left, one.need, strict=True))
@@ -191,6 +232,11 @@ class Packing:
 
     def _at_least(self, k: int, count: int) -> int:
         """All vectors whose count of class `k` is at least `count`."""
+        if (k, count) not in self._known_masks:
+            self._known_masks[k, count] = self._mask_at_least(k, count)
+        return self._known_masks[k, count]
+
+    def _mask_at_least(self, k: int, count: int) -> int:
         period = self._strides[k] * (self._sizes[k] + 1)
         one_period = (1 << period) - (1 << self._strides[k] * count)
         return one_period * (((1 << self._states) - 1) // ((1 << period) - 1))
@@ -206,7 +252,7 @@ class Packing:
         for r in range(dimensions):
             reachable = np.zeros(1, dtype=np.int64)
             for k in pattern:
-                multiples = np.arange(self._sizes[k] + 1, dtype=np.int64) * self._classes[k].need[r]
+                multiples = np.arange(self._sizes[k] + 1, dtype=np.int64) * self.classes[k].need[r]
                 reachable = np.unique(reachable[:, None] + multiples)
             sums.append(reachable)
         return sums

@@ -102,8 +102,8 @@ class SearchLimits:
     """
 
     enumerated_leases: int = 18
-    packing_states: int = 1 << 16
-    host_packings: int = 20_000
+    packing_states: int = 1 << 14
+    host_packings: int = 2_000
     reported_sets: int = 20
 
 

@@ -32,7 +32,9 @@ def request_classes(problem: PreemptionProblem) -> tuple[RequestClass, ...]:
     """The classes of a request, in the order of their first members."""
     members_by_likeness: dict[tuple[tuple[int, ...], tuple[bool, ...], frozenset[int]], list[int]] = {}
     for row, (need, allowed) in enumerate(zip(problem.needs.tolist(), problem.allowed.tolist(), strict=True)):
-        groups = frozenset(number for number, group in enumerate(problem.separate) if row in group)
+        groups = frozenset(
+            number for number, group in enumerate(problem.separate) if row in group and len(set(group)) > 1
+        )
         members_by_likeness.setdefault((tuple(need), tuple(allowed), groups), []).append(row)
     return tuple(RequestClass(tuple(rows), *likeness) for likeness, rows in members_by_likeness.items())
 

@@ -19,29 +19,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.problem import IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.slot_demand import SlotDemand
 
 ENUMERATED_LEASES_PER_HOST = 10
 _UNREACHABLE = np.iinfo(np.int64).max // 4
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SlotDemand:
-    """`count` VMs that each take `need`, shape (R,), on hosts `allowed`, shape (hosts,)."""
-
-    need: IntArray
-    allowed: BoolArray
-    count: int
-    one_per_host: bool
-
-    def slots(self, room: IntArray) -> IntArray:
-        """How many fit in each row of `room`, shape (rows, R): shape (rows,)."""
-        most = 1 if self.one_per_host else self.count
-        needed = self.need > 0
-        slots = np.full(len(room), most, dtype=np.int64)
-        if needed.any():
-            slots = np.clip((room[:, needed] // self.need[needed]).min(axis=1), 0, most)
-        return np.where((room < 0).any(axis=1), 0, slots)
 
 
 @dataclass(frozen=True, slots=True)

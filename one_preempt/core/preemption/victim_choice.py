@@ -69,7 +69,7 @@ def _candidates(
     problem: PreemptionProblem, packing: Packing, helpful: tuple[PreemptableLease, ...], limits: SearchLimits
 ) -> tuple[CandidateTable, LowerBounds]:
     """All candidate sets where they can be listed, else some; and what no set that makes room can undercut."""
-    if len(helpful) <= limits.enumerated_leases:
+    if packing.exact and len(helpful) <= limits.enumerated_leases:
         candidates = candidate_sets(problem, packing, helpful)
         if candidates.complete:
             least = LowerBounds(int(candidates.overhead_ms.min()), int(candidates.lease_count.min()), ())

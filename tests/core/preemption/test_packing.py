@@ -37,11 +37,11 @@ def test_vms_that_only_fit_in_one_combination_are_packed() -> None:
     assert is_valid(problem, (), placement)
 
 
-def test_sixteen_vms_that_all_differ_are_packed_exactly_on_one_host_that_holds_them_all() -> None:
-    needs = [(i, 17 - i) for i in range(1, 17)]
-    whole = a_request([(136, 136)], needs)
+def test_thirteen_vms_that_all_differ_are_packed_exactly_on_one_host_that_holds_them_all() -> None:
+    needs = [(i, 14 - i) for i in range(1, 14)]
+    whole = a_request([(91, 91)], needs)
     packing = Packing(whole, SearchLimits())
-    assert packing.placement(whole.free) == (0,) * 16
+    assert packing.placement(whole.free) == (0,) * 13
     assert packing.placement(whole.free - 1) is None
     assert packing.exact
 
@@ -51,7 +51,7 @@ def test_a_request_of_too_many_different_vms_is_packed_as_if_like_ones_were_equa
     packing = Packing(problem, SearchLimits())
     assert not packing.exact
     assert packing.placement(problem.free) is None
-    assert packing.placement(problem.free + 20) == (0,) * 20
+    assert packing.placement(problem.free + 40) == (0,) * 20
 
 
 def test_a_host_that_is_overcommitted_in_anything_takes_nothing() -> None:
