@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.host_selection.custom import by_expression
+from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
+from one_preempt.core.matching.rank import parse_rank
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.policies import (
     DEFAULT_METHODS,
@@ -18,7 +20,7 @@ from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.problem import SearchLimits
 from one_preempt.policy_registry import host_selection_policy, preemption_policy, queue_order_policy
-from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings
+from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings, SettingsError
 
 
 def policies(settings: Settings, preemption: str | None = None) -> Policies:
@@ -48,6 +50,8 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
 def match_options(settings: Settings) -> MatchOptions:
     """What the matchmaker's part takes from sched.conf and rank.conf."""
     matchmaker = settings.matchmaker
+    for key in ("host_rank", "datastore_rank", "network_rank"):
+        _check_rank(key, getattr(matchmaker, key))
     return MatchOptions(
         max_vm=matchmaker.max_vm,
         max_dispatch=matchmaker.max_dispatch,
@@ -63,6 +67,13 @@ def match_options(settings: Settings) -> MatchOptions:
         accept_unmonitored_datastores=matchmaker.accept_unmonitored_datastores,
         memory_system_ds_scale=matchmaker.memory_system_datastore_scale,
     )
+
+
+def _check_rank(key: str, expression: str) -> None:
+    try:
+        parse_rank(expression)
+    except ExpressionError as error:
+        raise SettingsError(f"matchmaker.{key} cannot be read: {error}") from error
 
 
 def overhead_rates(settings: Settings) -> OverheadRates:

@@ -94,7 +94,6 @@ def open_cycle(settings: Settings, clock: Clock, transport: OnedTransport | None
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 
     with closing(transport or open_transport(settings)) as connection, closing(open_store(settings)) as store:
-        store.acquire_writer()
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
         yield _cycle(settings, reader, store, enactor, clock)

@@ -78,8 +78,13 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     """The plan from the headline to what was noticed on the way; parts with nothing to say are left out."""
     names = Names.of(observed)
     yield headline(plan)
-    if plan.actions:
-        yield action_table(plan.actions, names, "What is done")
+    messages = [action for action in plan.actions if action.kind is ActionKind.MESSAGE]
+    steps = [action for action in plan.actions if action.kind is not ActionKind.MESSAGE]
+    if steps:
+        yield action_table(steps, names, "What is done")
+    if messages:
+        vms = "one VM" if len(messages) == 1 else f"{len(messages)} VMs"
+        yield Text(f"The owners of {vms} read something new about them (--json shows what).", style="dim")
     for preemption in plan.preemptions:
         yield from preemption_tables(preemption, names, "preempts")
     for preemption in plan.advised:
@@ -107,7 +112,8 @@ def seconds(duration_ms: int) -> str:
 
 def headline(plan: Plan) -> Text:
     """When, by which policy, and how much."""
-    counts = [(len(plan.actions), "action"), (len(plan.preemptions), "preemption"), (len(plan.refusals), "refusal")]
+    steps = sum(action.kind is not ActionKind.MESSAGE for action in plan.actions)
+    counts = [(steps, "action"), (len(plan.preemptions), "preemption"), (len(plan.refusals), "refusal")]
     if plan.advised:
         counts.append((len(plan.advised), "advised preemption"))
     said = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)

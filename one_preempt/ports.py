@@ -61,6 +61,12 @@ class Enactor(Protocol):
 class LeaseStore(Protocol):
     """The ledger on disk. Every method is one transaction; a process may die between any two of them."""
 
+    def acquire_writer(self) -> None:
+        """Become the one that writes, or keep being it; raises `OnePreemptError` where another daemon is."""
+
+    def release_writer(self) -> None:
+        """Let another one write."""
+
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know."""
 

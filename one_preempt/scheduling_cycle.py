@@ -10,7 +10,7 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import RaftState
-from one_preempt.core.observation import Progress, observe_action
+from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.verify import Violation, verify
@@ -64,8 +64,11 @@ class SchedulingCycle:
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
         snapshot = self._reader.read()
-        if self._enactor is not None and not _may_act(snapshot.raft_state):
-            return CycleReport(snapshot.raft_state)
+        if self._enactor is not None:
+            if not _may_act(snapshot.raft_state):
+                self._store.release_writer()
+                return CycleReport(snapshot.raft_state)
+            self._store.acquire_writer()
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
         reconciled = reconcile(snapshot, ledger, self._rules, now_s)
@@ -105,7 +108,7 @@ class SchedulingCycle:
         for action in ready_actions(plan, state):
             if results and len(results) % BATCH == 0 and not _may_act(self._reader.read_raft_state()):
                 break
-            if action.preemption_id is not None and not action.after and self._store.is_paused():
+            if _sends_out(action) and self._store.is_paused():
                 continue
             results.append((action, self._issue(action)))
         return results
@@ -116,6 +119,11 @@ class SchedulingCycle:
         result = self._enactor.perform(action)
         self._store.record_result(action.id, result, self._clock.now_s())
         return result
+
+
+def _sends_out(action: Action) -> bool:
+    """A victim's step. The preemptor's start is placement: it goes on where the room is free already."""
+    return action.preemption_id is not None and action.kind in VICTIM_KINDS
 
 
 def _may_act(raft_state: RaftState) -> bool:

@@ -75,8 +75,8 @@ class OverheadSettings(Section, frozen=True):
     copy_mib_per_s: PositiveRate = 6.392
     pause_s: Seconds = 0.005
     reschedule_s: Seconds = 2.3
-    boot_s: Seconds = 60.0
-    shutdown_s: Seconds = 30.0
+    boot_s: Seconds = 40.0
+    shutdown_s: Seconds = 20.0
 
 
 class LimitSettings(Section, frozen=True):

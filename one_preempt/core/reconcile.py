@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
+from one_preempt.core.lease_status import preemptor_in_status
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.lease_lifecycle import lease_state
+from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import (
     ActionRecord,
     HostCapacity,
@@ -43,7 +44,7 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
     """Interpret `snapshot` with `ledger` at the instant `now_s`."""
     settled = _settle_actions(snapshot, ledger, now_s)
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, _under_preemption(ledger))
-    known = {**ledger.leases, **{record.id: record for record in admission.records}}
+    known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
     updated = _update_records(snapshot, known, settled, now_s)
     records = {**known, **updated}
     leases = _leases(snapshot, admission, records)
@@ -71,6 +72,19 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
         discrepancies=_discrepancies(snapshot, settled, admission),
     )
     return Reconciliation(state, changes)
+
+
+def _adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
+    """A lease that is new to the ledger and yet was sent out, as its LEASE_STATUS says: the ledger was lost.
+
+    Its owner could have written that too; all it brings is that the owner's own stopped VM is started again.
+    """
+    if record.id in ledger.leases or not record.terms.type.returns:
+        return record
+    vms = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
+    preemptors = [preemptor_in_status(vm) for vm in vms if phase_of(vm) is VmPhase.OUT]
+    preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
+    return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=1)
 
 
 def _under_preemption(ledger: Ledger) -> frozenset[int]:

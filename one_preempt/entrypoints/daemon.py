@@ -1,7 +1,7 @@
 """The scheduler as a process: cycles by the clock, or one for each line read (a rehearsal, and the tests).
 
 A cycle that fails does not end the daemon: the cause is logged once, and the next one starts from a fresh
-observation. SIGTERM and SIGINT end it between two actions.
+observation. SIGTERM and SIGINT end it between two cycles.
 """
 
 from __future__ import annotations

@@ -44,6 +44,12 @@ class MemoryLeaseStore:
         self._transitions: list[Transition] = []
         self._paused = start.paused
 
+    def acquire_writer(self) -> None:
+        """Nobody else can write to this process's memory."""
+
+    def release_writer(self) -> None:
+        """Nobody else waits for it."""
+
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know."""
         leases = {record.id: record for _, record in sorted(self._leases.items()) if record.ended_at_s is None}

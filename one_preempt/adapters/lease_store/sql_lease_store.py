@@ -77,12 +77,20 @@ class SqlLeaseStore:
         require_current(self._engine, self._name)
 
     def acquire_writer(self) -> None:
-        """Become the one daemon that writes, until `close` or death; raises where another one is.
+        """Become the one daemon that writes, until `release_writer`, `close` or death; raises where another one is.
 
         Every later write first checks that the lock still stands. `set_paused` by another process needs none.
         """
+        if self._writer is not None:
+            return
         with failures_in_words(self._name):
             self._writer = FileWriterLock(self._name) if self._is_sqlite else ServerWriterLock(self._engine, self._name)
+
+    def release_writer(self) -> None:
+        """Let another daemon write: this one's front-end does not lead any more."""
+        if self._writer is not None:
+            self._writer.release()
+            self._writer = None
 
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know; ended leases and what is older than the windows are not read."""
@@ -224,9 +232,7 @@ class SqlLeaseStore:
 
     def close(self) -> None:
         """Let go of the database and of the writer's lock."""
-        if self._writer is not None:
-            self._writer.release()
-            self._writer = None
+        self.release_writer()
         self._engine.dispose()
 
     @contextmanager

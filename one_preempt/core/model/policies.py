@@ -36,7 +36,6 @@ class PreemptionLimits:
     attempts: int = 3
     victim_retry_s: int = 1800
     preemption_timeout_s: int = 3600
-    enumerated_leases: int = 18
 
 
 DEFAULT_METHODS: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = {

@@ -116,7 +116,7 @@ def _keep_victims_leaving(draft: PlanDraft, preemption: Preemption, lease: Lease
     for placement in preemption.placements:
         vm = draft.state.snapshot.vms[placement.vm_id]
         if vm.may_be_deployed:
-            draft.room.hold(placement.host_id, vm.resources)
+            draft.hold_room(placement, [victim.vm_id for victim in outstanding])
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
@@ -32,7 +34,7 @@ class PlanDraft:
 
     `busy_leases` take no part in anything new: they are in a preemption, or were just placed (`starting`).
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
-    `lacking_room` where others' leaving would help.
+    `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     """
 
     state: ClusterState
@@ -46,6 +48,7 @@ class PlanDraft:
     lacking_room: set[int] = field(default_factory=set)
     statuses: dict[int, str] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
+    leaving: list[str] = field(default_factory=list)
     preemptions: list[Preemption] = field(default_factory=list)
     ended: list[PreemptionEnd] = field(default_factory=list)
     advised: list[Preemption] = field(default_factory=list)
@@ -87,6 +90,13 @@ class PlanDraft:
         if pause_s is None:
             pause_s = self.policies.enactment.retry_delay_s
         return self.state.now_s < record.outcome_at_s + pause_s
+
+    def hold_room(self, placement: Placement, leaving: Iterable[int]) -> None:
+        """Keep the room of a VM that is to come, devices too, though some of it is still held by `leaving` VMs."""
+        vm = self.state.snapshot.vms[placement.vm_id]
+        offered = self.room.free_devices(placement.host_id, leaving)
+        devices = assign_devices(vm.pci_requests, offered) or ()
+        self.room.hold(placement.host_id, vm.resources, [device.address for device in devices])
 
     def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
         """The action that puts one VM on its host, and nothing else: the caller adds it."""

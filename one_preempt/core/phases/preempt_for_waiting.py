@@ -67,7 +67,7 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
         return placements
     mark = draft.room.checkpoint()
     for placement in placements:
-        draft.room.hold(placement.host_id, draft.state.snapshot.vms[placement.vm_id].resources)
+        draft.hold_room(placement, [vm_id for victim in chosen for vm_id in victim.lease.vm_ids])
     victims = _victims(draft, chosen)
     if isinstance(victims, Reason):
         draft.room.rollback(mark)

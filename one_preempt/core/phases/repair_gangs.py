@@ -9,6 +9,7 @@ from __future__ import annotations
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
+from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import start_id
@@ -17,7 +18,9 @@ _HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState
 
 
 def repair_gangs(draft: PlanDraft) -> None:
-    """Stop the running members of gangs of which another member cannot be started."""
+    """Stop the running members of gangs of which another member cannot be started; not while paused or advising."""
+    if draft.state.paused or draft.policies.mode is not Mode.ACT:
+        return
     for lease_id in sorted(draft.state.leases):
         lease = draft.state.leases[lease_id]
         if lease.terms.size > 1 and lease.state in _HALF_STARTED and lease_id not in draft.busy_leases:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.preemption.device_dimensions import device_dimensions
-from one_preempt.core.preemption.problem import IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease, PreemptionProblem
 from one_preempt.core.victims import PossibleVictim
 
 
@@ -39,10 +40,28 @@ def request_problem(
     return PreemptionProblem(
         free=np.hstack((draft.room.free, np.array(free_devices, dtype=np.int64).reshape(len(free_devices), -1))),
         needs=np.array([_amounts(vm, kinds.need(vm.pci_requests)) for vm in vms], dtype=np.int64),
-        allowed=np.array([draft.matchmaker.match(vm).mask for vm in vms], dtype=np.bool_),
+        allowed=np.array([_allowed(draft, vm) for vm in vms], dtype=np.bool_),
         leases=tuple(leases),
         delta_ms=draft.policies.overhead.reschedule_ms,
+        separate=_separate(draft, vms),
     )
+
+
+def _allowed(draft: PlanDraft, vm: VirtualMachine) -> BoolArray:
+    """The hosts that suit a VM whatever is free: by itself, and by the rules of its VM group."""
+    mask = draft.matchmaker.match(vm).mask
+    rules = group_rules(vm, draft.room)
+    return mask if rules is None else mask & rules.mask
+
+
+def _separate(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> tuple[tuple[int, ...], ...]:
+    """Members of the request that must not share a host: those of one anti-affined role."""
+    rows_by_role: dict[tuple[int, str], list[int]] = {}
+    for row, vm in enumerate(vms):
+        found = role_of(vm, draft.state.snapshot)
+        if found is not None and found[1].policy == "ANTI_AFFINED":
+            rows_by_role.setdefault((found[0].id, found[1].name), []).append(row)
+    return tuple(tuple(rows) for rows in rows_by_role.values() if len(rows) > 1)
 
 
 def _devices(draft: PlanDraft) -> list[Sequence[PciDevice]]:

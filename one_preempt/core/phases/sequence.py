@@ -24,10 +24,7 @@ def sequence_actions(
     draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: Sequence[Victim]
 ) -> list[Action]:
     """What is still to be done while `outstanding` victims hold their hosts."""
-    leaving = _at_most(
-        [_leave(draft, preemption, lease, victim) for victim in outstanding],
-        draft.policies.limits.victims_in_flight,
-    )
+    leaving = [_paced(draft, _leave(draft, preemption, lease, victim)) for victim in outstanding]
     after = tuple(action.id for action in leaving)
     vms = draft.state.snapshot.vms
     starting = [
@@ -61,9 +58,10 @@ def start_action(
     return replace(action, preemption_id=preemption.id, after=after)
 
 
-def _at_most(actions: list[Action], ceiling: int) -> list[Action]:
-    """Let at most `ceiling` of these be under way at once: each later one waits for an earlier one."""
-    return [
-        action if index < ceiling else replace(action, after=(*action.after, actions[index - ceiling].id))
-        for index, action in enumerate(actions)
-    ]
+def _paced(draft: PlanDraft, action: Action) -> Action:
+    """Over all preemptions, at most `victims_in_flight` leave at once: each later one waits for an earlier one."""
+    ceiling = draft.policies.limits.victims_in_flight
+    draft.leaving.append(action.id)
+    if len(draft.leaving) <= ceiling:
+        return action
+    return replace(action, after=(*action.after, draft.leaving[-1 - ceiling]))

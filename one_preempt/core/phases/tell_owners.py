@@ -6,12 +6,12 @@ is written when empty or ours, and emptied when ours and no longer true.
 
 from __future__ import annotations
 
+from one_preempt.core.lease_status import LEASE_STATUS, preempted_status
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Action, ActionKind, Reason
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 
-LEASE_STATUS = "LEASE_STATUS"
 SCHED_MESSAGE = "SCHED_MESSAGE"
 OUR_MARK = "one_preempt: "
 LENGTH = 240
@@ -35,7 +35,8 @@ def tell_owners(draft: PlanDraft) -> None:
         lease = draft.state.leases[lease_id]
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
-            changes = _changes(vm, texts)
+            untouchable = vm.state is VmState.HOLD and not lease.explicit
+            changes = () if untouchable else _changes(vm, texts)
             if not changes or vm.lock_level is not LockLevel.NONE or draft.must_pause_before(f"message/{vm.id}"):
                 continue
             draft.actions.append(_message(vm, lease, changes))
@@ -66,7 +67,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     wait = draft.waits.get(lease.id)
     waiting = told or (wait.text if wait is not None else "waits for room")
     if lease.state is LeaseState.PREEMPTED:
-        return f"preempted by lease {lease.preempted_by}, returns when there is room; {waiting}"
+        return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:
         return waiting
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"

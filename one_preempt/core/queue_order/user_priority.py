@@ -18,8 +18,9 @@ class UserPriority:
     name: str = "user-priority"
 
     def key(self, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
-        """(- priority, id)."""
-        return (-max((priority_of(vm) for vm in vms), default=0.0), lease.id)
+        """(- priority, id of the newest VM, id): a gang has arrived when its last VM has."""
+        newest = max(lease.vm_ids, default=lease.id)
+        return (-max((priority_of(vm) for vm in vms), default=0.0), newest, lease.id)
 
 
 def priority_of(vm: VirtualMachine) -> float:

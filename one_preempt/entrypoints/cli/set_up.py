@@ -94,8 +94,8 @@ def judge_other_schedulers(version: str, configuration: bytes, processes: Collec
 
 def judge_names_in_rules(settings: Settings, snapshot: PoolSnapshot) -> Iterator[Finding]:
     """Do the users and groups that the rules name exist?"""
-    users = {user.name for user in snapshot.directory.users.values()}
-    groups = {group.name for group in snapshot.directory.groups.values()}
+    users = {name for user in snapshot.directory.users.values() for name in (user.name, str(user.id))}
+    groups = {name for group in snapshot.directory.groups.values() for name in (group.name, str(group.id))}
     named = [(f"rule '{rule.name}'", rule.match.user, rule.match.group) for rule in settings.leases.rules]
     named += [(f"right '{right.name}'", right.user, right.group) for right in settings.leases.rights]
     missing = [f"{where} names user '{user}'" for where, user, _group in named if user and user not in users]
