@@ -186,7 +186,9 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
     template: dict[str, tuple[Any, ...]] = {name: (str(v),) for name, v in given.get("attributes", {}).items()}
     if "lease" in given:
         lease = given["lease"]
-        template["LEASE"] = ({name: str(value) for name, value in lease.items()},) if isinstance(lease, dict) else (lease,)
+        template["LEASE"] = (
+            ({name: str(value) for name, value in lease.items()},) if isinstance(lease, dict) else (lease,)
+        )
     uid = USERS[user]
     return VirtualMachine(
         id=vm_id,

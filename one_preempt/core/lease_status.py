@@ -1,4 +1,4 @@
-"""The sentence that a preempted lease shows in LEASE_STATUS: written by one phase, read back when the ledger was lost."""
+"""What a preempted lease shows in LEASE_STATUS: written for its owner, read back when the ledger was lost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 LEASE_STATUS = "LEASE_STATUS"
-_PREEMPTED_BY = re.compile(r"preempted by lease ([0-9]{1,18}), ")
+_PREEMPTED_BY = re.compile(r"preempted by lease ([0-9]{1,18})\b")
 
 
 def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
     """What the owner of a preempted lease reads."""
-    return f"preempted by lease {preemptor_lease_id}, returns when there is room; {wait}"
+    return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait}"
 
 
 def preemptor_in_status(vm: VirtualMachine) -> int | None:

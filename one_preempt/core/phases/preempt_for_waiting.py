@@ -12,7 +12,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.request_problem import price_of, request_problem
-from one_preempt.core.phases.sequence import sequence_actions
+from one_preempt.core.phases.sequence import named_leases, sequence_actions
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import PossibleVictim, memory_images_obstacle, method_is_possible, possible_victims
@@ -77,18 +77,16 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
         draft.room.rollback(mark)
         draft.advised.append(preemption)
         draft.advised_actions.extend(sequence_actions(draft, preemption, request.lease, list(victims)))
-        return Reason("advise", f"does not fit; advice only: preempting {_named(preemption)} would make room")
+        return Reason(
+            "advise",
+            f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
+        )
     draft.preemptions.append(preemption)
     draft.actions.extend(sequence_actions(draft, preemption, request.lease, list(victims)))
     draft.busy_leases.update({request.lease.id, *choice.lease_ids})
     del draft.waits[request.lease.id]
     draft.statuses[request.lease.id] = f"waits until {len(victims)} VMs have made room for it"
     return None
-
-
-def _named(preemption: Preemption) -> str:
-    ids = preemption.victim_lease_ids
-    return f"lease {ids[0]}" if len(ids) == 1 else "leases " + ", ".join(map(str, ids))
 
 
 def _ceiling(draft: PlanDraft, chosen: list[PossibleVictim]) -> Reason | None:

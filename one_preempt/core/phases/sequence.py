@@ -35,6 +35,13 @@ def sequence_actions(
     return leaving + starting
 
 
+def named_leases(lease_ids: Sequence[int]) -> str:
+    """Leases in a sentence: "lease 4", "leases 4 and 7"."""
+    if len(lease_ids) == 1:
+        return f"lease {lease_ids[0]}"
+    return f"leases {', '.join(map(str, lease_ids[:-1]))} and {lease_ids[-1]}"
+
+
 def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
     return Action(
         id=leave_id(preemption, victim),
@@ -53,7 +60,7 @@ def start_action(
     draft: PlanDraft, preemption: Preemption, lease: Lease, placement: Placement, after: tuple[str, ...]
 ) -> Action:
     """The action that starts one VM of the preemptor, once those of `after` are done."""
-    reason = Reason("preemptor", f"starts on the room that preemption {preemption.id} freed")
+    reason = Reason("preemptor", f"starts in the room that {named_leases(preemption.victim_lease_ids)} left")
     action = draft.deploy(placement, lease, start_id(preemption, placement.vm_id), reason)
     return replace(action, preemption_id=preemption.id, after=after)
 

@@ -65,7 +65,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return f"waits for more VMs: {lease.refusal_text}"
     told = draft.statuses.get(lease.id)
     wait = draft.waits.get(lease.id)
-    waiting = told or (wait.text if wait is not None else "waits for room")
+    waiting = told or (wait.text if wait is not None else "Waits for room.")
     if lease.state is LeaseState.PREEMPTED:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from one_preempt.core.preemption.problem import PreemptableLease, PreemptionProblem
-from one_preempt.core.preemption.slot_cover import Cover, cheapest_cover
+from one_preempt.core.preemption.slot_cover import Cover, SlotCover
 from one_preempt.core.preemption.slot_demand import slot_demands
 
 # One lease as a cost: far above all overheads together, which then only tell sets of equally many leases apart.
@@ -30,9 +30,9 @@ def lower_bounds(problem: PreemptionProblem, leases: Sequence[PreemptableLease],
     """Bounds for all sets among `leases`; `delta_is_due` says that every set that makes room asks for `delta`."""
     overheads = [lease.overhead_ms for lease in leases]
     ones = [_ONE_LEASE + overhead for overhead in overheads]
-    demands = list(slot_demands(problem))
-    by_overhead = [cheapest_cover(problem, demand, leases, overheads) for demand in demands]
-    by_count = [cheapest_cover(problem, demand, leases, ones) for demand in demands]
+    demands = [SlotCover(problem, demand, leases) for demand in slot_demands(problem)]
+    by_overhead = [demand.cheapest(overheads) for demand in demands]
+    by_count = [demand.cheapest(ones) for demand in demands]
     return LowerBounds(
         overhead_ms=max(cover.cost for cover in by_overhead) + problem.delta_ms * delta_is_due,
         lease_count=max(0, -((sum(overheads) - max(cover.cost for cover in by_count)) // _ONE_LEASE)),

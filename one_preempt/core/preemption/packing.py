@@ -46,9 +46,9 @@ class Packing:
     """
 
     def __init__(self, problem: PreemptionProblem, limits: SearchLimits) -> None:
-        natural = request_classes(problem)
-        self.classes = merged_to(natural, limits.packing_states)
-        self.exact = len(self.classes) == len(natural)
+        self._natural_classes = request_classes(problem)
+        self.classes = merged_to(self._natural_classes, limits.packing_states)
+        self.exact = len(self.classes) == len(self._natural_classes)
         self._limits = limits
         self._sizes = tuple(request_class.size for request_class in self.classes)
         self._vms = sum(self._sizes)
@@ -116,42 +116,27 @@ class Packing:
 
     def placement(self, room: IntArray) -> tuple[int, ...] | None:
         """A host for each VM of the request, earlier hosts filled first, or None where it does not fit."""
-        counts_of_host = self._packed(room)
-        if counts_of_host is None and not self.exact:
-            counts_of_host = self._first_fit(room)
-        if counts_of_host is None:
-            return None
-        waiting = [list(request_class.members) for request_class in self.classes]
-        host_of_request = [0] * self._vms
-        for host, counts in counts_of_host.items():
-            for members, count in zip(waiting, counts, strict=True):
-                for _ in range(count):
-                    host_of_request[members.pop(0)] = host
-        return tuple(host_of_request)
+        packed = self._packed(room)
+        if packed is not None or self.exact:
+            return packed
+        # What a limit made the packing overlook.
+        found = first_fit(self._natural_classes, room[None])
+        return _assigned(self._natural_classes, found.counts[0].T.tolist()) if found.fits[0] else None
 
-    def _packed(self, room: IntArray) -> dict[int, Counts] | None:
-        """How many VMs of each class go to each host, hosts ascending, or None where no packing is known."""
-        fillings = self.fillings_of_hosts(room)
-        hosts = np.flatnonzero(fillings).tolist()
+    def _packed(self, room: IntArray) -> tuple[int, ...] | None:
+        fillings = self.fillings_of_hosts(room).tolist()
         reached_from = [_NOTHING]
-        for host in reversed(hosts):
-            reached_from.append(self._advance(reached_from[-1], int(fillings[host])))
+        for filling in reversed(fillings):
+            reached_from.append(self._advance(reached_from[-1], filling) if filling else reached_from[-1])
         if not self._is_whole(reached_from.pop()):
             return None
         waiting = list(self._sizes)
-        counts_of_host: dict[int, Counts] = {}
-        for host in hosts:
-            taken = self._taken(int(fillings[host]), waiting, reached_from.pop())
+        counts_of_host = []
+        for filling in fillings:
+            taken = self._taken(filling, waiting, reached_from.pop())
             waiting = [have - take for have, take in zip(waiting, taken, strict=True)]
-            counts_of_host[host] = taken
-        return counts_of_host
-
-    def _first_fit(self, room: IntArray) -> dict[int, Counts] | None:
-        """The same by first-fit, for what a limit made the packing overlook."""
-        found = first_fit(self.classes, room[None])
-        return (
-            {host: tuple(column.tolist()) for host, column in enumerate(found.counts[0].T)} if found.fits[0] else None
-        )
+            counts_of_host.append(taken)
+        return _assigned(self.classes, counts_of_host)
 
     def _taken(self, filling: int, waiting: list[int], reached_later: int) -> Counts:
         """As many VMs as the host can take while the later hosts can still take the others."""
@@ -267,6 +252,17 @@ def number_distinct(codes: IntArray, bound: int) -> tuple[IntArray, IntArray]:
     present[codes] = True
     number = np.cumsum(present) - 1
     return np.flatnonzero(present), number[codes]
+
+
+def _assigned(classes: Sequence[RequestClass], counts_of_host: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The host of each VM of the request, given how many of each class go to each host."""
+    waiting = [list(one.members) for one in classes]
+    host_of_request = [0] * sum(one.size for one in classes)
+    for host, counts in enumerate(counts_of_host):
+        for members, count in zip(waiting, counts, strict=True):
+            for _ in range(count):
+                host_of_request[members.pop(0)] = host
+    return tuple(host_of_request)
 
 
 def _raised(counts: Counts, classes: tuple[int, ...], most: list[int]) -> Counts:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from math import prod
 
 from one_preempt.core.preemption.problem import PreemptionProblem
 
@@ -30,46 +30,48 @@ class RequestClass:
 
 def request_classes(problem: PreemptionProblem) -> tuple[RequestClass, ...]:
     """The classes of a request, in the order of their first members."""
+    apart = [(number, set(group)) for number, group in enumerate(problem.separate) if len(set(group)) > 1]
     members_by_likeness: dict[tuple[tuple[int, ...], tuple[bool, ...], frozenset[int]], list[int]] = {}
     for row, (need, allowed) in enumerate(zip(problem.needs.tolist(), problem.allowed.tolist(), strict=True)):
-        groups = frozenset(
-            number for number, group in enumerate(problem.separate) if row in group and len(set(group)) > 1
-        )
+        groups = frozenset(number for number, group in apart if row in group)
         members_by_likeness.setdefault((tuple(need), tuple(allowed), groups), []).append(row)
     return tuple(RequestClass(tuple(rows), *likeness) for likeness, rows in members_by_likeness.items())
 
 
 def merged_to(classes: tuple[RequestClass, ...], state_limit: int) -> tuple[RequestClass, ...]:
-    """Classes merged, most alike first, until at most `state_limit` combinations of counts are left.
+    """Classes merged until at most `state_limit` combinations of counts are left.
 
     A merged class needs the larger of each need and may go only where both could: whatever can be packed so can be
-    packed in truth, but not the other way round.
+    packed in truth, but not the other way round. In the order of likeness, the neighbours with least waste are merged.
     """
-    merged = list(classes)
-    while combinations(tuple(merged)) > state_limit and len(merged) > 1:
-        pairs = [(i, j) for i in range(len(merged)) for j in range(i + 1, len(merged))]
-        first, second = min(pairs, key=lambda pair: _unlikeness(merged[pair[0]], merged[pair[1]]))
-        merged[first] = _merge(merged[first], merged[second])
-        del merged[second]
+    if combinations(classes) <= state_limit:
+        return classes
+    merged = sorted(classes, key=lambda one: (one.allowed, sorted(one.groups), one.need, one.members))
+    while combinations(merged) > state_limit and len(merged) > 1:
+        first = min(range(len(merged) - 1), key=lambda i: (_unlikeness(merged[i], merged[i + 1]), i))
+        merged[first : first + 2] = [_merge(merged[first], merged[first + 1])]
     return tuple(merged)
 
 
-def combinations(classes: tuple[RequestClass, ...]) -> int:
+def combinations(classes: Sequence[RequestClass]) -> int:
     """In how many ways some of the VMs can be placed already, counting like VMs once."""
-    return int(np.prod([request_class.size + 1 for request_class in classes], dtype=object))
+    return prod(request_class.size + 1 for request_class in classes)
 
 
 def _merge(a: RequestClass, b: RequestClass) -> RequestClass:
     return RequestClass(
         members=tuple(sorted(a.members + b.members)),
-        need=tuple(max(pair) for pair in zip(a.need, b.need, strict=True)),
-        allowed=tuple(both for both in (x and y for x, y in zip(a.allowed, b.allowed, strict=True))),
+        need=_larger(a.need, b.need),
+        allowed=tuple(x and y for x, y in zip(a.allowed, b.allowed, strict=True)),
         groups=a.groups | b.groups,
     )
 
 
-def _unlikeness(a: RequestClass, b: RequestClass) -> tuple[bool, int, tuple[int, ...]]:
-    merged = _merge(a, b)
-    waste = sum(merged.need) * merged.size - sum(a.need) * a.size - sum(b.need) * b.size
-    same_hosts = a.allowed == b.allowed and a.groups == b.groups
-    return not same_hosts, waste, merged.members
+def _larger(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(max, a, b))
+
+
+def _unlikeness(a: RequestClass, b: RequestClass) -> tuple[bool, int]:
+    """Other hosts or other neighbours weigh more than the room that is wasted."""
+    waste = sum(_larger(a.need, b.need)) * (a.size + b.size) - sum(a.need) * a.size - sum(b.need) * b.size
+    return a.allowed != b.allowed or a.groups != b.groups, waste

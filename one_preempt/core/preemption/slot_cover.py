@@ -36,26 +36,41 @@ class Cover:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HostShare:
-    """What the leases at `positions` free on one host, shape (m, R), with slots missing at most `gain`."""
+    """What the leases at `positions` can do on one host.
 
-    host: int
+    Attributes:
+        positions: The m leases with VMs there.
+        released: Shape (m, R): what each frees.
+        free: Shape (R,): what is free already.
+        idle: The slots that are.
+        gain: The slots that all of them free together, at least 1.
+        freed: Shape (2^m,): the slots that each subset frees; None where they are too many to list.
+    """
+
     positions: tuple[int, ...]
     released: IntArray
+    free: IntArray
     idle: int
     gain: int
+    freed: IntArray | None
 
 
-def cheapest_cover(
-    problem: PreemptionProblem, demand: SlotDemand, leases: Sequence[PreemptableLease], costs: Sequence[int]
-) -> Cover:
-    """The lower bound on the cost of meeting `demand`; 0 where nothing is missing."""
-    idle = np.where(demand.allowed, demand.slots(problem.free), 0)
-    missing = demand.count - int(idle.sum())
-    if missing <= 0:
-        return Cover(0, ())
-    shares = _host_shares(problem, demand, leases, idle)
-    covers = [_by_lease(problem, demand, shares, costs, missing), _by_host(problem, demand, shares, costs, missing)]
-    return Cover(max(cover.cost for cover in covers), tuple(dict.fromkeys(pick for c in covers for pick in c.picks)))
+class SlotCover:
+    """Which of `leases` meet one demand, for any costs."""
+
+    def __init__(self, problem: PreemptionProblem, demand: SlotDemand, leases: Sequence[PreemptableLease]) -> None:
+        idle = np.where(demand.allowed, demand.slots(problem.free), 0)
+        self._demand = demand
+        self._missing = demand.count - int(idle.sum())
+        self._shares = _host_shares(problem, demand, leases, idle) if self._missing > 0 else []
+
+    def cheapest(self, costs: Sequence[int]) -> Cover:
+        """The lower bound on the cost of meeting the demand, given the cost of each lease; 0 if nothing is missing."""
+        if self._missing <= 0:
+            return Cover(0, ())
+        by_lease = _by_lease(self._demand, self._shares, costs, self._missing)
+        by_host = _by_host(self._demand, self._shares, costs, self._missing)
+        return Cover(max(by_lease.cost, by_host.cost), tuple(dict.fromkeys((*by_lease.picks, *by_host.picks))))
 
 
 def _host_shares(
@@ -70,14 +85,25 @@ def _host_shares(
     shares = []
     for host in sorted(host for host in released_on if demand.allowed[host]):
         released = np.array(list(released_on[host].values()))
-        room = problem.free[host] + released.sum(axis=0)
-        gain = int(demand.slots(room[None])[0] - idle[host])
+        free = problem.free[host]
+        gain = int(demand.slots((free + released.sum(axis=0))[None])[0] - idle[host])
         if gain:
-            shares.append(_HostShare(host, tuple(released_on[host]), released, int(idle[host]), gain))
+            freed = None
+            if len(released) <= ENUMERATED_LEASES_PER_HOST:
+                freed = demand.slots(free + _of_subsets(released)) - idle[host]
+            shares.append(_HostShare(tuple(released_on[host]), released, free, int(idle[host]), gain, freed))
     return shares
 
 
-def _most_freed(problem: PreemptionProblem, demand: SlotDemand, share: _HostShare) -> IntArray:
+def _of_subsets(amounts: IntArray) -> IntArray:
+    """The sum of each subset of the rows: shape (2^rows, ...), bit b of a subset is row b."""
+    sums = np.zeros_like(amounts[:1])
+    for row in amounts:
+        sums = np.concatenate([sums, sums + row])
+    return sums
+
+
+def _most_freed(demand: SlotDemand, share: _HostShare) -> IntArray:
     """For each lease, shape (m,): at most so many slots does it add on the host, whatever else leaves.
 
     In one dimension floor((a + x + y)/d) <= floor(a/d) + ceil(x/d) + ceil(y/d), and the others only lessen it; the
@@ -85,30 +111,26 @@ def _most_freed(problem: PreemptionProblem, demand: SlotDemand, share: _HostShar
     """
     least = np.full(len(share.positions), share.gain, dtype=np.int64)
     for r in np.flatnonzero(demand.need):
-        surplus = max(0, int(problem.free[share.host, r] // demand.need[r]) - share.idle)
+        surplus = max(0, int(share.free[r] // demand.need[r]) - share.idle)
         most = np.minimum(-(-share.released[:, r] // demand.need[r]) + surplus, share.gain)
         least = most if most.sum() < least.sum() else least
     return least
 
 
-def _by_lease(
-    problem: PreemptionProblem, demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int
-) -> Cover:
+def _by_lease(demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int) -> Cover:
     """Whole leases with the slots that each frees at most, on all hosts together."""
     weights = np.zeros(len(costs), dtype=np.int64)
     for share in shares:
-        weights[list(share.positions)] += _most_freed(problem, demand, share)
+        weights[list(share.positions)] += _most_freed(demand, share)
     table = _Knapsack(weights, costs, missing)
     return _cover(int(table.cost[missing]), table.taken(missing))
 
 
-def _by_host(
-    problem: PreemptionProblem, demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int
-) -> Cover:
+def _by_host(demand: SlotDemand, shares: list[_HostShare], costs: Sequence[int], missing: int) -> Cover:
     """Each host on its own with its part of the leases' costs, and the hosts combined."""
     parts = _parts_of_costs(shares, costs)
     tables = [
-        _host_table(problem, demand, share, part, min(share.gain, missing))
+        _host_table(demand, share, np.array(part, dtype=np.int64), min(share.gain, missing))
         for share, part in zip(shares, parts, strict=True)
     ]
     least = np.full(missing + 1, _UNREACHABLE, dtype=np.int64)
@@ -195,17 +217,16 @@ class _Subsets:
 class _Fractions:
     """The same for many items: bounded by taking parts of them, one dimension at a time; sets that really do it."""
 
-    def __init__(self, problem: PreemptionProblem, demand: SlotDemand, share: _HostShare, costs: IntArray, most: int):
-        free = problem.free[share.host]
-        lacking = (share.idle + np.arange(most + 1))[:, None] * demand.need - free
+    def __init__(self, demand: SlotDemand, share: _HostShare, costs: IntArray, most: int) -> None:
+        lacking = (share.idle + np.arange(most + 1))[:, None] * demand.need - share.free
         lacking[0] = 0
         self.cost = np.zeros(most + 1, dtype=np.int64)
         self._prefixes: list[tuple[IntArray, IntArray]] = []
         for r in np.flatnonzero((lacking > 0).any(axis=0)).tolist():
             order = _cheapest_for(share.released[:, r], costs)
             self.cost = np.maximum(self.cost, _cost_of_parts(share.released[order, r], costs[order], lacking[:, r]))
-            rooms = free + np.concatenate([np.zeros((1, len(free)), np.int64), share.released[order].cumsum(axis=0)])
-            self._prefixes.append((order, demand.slots(rooms) - share.idle))
+            released_before = np.concatenate([np.zeros_like(share.free)[None], share.released[order].cumsum(axis=0)])
+            self._prefixes.append((order, demand.slots(share.free + released_before) - share.idle))
 
     def taken(self, wanted: int) -> tuple[int, ...]:
         """Items that free `wanted` slots, cheapest first for one dimension; none where no dimension's order does."""
@@ -234,15 +255,7 @@ def _cost_of_parts(released: IntArray, costs: IntArray, lacking: IntArray) -> In
     return cost_before[whole] + np.array(part, dtype=np.int64)
 
 
-def _host_table(
-    problem: PreemptionProblem, demand: SlotDemand, share: _HostShare, part_of_costs: list[int], most: int
-) -> _Subsets | _Fractions:
-    costs = np.array(part_of_costs, dtype=np.int64)
-    if len(share.positions) > ENUMERATED_LEASES_PER_HOST:
-        return _Fractions(problem, demand, share, costs, most)
-    rooms = problem.free[share.host : share.host + 1]
-    cost_of_subset = np.zeros(1, dtype=np.int64)
-    for released, cost in zip(share.released, part_of_costs, strict=True):
-        rooms = np.concatenate([rooms, rooms + released])
-        cost_of_subset = np.concatenate([cost_of_subset, cost_of_subset + cost])
-    return _Subsets(demand.slots(rooms) - share.idle, cost_of_subset, most)
+def _host_table(demand: SlotDemand, share: _HostShare, costs: IntArray, most: int) -> _Subsets | _Fractions:
+    if share.freed is None:
+        return _Fractions(demand, share, costs, most)
+    return _Subsets(share.freed, _of_subsets(costs), most)

@@ -15,6 +15,7 @@ from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptionP
 
 # A large VM counts as several small ones, but all together as no more than this: bounds take time with the count.
 _MOST_SLOTS = 1024
+_MOST_DEMANDS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +38,15 @@ class SlotDemand:
 
 
 def slot_demands(problem: PreemptionProblem) -> Iterator[SlotDemand]:
-    """For each distinct VM of the request one, in which the VMs that take several times as much count as several.
+    """For distinct VMs of the request one each, in which the VMs that take several times as much count as several.
 
-    And one of the least of all needs. A request of like VMs has one demand, and that is the request itself.
+    And one of the least of all needs. A request of like VMs has one demand, and that is the request itself. Where very
+    many VMs differ, some of them stand for all.
     """
     likeness = np.concatenate([problem.needs, problem.allowed], axis=1)
-    distinct = np.sort(np.unique(likeness, axis=0, return_index=True)[1]).tolist()
-    for row in distinct:
+    distinct = np.unique(likeness, axis=0, return_index=True)[1]
+    spread = np.unique(np.linspace(0, len(distinct) - 1, _MOST_DEMANDS).astype(np.intp))
+    for row in distinct[spread].tolist():
         yield _demand(problem, problem.needs[row], problem.allowed[row])
     if len(distinct) > 1:
         yield _demand(problem, problem.needs.min(axis=0), np.asarray(problem.allowed.any(axis=0)))
