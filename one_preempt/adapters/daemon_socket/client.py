@@ -1,0 +1,50 @@
+"""Ask the daemon one short question. Only the standard library: what OpenNebula starts again and again imports this."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+PROTOCOL_VERSION = 1
+MAX_MESSAGE_BYTES = 64 * 1024
+ANSWER_WITHIN_S = 2.0
+
+
+def ask_daemon(
+    kind: str, payload: dict[str, object], path: str, timeout_s: float = ANSWER_WITHIN_S
+) -> dict[str, object] | None:
+    """The daemon's answer, or None where there is none: no daemon, no answer in `timeout_s`, no sense in it.
+
+    `kind` is ``place``, ``hook``, ``status`` or ``wake``. `timeout_s` bounds the whole exchange. An answer has
+    ``ok``; where that is false, ``error`` says why. Never raises for what the other end does.
+    """
+    message = json.dumps({**payload, "version": PROTOCOL_VERSION, "kind": kind}).encode() + b"\n"
+    if len(message) > MAX_MESSAGE_BYTES:
+        return None
+    deadline_s = time.monotonic() + timeout_s
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect(path)
+            connection.sendall(message)
+            line = _one_line(connection, deadline_s)
+            answer = json.loads(line)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) and isinstance(answer.get("ok"), bool) else None
+
+
+def _one_line(connection: socket.socket, deadline_s: float) -> bytes:
+    """What comes before the first line feed. Raises `OSError` where it does not come in time, or is too long."""
+    received = bytearray()
+    while b"\n" not in received:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0 or len(received) > MAX_MESSAGE_BYTES:
+            raise TimeoutError
+        connection.settimeout(left_s)
+        piece = connection.recv(8192)
+        if not piece:
+            raise ConnectionError
+        received += piece
+    return bytes(received[: received.index(b"\n")])
