@@ -92,6 +92,16 @@ def _unreadable(character: str) -> str:
 
 def integer_of(token: Token) -> int:
     """The whole number of an INTEGER token; raises ExpressionError where it is beyond any real amount."""
-    if len(token.text) > MAX_DIGITS:
-        raise ExpressionError(token.position, f"this number has more than {MAX_DIGITS} digits")
+    _check_size(token)
     return int(token.text)
+
+
+def float_of(token: Token) -> float:
+    """The number of a FLOAT token; raises ExpressionError where it is beyond any real amount."""
+    _check_size(token)
+    return float(token.text)
+
+
+def _check_size(token: Token) -> None:
+    if len(token.text.partition(".")[0]) > MAX_DIGITS:
+        raise ExpressionError(token.position, f"this number has more than {MAX_DIGITS} digits")

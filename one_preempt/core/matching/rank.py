@@ -18,6 +18,7 @@ from one_preempt.core.matching.expression_tokens import (
     ExpressionError,
     Token,
     TokenKind,
+    float_of,
     integer_of,
     tokenize,
 )
@@ -99,7 +100,7 @@ class _Parser:
             self._program.append((token.kind, token.text))
             return False
         if token.kind is TokenKind.INTEGER or token.kind is TokenKind.FLOAT:
-            number = integer_of(token) if token.kind is TokenKind.INTEGER else float(token.text)
+            number = integer_of(token) if token.kind is TokenKind.INTEGER else float_of(token)
             self._program.append((token.kind, number))
             return False
         if token.kind is TokenKind.SYMBOL and token.text in "(-":

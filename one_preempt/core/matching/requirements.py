@@ -32,6 +32,7 @@ from one_preempt.core.matching.expression_tokens import (
     ExpressionError,
     Token,
     TokenKind,
+    float_of,
     integer_of,
     tokenize,
 )
@@ -100,7 +101,8 @@ def _equal(text: str, value: int | float | Glob) -> bool:
     if isinstance(value, int):
         return leading_integer(text) == value
     number = leading_number(text)
-    return number is not None and bool(np.float32(number) == np.float32(value))
+    with np.errstate(over="ignore"):
+        return number is not None and bool(np.float32(number) == np.float32(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ class _Parser:
         if token.kind is TokenKind.INTEGER:
             return integer_of(token)
         if token.kind is TokenKind.FLOAT:
-            return float(token.text)
+            return float_of(token)
         if token.kind is not TokenKind.TEXT:
             raise ExpressionError(token.position, f"expected a value after '{operator}', found {token.shown}")
         if operator in "<>":
