@@ -50,27 +50,26 @@ def _orders(classes: Sequence[RequestClass]) -> list[tuple[int, ...]]:
 
 
 def _placed(classes: Sequence[RequestClass], order: Sequence[int], rooms: IntArray) -> IntArray:
-    """Class by class, host by host, as many as fit; `rooms` is used up."""
+    """Class by class as many as fit, earlier hosts first; `rooms` is used up."""
     counts = np.zeros((len(rooms), len(classes), rooms.shape[1]), dtype=np.int64)
     taken: dict[int, BoolArray] = {}
     for number in order:
         one = classes[number]
-        waiting = np.full(len(rooms), one.size, dtype=np.int64)
         need = np.array(one.need, dtype=np.int64)
-        for host in np.flatnonzero(one.allowed).tolist():
-            count = np.minimum(waiting, _how_many(need, rooms[:, host]))
-            for group in one.groups:
-                apart = taken.setdefault(group, np.zeros(rooms.shape[:2], dtype=np.bool_))
-                count = np.where(apart[:, host], 0, np.minimum(count, 1))
-                apart[:, host] |= count > 0
-            rooms[:, host] -= count[:, None] * need
-            waiting -= count
-            counts[:, number, host] = count
+        slots = np.where(one.allowed, _how_many(need, rooms, one.size), 0)
+        for group in one.groups:
+            apart = taken.setdefault(group, np.zeros(rooms.shape[:2], dtype=np.bool_))
+            slots = np.where(apart, 0, np.minimum(slots, 1))
+        slots_before = slots.cumsum(axis=1) - slots
+        count = np.clip(one.size - slots_before, 0, slots)
+        for group in one.groups:
+            taken[group] |= count > 0
+        rooms -= count[:, :, None] * need
+        counts[:, number] = count
     return counts
 
 
-def _how_many(need: IntArray, room: IntArray) -> IntArray:
+def _how_many(need: IntArray, rooms: IntArray, most: int) -> IntArray:
     needed = need > 0
-    many = np.iinfo(np.int64).max
-    count = (room[:, needed] // need[needed]).min(axis=1, initial=many)
-    return np.where((room < 0).any(axis=1), 0, np.maximum(count, 0))
+    count = (rooms[:, :, needed] // need[needed]).min(axis=2, initial=most)
+    return np.where((rooms < 0).any(axis=2), 0, np.maximum(count, 0))

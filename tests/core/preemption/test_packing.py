@@ -46,12 +46,14 @@ def test_thirteen_vms_that_all_differ_are_packed_exactly_on_one_host_that_holds_
     assert packing.exact
 
 
-def test_a_request_of_too_many_different_vms_is_packed_as_if_like_ones_were_equal() -> None:
+def test_a_request_of_too_many_different_vms_is_packed_as_if_like_ones_were_equal_and_then_by_first_fit() -> None:
     problem = a_request([(210, 210)], [(i, i) for i in range(1, 21)])
     packing = Packing(problem, SearchLimits())
     assert not packing.exact
-    assert packing.placement(problem.free) is None
-    assert packing.placement(problem.free + 40) == (0,) * 20
+    everything_on_it = [(int(packing.fillings(0, problem.free + extra)[0]), 1) for extra in (0, 40)]
+    assert [packing.fits([filling]) for filling in everything_on_it] == [False, True]
+    assert packing.placement(problem.free) == (0,) * 20
+    assert packing.placement(problem.free - 1) is None
 
 
 def test_a_host_that_is_overcommitted_in_anything_takes_nothing() -> None:
