@@ -17,6 +17,7 @@ from one_preempt.errors import OnePreemptError
 
 DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
 CONFIGURATION_VARIABLE = "ONE_PREEMPT_CONF"
+STATE_FOLDER = Path("/var/lib/one/one_preempt")
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
@@ -48,6 +49,29 @@ class StoreSettings(Section, frozen=True):
 
     url: str = "sqlite:////var/lib/one/one_preempt/leases.db"
     keep_log_days: Positive = 90
+    held_capacity_file: str | None = None
+
+    @property
+    def held_capacity_path(self) -> Path:
+        """The file that names the room promised to preemptors: beside a SQLite file, else in the usual folder."""
+        if self.held_capacity_file is not None:
+            return Path(self.held_capacity_file)
+        scheme, _, database = self.url.partition(":///")
+        in_file = scheme.partition("+")[0] == "sqlite" and database and not database.startswith(":")
+        return (Path(database).parent if in_file else STATE_FOLDER) / "held_capacity.json"
+
+
+class SocketSettings(Section, frozen=True):
+    """Where `place`, the hooks and the commands reach the daemon."""
+
+    path: str = "/run/one/one_preempt.sock"
+
+
+class EventSettings(Section, frozen=True):
+    """The event bus of OpenNebula's hook manager, which wakes the daemon early."""
+
+    enabled: bool = True
+    endpoint: str = "tcp://localhost:2101"
 
 
 class MatchmakerSettings(Section, frozen=True):
@@ -64,6 +88,8 @@ class MatchmakerSettings(Section, frozen=True):
     network_rank: str = ""
     different_networks: bool = True
     accept_unmonitored_datastores: bool = False
+    live_rescheds: bool = False
+    cold_migrate_mode: Literal["save", "poweroff", "poweroff-hard"] = "save"
     memory_system_datastore_scale: Annotated[float, msgspec.Meta(ge=-1, le=100)] = 0.0
 
 
@@ -162,6 +188,8 @@ class Settings(Section, frozen=True):
     cycle_interval_s: Positive = 15
     opennebula: OpenNebulaSettings = OpenNebulaSettings()
     store: StoreSettings = StoreSettings()
+    socket: SocketSettings = SocketSettings()
+    events: EventSettings = EventSettings()
     matchmaker: MatchmakerSettings = MatchmakerSettings()
     overhead: OverheadSettings = OverheadSettings()
     limits: LimitSettings = LimitSettings()

@@ -1,1 +1,1 @@
-"""The socket by which `place`, the hooks and the commands talk to the daemon: lines of JSON, one question a connection."""
+"""The socket by which `place`, the hooks and the commands talk to the daemon: one question a connection."""
