@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
-from one_preempt.ports import Clock, Enactor, LeaseStore, PoolReader
+from one_preempt.ports import Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
 from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,18 +85,26 @@ def open_store(settings: Settings) -> SqlLeaseStore:
 
 
 @contextmanager
-def open_cycle(settings: Settings, clock: Clock, transport: OnedTransport | None = None) -> Iterator[SchedulingCycle]:
-    """The daemon's cycle: oned, the database, and the right to write it.
+def open_cycle(
+    settings: Settings,
+    clock: Clock,
+    transport: OnedTransport | None = None,
+    events: EventSource | None = None,
+) -> Iterator[SchedulingCycle]:
+    """The daemon's cycle: oned, the database, the file of promised room, and the right to write.
 
-    `transport` is a connection to take instead of the one that the environment and the settings name.
+    `transport` is a connection to take instead of the one that the environment and the settings name; `events`
+    times the transitions.
     """
+    from one_preempt.adapters.held_capacity import HeldCapacityFile
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 
     with closing(transport or open_transport(settings)) as connection, closing(open_store(settings)) as store:
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
-        yield _cycle(settings, reader, store, enactor, clock)
+        held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
+        yield _cycle(settings, reader, store, enactor, clock, held_capacity=held_capacity, events=events)
 
 
 def _cycle(
@@ -106,6 +114,8 @@ def _cycle(
     enactor: Enactor | None,
     clock: Clock,
     preemption: str | None = None,
+    held_capacity: HeldCapacity | None = None,
+    events: EventSource | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.scheduling_cycle import SchedulingCycle
@@ -118,6 +128,8 @@ def _cycle(
         policies(settings, preemption),
         admission_rules(settings),
         keep_log_s=settings.store.keep_log_days * DAY_S,
+        held_capacity=held_capacity,
+        events=events,
     )
 
 

@@ -6,10 +6,11 @@ implementation. Times are seconds since the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -102,3 +103,17 @@ class LeaseStore(Protocol):
 
     def close(self) -> None:
         """Let go of the database."""
+
+
+class HeldCapacity(Protocol):
+    """Tells those who place without the daemon which room is promised."""
+
+    def replace(self, rooms: Sequence[HeldRoom]) -> None:
+        """From now on exactly `rooms` are promised; raises `OnePreemptError` where that cannot be made known."""
+
+
+class EventSource(Protocol):
+    """Hears of state changes between two readings. What it hears may be incomplete, never binding."""
+
+    def take_instants(self) -> Mapping[tuple[int, str], int]:
+        """When VMs were last heard to enter a state, by (VM id, state name), since the last call."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
+from one_preempt.core.held_rooms import held_rooms
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import RaftState
@@ -14,7 +17,7 @@ from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.verify import Violation, verify
-from one_preempt.ports import CallResult, Clock, Enactor, LeaseStore, PoolReader
+from one_preempt.ports import CallResult, Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
 
 # How many calls are sent before leadership is looked at again.
 BATCH = 25
@@ -50,6 +53,8 @@ class SchedulingCycle:
         policies: Policies,
         rules: AdmissionRules,
         keep_log_s: int | None = None,
+        held_capacity: HeldCapacity | None = None,
+        events: EventSource | None = None,
     ) -> None:
         """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all."""
         self._reader = reader
@@ -59,13 +64,18 @@ class SchedulingCycle:
         self._policies = policies
         self._rules = rules
         self._keep_log_s = keep_log_s
+        self._held_capacity = held_capacity
+        self._events = events
         self._pruned_at_s = 0
+        self._observed_at_s = 0
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
+        instants = self._events.take_instants() if self._events is not None else {}
         snapshot = self._reader.read()
         if self._enactor is not None:
             if not _may_act(snapshot.raft_state):
+                self._hold(())
                 self._store.release_writer()
                 return CycleReport(snapshot.raft_state)
             self._store.acquire_writer()
@@ -73,17 +83,24 @@ class SchedulingCycle:
         ledger = self._store.load(now_s)
         reconciled = reconcile(snapshot, ledger, self._rules, now_s)
         if not reconciled.changes.is_empty:
-            self._store.apply(reconciled.changes)
+            self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
+        self._observed_at_s = now_s
         state = reconciled.state
         plan = decide(state, self._policies)
         violations = verify(state, plan)
         if violations:
             return CycleReport(snapshot.raft_state, plan, state, violations)
+        self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, (), tuple(results))
+
+    def _hold(self, rooms: tuple[HeldRoom, ...]) -> None:
+        """Make promised room known before anything relies on it."""
+        if self._held_capacity is not None:
+            self._held_capacity.replace(rooms)
 
     def _prune(self, now_s: int) -> None:
         """Once a day, drop what is older than the logs are to go back."""
@@ -119,6 +136,16 @@ class SchedulingCycle:
         result = self._enactor.perform(action)
         self._store.record_result(action.id, result, self._clock.now_s())
         return result
+
+
+def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], after_s: int, now_s: int) -> LedgerChanges:
+    """Transitions at the instant at which they were heard of, where that lies between the last reading and this one."""
+    transitions = []
+    for transition in changes.transitions:
+        heard_at_s = instants.get((transition.vm_id, transition.to_state), now_s)
+        timely = after_s < heard_at_s <= now_s
+        transitions.append(replace(transition, observed_at_s=heard_at_s) if timely else transition)
+    return replace(changes, transitions=tuple(transitions))
 
 
 def _sends_out(action: Action) -> bool:
