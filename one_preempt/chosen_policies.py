@@ -8,6 +8,7 @@ from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.matching.rank import parse_rank
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.plan import MigrationType
 from one_preempt.core.model.policies import (
     DEFAULT_METHODS,
     EnactmentLimits,
@@ -66,6 +67,8 @@ def match_options(settings: Settings) -> MatchOptions:
         different_networks=matchmaker.different_networks,
         accept_unmonitored_datastores=matchmaker.accept_unmonitored_datastores,
         memory_system_ds_scale=matchmaker.memory_system_datastore_scale,
+        live_rescheds=matchmaker.live_rescheds,
+        cold_migrate_mode=MigrationType[matchmaker.cold_migrate_mode.upper().replace("-", "_")],
     )
 
 

@@ -73,10 +73,10 @@ def _moving(record: ActionRecord, vm: VirtualMachine) -> Progress:
     phase = phase_of(vm)
     if phase is VmPhase.MOVING:
         return Progress.UNDER_WAY
-    if phase is VmPhase.RUNNING and vm.host_id == record.host_id:
-        return Progress.DONE
     if not vm.holds_capacity or phase is VmPhase.FAILED:
         return Progress.FAILED
+    if vm.host_id == record.host_id:
+        return Progress.DONE
     return _unmoved(record)
 
 

@@ -202,7 +202,9 @@ def _victims_are_preemptable(recount: _Recount) -> Iterator[Violation]:
         if action.kind not in DEPARTURES | MOVES:
             continue
         lease = recount.lease_of(action.vm_id)
-        if action.preemption_id is None:
+        if action.preemption_id is None and action.kind in MOVES:
+            yield from _unmarked_move(recount, action)
+        elif action.preemption_id is None:
             # Members of a gang that cannot start as a whole are stopped again, for their own lease's sake.
             if action.kind is not ActionKind.STOP or lease is None or lease.terms.size < 2:
                 yield Violation("no-preemption", f"{action.id} takes VM {action.vm_id} off its host for no preemption")
@@ -210,6 +212,17 @@ def _victims_are_preemptable(recount: _Recount) -> Iterator[Violation]:
             yield Violation(
                 "victim-not-preemptable", f"{action.id}: VM {action.vm_id} is of a lease nobody may preempt"
             )
+
+
+def _unmarked_move(recount: _Recount, action: Action) -> Iterator[Violation]:
+    """Outside a preemption only what somebody marked with RESCHED is moved, and really elsewhere."""
+    vm = recount.vms.get(action.vm_id)
+    if vm is None or recount.under_way(action):
+        return
+    if not vm.resched:
+        yield Violation("not-rescheduled", f"{action.id} moves VM {vm.id}, which nobody marked for rescheduling")
+    elif vm.host_id == action.host_id:
+        yield Violation("not-elsewhere", f"{action.id} moves VM {vm.id} to host {vm.host_id}, where it is")
 
 
 def _victims_were_decided_upon(recount: _Recount) -> Iterator[Violation]:

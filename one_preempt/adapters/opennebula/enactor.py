@@ -15,7 +15,6 @@ from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.ports import CallResult, CloudUnavailable, PoolReader
 
 OWN_CHOICE = -1  # lets oned choose the datastore
-SAVE = 0  # how a cold migration stops the guest
 APPEND = 1  # one.vm.update: add to the user template, keep the rest
 NO_ANSWER = "NO_ANSWER"
 CHANGED_HANDS = "CHANGED_HANDS"
@@ -74,7 +73,7 @@ class OpenNebulaEnactor:
             case ActionKind.MIGRATE | ActionKind.LIVE_MIGRATE:
                 live = action.kind is ActionKind.LIVE_MIGRATE
                 enforce, datastore = action.enforce_capacity, _datastore_of(action)
-                vm.migrate(action.vm_id, _host_of(action), live, enforce, datastore, SAVE)
+                vm.migrate(action.vm_id, _host_of(action), live, enforce, datastore, int(action.migration_type))
             case ActionKind.MESSAGE:
                 vm.update(action.vm_id, message_template(action.attributes), APPEND)
             case kind if kind in _SIMPLE_ACTIONS:

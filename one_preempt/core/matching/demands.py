@@ -47,8 +47,8 @@ def returns_to_its_disks(vm: VirtualMachine) -> bool:
 
 
 def moves(vm: VirtualMachine) -> bool:
-    """The VM is on a host and wants another one (RESCHED)."""
-    return vm.resched and vm.host_id is not None
+    """The VM is on a host: placing it is moving it, and only another host is chosen."""
+    return vm.host_id is not None
 
 
 def _target(disk: Disk) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from one_preempt.core.host_selection import striping
 from one_preempt.core.host_selection.selection import HostSelection
+from one_preempt.core.model.plan import MigrationType
 
 _DATASTORE_RANKS = {"packing": "- FREE_MB", "striping": "FREE_MB", "fixed": "PRIORITY"}
 _NETWORK_RANKS = {"packing": "USED_LEASES", "striping": "- USED_LEASES", "fixed": "PRIORITY"}
@@ -18,8 +19,8 @@ class MatchOptions:
     `max_vm` VMs are looked at in a cycle, `max_dispatch` started, `max_host` of them on one host. The ranks of
     datastores and networks are expressions; `datastore_rank` and `network_rank` give those of the policies.
     `accept_unmonitored_datastores`: take a shared system datastore whose space was never measured when there is no
-    other; the matchmaker never does. `check_access` False leaves the ACL tests to oned, which made them before it
-    called a driver.
+    other; the matchmaker never does. `live_rescheds` and `cold_migrate_mode` say how a VM with RESCHED moves.
+    `check_access` False leaves the ACL tests to oned, which made them before it called a driver.
     """
 
     max_vm: int = 5000
@@ -30,6 +31,8 @@ class MatchOptions:
     network_rank: str = _NETWORK_RANKS["striping"]
     different_networks: bool = True
     memory_system_ds_scale: float = 0.0
+    live_rescheds: bool = False
+    cold_migrate_mode: MigrationType = MigrationType.SAVE
     accept_unmonitored_datastores: bool = False
     check_access: bool = True
 

@@ -78,10 +78,17 @@ class Matchmaker:
         return order
 
     def place(
-        self, vm: VirtualMachine, room: Room, among: BoolArray | None = None, *, limited: bool = True
+        self,
+        vm: VirtualMachine,
+        room: Room,
+        among: BoolArray | None = None,
+        *,
+        limited: bool = True,
+        after_host_id: int | None = None,
     ) -> Placement | Unplaced:
         """Put one VM on the best host with room, of those `among` (a mask of rows) where it is given.
 
+        `after_host_id`: a host that refused it a moment ago; those ranked behind it are tried first.
         Room for the VMs that a VM group ties to it is kept on its host. `limited` False leaves out MAX_DISPATCH,
         MAX_HOST and the waiting of VM groups for each other.
         """
@@ -90,7 +97,7 @@ class Matchmaker:
         if refusal is not None:
             return refusal
         mask, counts = self._with_room(vm, room, among, rules, limited=limited)
-        for row in self._ordered(vm, mask):
+        for row in self._ordered(vm, mask, after_host_id):
             placement = self._try_host(vm, row, room, counts)
             if placement is not None:
                 room.take(placement)
@@ -224,8 +231,11 @@ class Matchmaker:
             mask = _narrow(mask, room.dispatched < self.options.max_host, counts, reasons.DISPATCH_LIMIT)
         return mask, counts
 
-    def _ordered(self, vm: VirtualMachine, mask: BoolArray) -> Iterator[int]:
+    def _ordered(self, vm: VirtualMachine, mask: BoolArray, after_host_id: int | None = None) -> Iterator[int]:
         order = self.preference(vm)
+        if after_host_id is not None and after_host_id in self.hosts.index_by_id:
+            place = int(np.flatnonzero(order == self.hosts.index_by_id[after_host_id])[0])
+            order = np.roll(order, -place - 1)
         for row in order[mask[order]]:
             yield int(row)
 

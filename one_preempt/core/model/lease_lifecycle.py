@@ -57,7 +57,17 @@ _STARTING = frozenset(
         LcmState.CLEANUP_RESUBMIT,
     }
 )
-_MOVING = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE, LcmState.BOOT_MIGRATE})
+_MOVING = frozenset(
+    {
+        LcmState.MIGRATE,
+        LcmState.SAVE_MIGRATE,
+        LcmState.PROLOG_MIGRATE,
+        LcmState.BOOT_MIGRATE,
+        LcmState.PROLOG_MIGRATE_POWEROFF,
+        LcmState.PROLOG_MIGRATE_SUSPEND,
+        LcmState.PROLOG_MIGRATE_UNKNOWN,
+    }
+)
 _WAITING_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.INIT})
 _OUT_STATES = frozenset({VmState.STOPPED, VmState.UNDEPLOYED})
 

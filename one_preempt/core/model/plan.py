@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from one_preempt.core.model.lease import PreemptionMethod
 
@@ -32,6 +32,14 @@ METHOD_ACTIONS = {
 }
 
 
+class MigrationType(IntEnum):
+    """How a cold migration stops the guest: the last argument of one.vm.migrate."""
+
+    SAVE = 0
+    POWEROFF = 1
+    POWEROFF_HARD = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why: a stable code for programs and one sentence for people."""
@@ -48,7 +56,7 @@ class Action:
     (`VirtualMachine.state_name`) in which the VM must be found just before the call, else it changed hands
     and the step is dropped; so it is when `expected_uid` is given and the VM has another owner. `nics` are
     (NIC id, network id) of automatic NICs. `attributes` are what a MESSAGE writes into the user template, as
-    (name, text) pairs of our own attributes only.
+    (name, text) pairs of our own attributes only. `migration_type` counts for MIGRATE.
     """
 
     id: str
@@ -65,6 +73,7 @@ class Action:
     expected_uid: int | None = None
     attributes: tuple[tuple[str, str], ...] = ()
     enforce_capacity: bool = True
+    migration_type: MigrationType = MigrationType.SAVE
 
 
 @dataclass(frozen=True, slots=True)

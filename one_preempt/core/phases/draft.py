@@ -82,6 +82,11 @@ class PlanDraft:
             return record
         return next((failed for failed in reversed(self.state.failed_actions) if failed.id == action_id), None)
 
+    def refused_host_id(self, action_id: str) -> int | None:
+        """The host on which the last attempt of an action failed: the next one is tried first."""
+        record = self.last_attempt(action_id)
+        return record.host_id if record is not None and record.succeeded is False else None
+
     def must_pause_before(self, action_id: str, pause_s: int | None = None) -> bool:
         """A refused call is not repeated before the pause (as shipped `retry_delay_s`) is over."""
         record = self.last_attempt(action_id)

@@ -1,4 +1,4 @@
-"""Place what fits now: new requests and preempted leases alike, in queue order.
+"""Place what fits now: new requests, preempted leases and VMs to be rescheduled alike, in queue order.
 
 Requests that may preempt come first, so that room which was freed for one of them is not handed to a lease that
 would be sent out again at once; then the queue order of the policy.
@@ -12,18 +12,25 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+from one_preempt.core.phases.reschedule import marked_vms, reschedule
 
 
 def waiting_leases(draft: PlanDraft) -> list[Lease]:
     """Leases that want room now, in the order in which they get it."""
-    state = draft.state
-    waiting = [
+    return sorted(_waiting(draft), key=lambda lease: _turn(draft, lease, draft.members(lease)))
+
+
+def _waiting(draft: PlanDraft) -> list[Lease]:
+    return [
         lease
-        for lease in state.leases.values()
+        for lease in draft.state.leases.values()
         if lease.state in WAITING_STATES and lease.id not in draft.busy_leases and _is_due(draft, lease)
     ]
-    order = draft.policies.queue_order
-    return sorted(waiting, key=lambda lease: (not lease.may_preempt, *order.key(lease, draft.members(lease))))
+
+
+def _turn(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> tuple[float, ...]:
+    """When `vms` of a lease are served: lowest first."""
+    return (not lease.may_preempt, *draft.policies.queue_order.key(lease, vms))
 
 
 def _is_due(draft: PlanDraft, lease: Lease) -> bool:
@@ -37,13 +44,19 @@ def _is_due(draft: PlanDraft, lease: Lease) -> bool:
 
 
 def place_waiting(draft: PlanDraft) -> None:
-    """Give each waiting lease the room it needs, all its VMs together, or note why it waits."""
+    """Give each waiting lease the room it needs, all its VMs together, or note why it waits; so VMs that move."""
+    turns = [(_turn(draft, lease, draft.members(lease)), -1, lease) for lease in _waiting(draft)]
+    turns += [(_turn(draft, lease, [vm]), vm.id, lease) for lease, vm in marked_vms(draft)]
     looked_at = 0
-    for lease in waiting_leases(draft):
-        vms = draft.startable(lease)
-        if vms and not 0 < draft.policies.match.max_vm <= looked_at:
-            looked_at += len(vms)
+    for _, marked_id, lease in sorted(turns, key=lambda turn: turn[:2]):
+        vms = draft.startable(lease) if marked_id < 0 else [draft.state.snapshot.vms[marked_id]]
+        if not vms or 0 < draft.policies.match.max_vm <= looked_at:
+            continue
+        looked_at += len(vms)
+        if marked_id < 0:
             _place(draft, lease, vms)
+        else:
+            reschedule(draft, lease, vms[0])
 
 
 def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
@@ -52,7 +65,8 @@ def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
         draft.waits[lease.id] = hindrance
         return
     returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
-    placed = _find_room(draft, vms, paced=not (returning or lease.may_preempt))
+    first_id = start_id(vms[0], returning=returning)
+    placed = _find_room(draft, vms, first_id, paced=not (returning or lease.may_preempt))
     if isinstance(placed, Unplaced):
         draft.waits[lease.id] = placed.reason
         if _lacks_room(placed):
@@ -66,11 +80,14 @@ def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
     draft.starting.add(lease.id)
 
 
-def _find_room(draft: PlanDraft, vms: list[VirtualMachine], *, paced: bool) -> tuple[Placement, ...] | Unplaced:
+def _find_room(
+    draft: PlanDraft, vms: list[VirtualMachine], action_id: str, *, paced: bool
+) -> tuple[Placement, ...] | Unplaced:
     """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
     if len(vms) > 1:
         return draft.matchmaker.place_together(vms, draft.room)
-    placed = draft.matchmaker.place(vms[0], draft.room, limited=paced)
+    refused_host_id = draft.refused_host_id(action_id)
+    placed = draft.matchmaker.place(vms[0], draft.room, limited=paced, after_host_id=refused_host_id)
     return placed if isinstance(placed, Unplaced) else (placed,)
 
 
