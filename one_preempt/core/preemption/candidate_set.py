@@ -8,7 +8,6 @@ that contain no candidate set already: first-fit finds most placements, the exac
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,7 +117,7 @@ def _request_fits(packing: Packing, rooms: IntArray) -> BoolArray:
     """In which rows of `rooms`, shape (rows, hosts, R), the request can be placed."""
     fits = first_fit(packing.classes, rooms).fits
     for row in np.flatnonzero(~fits):
-        fits[row] = packing.fits(sorted(Counter(packing.fillings_of_hosts(rooms[row]).tolist()).items()))
+        fits[row] = packing.packs(rooms[row])
     return fits
 
 

@@ -12,6 +12,7 @@ fillings share one number. 0 is the filling of a host that takes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -84,6 +85,10 @@ class Packing:
     def saturation(self, host: int) -> IntArray:
         """Shape (R,): more room than this in a dimension makes no difference on the host."""
         return np.array([sums[-1] for sums in self._sums[self._pattern_of_host[host]]], dtype=np.int64)
+
+    def packs(self, room: IntArray) -> bool:
+        """The request fits in the room of all hosts, shape (hosts, R)."""
+        return self.fits(sorted(Counter(self.fillings_of_hosts(room).tolist()).items()))
 
     def fits(self, hosts_by_filling: Sequence[tuple[int, int]]) -> bool:
         """The request fits on hosts given as pairs (filling, number of hosts), ascending."""

@@ -44,7 +44,7 @@ def choose_victims(
     if placement is not None:
         return Choice((), placement, overhead_ms=0, optimal=True, bound_ms=0)
     helpful = helpful_leases(problem, packing)
-    if packing.placement(room_after(problem, helpful)) is None:
+    if not packing.packs(room_after(problem, helpful)):
         return NoChoice(NOT_ENOUGH_ROOM if packing.exact else NOT_FOUND)
     candidates, bounds = _candidates(problem, packing, helpful, limits)
     chosen = policy.choose(candidates)
@@ -75,7 +75,7 @@ def _candidates(
             least = LowerBounds(int(candidates.overhead_ms.min()), int(candidates.lease_count.min()), ())
             return candidates, least
     for_good = [lease for lease in helpful if not lease.reschedules]
-    delta_is_due = packing.placement(room_after(problem, for_good)) is None and packing.exact
+    delta_is_due = not packing.packs(room_after(problem, for_good)) and packing.exact
     bounds = lower_bounds(problem, helpful, delta_is_due=delta_is_due)
     return irreducible_sets(problem, packing, helpful, bounds.picks), bounds
 
@@ -96,14 +96,14 @@ def helpful_leases(problem: PreemptionProblem, packing: Packing) -> tuple[Preemp
     a host, something that is not plentiful already. Where the packing is not exact, nothing can be said and all
     leases are returned.
     """
-    if not packing.exact:
-        return tuple(sorted(problem.leases, key=lambda lease: lease.id))
     before = packing.fillings_of_hosts(problem.free)
     after = packing.fillings_of_hosts(room_after(problem, problem.leases))
     scarce = np.array([problem.free[host] < packing.saturation(host) for host in range(len(problem.free))])
     scarce &= (before != after)[:, None]
-    helpful = (lease for lease in problem.leases if (scarce[lease.host_index] & (lease.releases > 0)).any())
-    return tuple(sorted(helpful, key=lambda lease: lease.id))
+    by_id = sorted(problem.leases, key=lambda lease: lease.id)
+    if not packing.exact:
+        return tuple(by_id)
+    return tuple(lease for lease in by_id if (scarce[lease.host_index] & (lease.releases > 0)).any())
 
 
 def room_after(problem: PreemptionProblem, leases: Sequence[PreemptableLease]) -> IntArray:

@@ -23,7 +23,7 @@ from one_preempt.simulation.experiments.ccpe13_testbed import (
     LOCAL_REQUEST,
     MEMORY_PER_HOST_MIB,
     RATES,
-    TestbedRequest,
+    LeaseRequest,
     hosts_of_leases,
 )
 from one_preempt.simulation.experiments.experiment import ExperimentResult, Row
@@ -50,7 +50,7 @@ PUBLISHED = (
 )
 
 
-def testbed_problem() -> PreemptionProblem:
+def contended_testbed() -> PreemptionProblem:
     """Request 7 arrives while the leases 1 to 6 fill all twelve cores."""
     hosts_of_lease = hosts_of_leases()
     free = np.tile(np.array([CORES_PER_HOST * CORE_CENTI, MEMORY_PER_HOST_MIB], dtype=np.int64), (HOSTS, 1))
@@ -66,12 +66,12 @@ def testbed_problem() -> PreemptionProblem:
     )
 
 
-def _amounts(request: TestbedRequest) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def _amounts(request: LeaseRequest) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """What each VM takes, shape (VMs, 2)."""
     return np.tile(np.array([CORE_CENTI, request.memory_per_vm_mib], dtype=np.int64), (request.vms, 1))
 
 
-def _running_lease(request: TestbedRequest, hosts: tuple[int, ...]) -> PreemptableLease:
+def _running_lease(request: LeaseRequest, hosts: tuple[int, ...]) -> PreemptableLease:
     stopped = [LeavingVm(PreemptionMethod.STOP, request.memory_per_vm_mib)] * request.vms
     return PreemptableLease(
         id=request.id,
@@ -92,7 +92,7 @@ class TableThree:
 
     def run(self) -> ExperimentResult:
         """The four policies on the same situation."""
-        problem = testbed_problem()
+        problem = contended_testbed()
         return ExperimentResult(
             self.name,
             tuple(

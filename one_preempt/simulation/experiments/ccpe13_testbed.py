@@ -15,7 +15,7 @@ MEMORY_PER_HOST_MIB = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class TestbedRequest:
+class LeaseRequest:
     """One row of Table II; every VM takes one core."""
 
     id: int
@@ -26,14 +26,14 @@ class TestbedRequest:
 
 
 EXTERNAL_REQUESTS = (
-    TestbedRequest(1, 0, 3, 256, 3600),
-    TestbedRequest(2, 300, 1, 128, 5400),
-    TestbedRequest(3, 360, 2, 128, 5400),
-    TestbedRequest(4, 480, 1, 256, 5400),
-    TestbedRequest(5, 530, 2, 64, 2400),
-    TestbedRequest(6, 580, 3, 128, 3600),
+    LeaseRequest(1, 0, 3, 256, 3600),
+    LeaseRequest(2, 300, 1, 128, 5400),
+    LeaseRequest(3, 360, 2, 128, 5400),
+    LeaseRequest(4, 480, 1, 256, 5400),
+    LeaseRequest(5, 530, 2, 64, 2400),
+    LeaseRequest(6, 580, 3, 128, 3600),
 )
-LOCAL_REQUEST = TestbedRequest(7, 720, 5, 128, 3600)
+LOCAL_REQUEST = LeaseRequest(7, 720, 5, 128, 3600)
 
 # Table III: 1152 MB cost 59.9 s and 512 MB cost 27.8 s with delta once, so 1/s + 1/r = 0.0498 s/MB (ALGORITHMS 1.2);
 # it is split between s and r as in the paper's simulations.
