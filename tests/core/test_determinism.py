@@ -16,9 +16,8 @@ import pytest
 
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
-from one_preempt.core.model.ledger import Ledger, LedgerChanges
+from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.verify import verify
 from tests import scenario_reader
@@ -68,13 +67,10 @@ def decision(document: dict[str, Any], shuffle: Random | None = None) -> Decisio
         directory = _reordered(snapshot.directory, shuffle)
         snapshot = replace(_reordered(snapshot, shuffle), directory=directory)
         ledger = _reordered(ledger, shuffle)
-    return _decided(snapshot, ledger, settings, document.get("policy"))
-
-
-def _decided(snapshot: PoolSnapshot, ledger: Ledger, settings: Any, policy: str | None) -> Decision:
     reconciled = reconcile(snapshot, ledger, admission_rules(settings), scenario_reader.NOW_S)
-    plan = decide(reconciled.state, policies(settings, policy))
-    assert verify(reconciled.state, plan) == ()
+    state = reconciled.state if shuffle is None else _reordered(reconciled.state, shuffle)
+    plan = decide(state, policies(settings, document.get("policy")))
+    assert verify(state, plan) == ()
     return plan, reconciled.changes
 
 
