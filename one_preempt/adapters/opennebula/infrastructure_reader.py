@@ -44,22 +44,22 @@ T = TypeVar("T", bound=_Identified)
 
 def read_cluster_pool(document: bytes, problems: list[str]) -> dict[int, Cluster]:
     """The clusters of one.clusterpool.info by ascending id."""
-    return _by_id(document, "CLUSTER_POOL", "CLUSTER", _cluster, problems)
+    return _by_id(document, "CLUSTER_POOL", "CLUSTER", read_cluster, problems)
 
 
 def read_datastore_pool(document: bytes, problems: list[str]) -> dict[int, Datastore]:
     """The datastores of one.datastorepool.info, of all types, by ascending id."""
-    return _by_id(document, "DATASTORE_POOL", "DATASTORE", _datastore, problems)
+    return _by_id(document, "DATASTORE_POOL", "DATASTORE", read_datastore, problems)
 
 
 def read_network_pool(document: bytes, problems: list[str]) -> dict[int, Network]:
     """The networks of one.vnpool.info by ascending id."""
-    return _by_id(document, "VNET_POOL", "VNET", _network, problems)
+    return _by_id(document, "VNET_POOL", "VNET", read_network, problems)
 
 
 def read_vm_group_pool(document: bytes, problems: list[str]) -> dict[int, VmGroup]:
     """The VM groups of one.vmgrouppool.info by ascending id."""
-    return _by_id(document, "VM_GROUP_POOL", "VM_GROUP", _vm_group, problems)
+    return _by_id(document, "VM_GROUP_POOL", "VM_GROUP", read_vm_group, problems)
 
 
 def _by_id(
@@ -69,7 +69,8 @@ def _by_id(
     return {item.id: item for item in sorted(found, key=lambda item: item.id)}
 
 
-def _cluster(element: _Element) -> Cluster:
+def read_cluster(element: _Element) -> Cluster:
+    """One CLUSTER element. `KeyError` or `ValueError` where it lacks what every one has."""
     texts = texts_of(element)
     return Cluster(
         id=amount(texts["ID"]),
@@ -81,7 +82,8 @@ def _cluster(element: _Element) -> Cluster:
     )
 
 
-def _datastore(element: _Element) -> Datastore:
+def read_datastore(element: _Element) -> Datastore:
+    """One DATASTORE element. `KeyError` or `ValueError` where it lacks what every one has."""
     texts = texts_of(element)
     attributes = _attributes(element)
     return Datastore(
@@ -103,7 +105,8 @@ def _datastore(element: _Element) -> Datastore:
     )
 
 
-def _network(element: _Element) -> Network:
+def read_network(element: _Element) -> Network:
+    """One VNET element. `KeyError` or `ValueError` where it lacks what every one has."""
     texts = texts_of(element)
     return Network(
         id=amount(texts["ID"]),
@@ -118,7 +121,8 @@ def _network(element: _Element) -> Network:
     )
 
 
-def _vm_group(element: _Element) -> VmGroup:
+def read_vm_group(element: _Element) -> VmGroup:
+    """One VM_GROUP element. `KeyError` or `ValueError` where it lacks what every one has."""
     texts = texts_of(element)
     return VmGroup(
         id=amount(texts["ID"]),

@@ -27,6 +27,10 @@ _ILLEGAL_CHARACTER = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xb
 _CHARACTER_REFERENCE = re.compile(rb"&#(x[0-9a-fA-F]{1,9}|[0-9]{1,9});")
 
 
+# What reading a broken object raises.
+UNREADABLE_OBJECT = (KeyError, ValueError, OverflowError, IndexError, RecursionError)
+
+
 class UnreadableDocument(OnePreemptError):
     """What should be a document of oned is not XML, or not the document that was asked for."""
 
@@ -123,6 +127,12 @@ def read_objects(
     return found
 
 
+def why_left_out(element: _Element, error: Exception) -> str:
+    """One sentence about an object whose reading raised `error`, one of UNREADABLE_OBJECT."""
+    why = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+    return f"{_name_of(element)} was left out: {why}"
+
+
 def without_illegal_characters(document: bytes) -> bytes:
     """`document` without the characters, and references to characters, that no XML document may hold."""
 
@@ -202,10 +212,8 @@ def _one_by_one(document: bytes, pool: str, tag: str, problems: list[str]) -> It
 def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element], T], problems: list[str]) -> None:
     try:
         found.append(read_one(element))
-    except KeyError as error:
-        problems.append(f"{_name_of(element)} was left out: it has no {error.args[0]}")
-    except (ValueError, OverflowError, IndexError, RecursionError) as error:
-        problems.append(f"{_name_of(element)} was left out: {error}")
+    except UNREADABLE_OBJECT as error:
+        problems.append(why_left_out(element, error))
 
 
 def _name_of(element: _Element) -> str:

@@ -1,15 +1,7 @@
-"""What oned matched before it called a scheduler driver (the REQUIREMENTS element of its document)."""
+"""What oned matched, under the name that matching knows it by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from one_preempt.core.model.prematch import Prematch
 
-
-@dataclass(frozen=True, slots=True)
-class Prematch:
-    """Hosts, system datastores and, by NIC id, networks that one VM may have; access rules are in it already."""
-
-    host_ids: frozenset[int]
-    datastore_ids: frozenset[int]
-    network_ids: Mapping[int, frozenset[int]] = field(default_factory=dict)
+__all__ = ["Prematch"]
