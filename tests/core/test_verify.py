@@ -217,6 +217,22 @@ def test_a_victim_that_migrates_needs_room_where_it_goes() -> None:
         assert codes(state, plan(move, START, preemptions=decided)) == expected
 
 
+def test_only_what_was_marked_for_rescheduling_moves_without_a_preemption_and_only_where_it_fits() -> None:
+    vm = running(1, 0)
+    marked = replace(vm, resched=True)
+    move = Action("reschedule/1/1", ActionKind.MIGRATE, 1, 1, WHY, host_id=1)
+    disabled = replace(host(1), state=HostState.DISABLED)
+    for moved, target, expected in (
+        (marked, host(1), []),
+        (vm, host(1), ["not-rescheduled"]),
+        (marked, host(1, cpus=0), ["over-capacity"]),
+        (marked, disabled, ["host-refuses"]),
+        (replace(marked, lock_level=LockLevel.ADMIN), host(1), ["locked-vm"]),
+    ):
+        assert codes(cluster([host(0, [moved]), target], [moved]), plan(move)) == expected
+    assert codes(cluster([host(0, [marked])], [marked]), plan(replace(move, host_id=0))) == ["not-elsewhere"]
+
+
 def test_a_device_is_not_given_twice() -> None:
     both = [replace(waiting(n), pci_requests=(PCI,)) for n in (1, 2)]
     for gpus, expected in ((2, []), (1, ["device-double-use"])):

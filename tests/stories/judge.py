@@ -58,6 +58,7 @@ def _violations(story: Story) -> list[str]:
 def _calls(story: Story) -> list[str]:
     """The daemon's calls on VMs that it had no right to send out."""
     wrong = []
+    unasked = unasked_moves(story.world.emulator.log())
     gang_stops = {
         row["vm_id"] for row in _rows(story, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")
     }
@@ -66,11 +67,30 @@ def _calls(story: Story) -> list[str]:
             continue
         if call["method"].startswith("one.host.status"):
             wrong.append(f"a host was touched: {call}")
-        if call["method"] == "one.vm.migrate" and "DC-MIGRATABLE" not in story.vms[call["arguments"][0]].types:
+        if call in unasked and "DC-MIGRATABLE" not in story.vms[call["arguments"][0]].types:
             wrong.append(f"moved without right: {call}")
         if call["method"] == "one.vm.action" and call["arguments"][0] in SENT_OUT:
             wrong += _sent_out(story, call, gang_stops)
     return wrong
+
+
+def unasked_moves(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The daemon's migrations of VMs that bore no mark at that moment: each `resched` of somebody allows one."""
+    unasked = []
+    marked: set[int] = set()
+    for call in log:
+        moved = call["method"] == "one.vm.migrate"
+        if moved and call["user"] == DAEMON and call["arguments"][0] not in marked:
+            unasked.append(call)
+        if call["code"]:
+            continue
+        if moved:
+            marked.discard(call["arguments"][0])
+        if call["method"] == "one.vm.action" and call["arguments"][0] == "resched" and call["user"] != DAEMON:
+            marked.add(call["arguments"][1])
+        if call["method"] == "one.vm.action" and call["arguments"][0] == "unresched":
+            marked.discard(call["arguments"][1])
+    return unasked
 
 
 def _sent_out(story: Story, call: dict[str, Any], gang_stops: set[int]) -> list[str]:
@@ -160,4 +180,4 @@ def _rows(story: Story, query: str) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute(query)]
 
 
-__all__ = ["TYPES", "judge"]
+__all__ = ["TYPES", "judge", "unasked_moves"]

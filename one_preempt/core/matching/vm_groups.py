@@ -2,7 +2,7 @@
 
 The rules hold against members that are on a host, and against those placed earlier in the same decision. Where
 VMs must share a host and none of them runs, the oldest that waits leads: it goes where there is room for all, and
-the others follow once it has started.
+the others follow once it has started. So do members that are to be rescheduled, where no other member stays.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from one_preempt.core.matching.attributes import BoolArray
+from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.infrastructure import VmGroup, VmGroupRole
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
@@ -49,12 +50,13 @@ def group_rules(vm: VirtualMachine, room: Room) -> GroupRules | None:
         mask[[row for vm_id in apart - {vm.id} for row in room.rows_of(vm_id)]] = False
     waiting: set[int] = set()
     for together in _affined_sets(group, role):
-        rows = _active_rows(room, together)
-        if not rows:
-            waiting.update(_waiting(room, together))
-            rows = [row for vm_id in together if vm_id in room.placed for row in room.rows_of(vm_id)]
-        if rows:
-            mask &= np.isin(np.arange(len(mask)), rows)
+        moving = _moving(vm, room, together)
+        hosts = _active_hosts(room, together - moving)
+        if not hosts:
+            waiting.update(moving or _waiting(room, together))
+            hosts = {room.placed[vm_id].host_id for vm_id in together if vm_id in room.placed}
+        if hosts:
+            mask &= np.isin(room.hosts.ids, sorted(hosts))
     leader = min(waiting, default=vm.id)
     if leader < vm.id:
         return GroupRules(mask, follows=leader)
@@ -100,14 +102,23 @@ def _joined_roles(rules: tuple[tuple[str, ...], ...], name: str) -> frozenset[st
     return frozenset(joined)
 
 
-def _active_rows(room: Room, vm_ids: Iterable[int]) -> list[int]:
-    """Where members of an affined set run: those that are only suspended there do not count."""
-    rows: set[int] = set()
+def _active_hosts(room: Room, vm_ids: Iterable[int]) -> set[int]:
+    """Where members of an affined set run, or go to: those that are only suspended there do not count."""
+    found: set[int] = set()
     for vm_id in vm_ids:
         vm = room.snapshot.vms.get(vm_id)
-        if vm is not None and vm.state is VmState.ACTIVE:
-            rows.update(room.rows_of(vm_id))
-    return sorted(rows)
+        if vm is not None and vm.state is VmState.ACTIVE and vm.host_id is not None and vm_id not in room.gone:
+            found.add(room.placed[vm_id].host_id if vm_id in room.placed else vm.host_id)
+    return found
+
+
+def _moving(vm: VirtualMachine, room: Room, vm_ids: Iterable[int]) -> frozenset[int]:
+    """Where `vm` itself moves: it and all members that are to leave their hosts as well."""
+    if not moves(vm):
+        return frozenset()
+    members = (room.snapshot.vms.get(vm_id) for vm_id in vm_ids)
+    marked = {member.id for member in members if member is not None and moves(member) and member.resched}
+    return frozenset(marked | {vm.id})
 
 
 def _waiting(room: Room, vm_ids: Iterable[int]) -> Iterator[int]:
