@@ -6,8 +6,8 @@ Adapters, and the core itself, are imported where they are needed, so that a com
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,8 @@ from one_preempt.ports import Clock, Enactor, EventSource, HeldCapacity, LeaseSt
 from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
+    from one_preempt.adapters.daemon_socket.server import Answer
+    from one_preempt.adapters.events.event_bus import EventBus
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
     from one_preempt.adapters.opennebula.transport import OnedTransport
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
@@ -105,6 +107,20 @@ def open_cycle(
         enactor = OpenNebulaEnactor(connection, reader)
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
         yield _cycle(settings, reader, store, enactor, clock, held_capacity=held_capacity, events=events)
+
+
+def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None]) -> EventBus:
+    """OpenNebula's event bus, not listening yet; `on_event` is called in a thread of its own."""
+    from one_preempt.adapters.events.event_bus import EventBus
+
+    return EventBus(settings.events.endpoint, clock, on_event)
+
+
+def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[None]:
+    """The daemon's socket, which listens inside the context; `answer` is called in a thread of its own."""
+    from one_preempt.adapters.daemon_socket.server import DaemonSocket, trusted_users
+
+    return DaemonSocket(answer, trusted_users()).listening(Path(settings.socket.path))
 
 
 def _cycle(

@@ -1,5 +1,8 @@
 """The scheduler as a process: cycles by the clock, or one for each line read (a rehearsal, and the tests).
 
+By the clock means every `cycle_interval_s`, earlier where a plan says when it is due, and at once when the socket or
+OpenNebula's event bus tells of a change, with a pause that keeps the daemon from doing nothing else.
+
 A cycle that fails does not end the daemon: the cause is logged once, and the next one starts from a fresh
 observation. SIGTERM and SIGINT end it between two cycles.
 """
@@ -10,26 +13,58 @@ import json
 import logging
 import signal
 import sys
-import threading
+import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
 from typing import TextIO
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
-from one_preempt.composition import open_cycle
+from one_preempt.composition import open_cycle, open_event_bus, open_socket
+from one_preempt.entrypoints.alarm import Alarm
 from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.entrypoints.daemon_desk import Desk, failed, went
+from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import LogSettings, Settings, doubts
 
 LOGGER = logging.getLogger("one_preempt")
 LONGEST_PAUSE_S = 300
+# What wakes the daemon early comes in bursts: one cycle answers all of a second.
+SHORTEST_PAUSE_S = 1.0
+SIGN_OF_LIFE_S = 60
 
 
 def run_daemon(settings: Settings) -> int:
     """Schedule by the system's clock until SIGTERM or SIGINT; the exit code."""
     _log_to(settings.log)
-    with open_cycle(settings, SystemClock()) as cycle:
-        return _run_by_the_clock(cycle, settings)
+    with ExitStack() as stack:
+        alarm = stack.enter_context(Alarm())
+        _stop_on_signals(stack, alarm)
+        bus = open_event_bus(settings, SystemClock(), alarm.ring) if settings.events.enabled else None
+        cycle = stack.enter_context(open_cycle(settings, SystemClock(), events=bus))
+        desk = Desk(settings.cycle_interval_s, alarm.ring)
+        _open_where_possible(stack, open_socket(settings, desk.answer))
+        if bus is not None:
+            _open_where_possible(stack, bus.listening())
+        notify("READY=1")
+        _run_by_the_clock(cycle, settings, alarm, desk)
+        notify("STOPPING=1")
+    LOGGER.info("stopped")
+    return 0
+
+
+def _stop_on_signals(stack: ExitStack, alarm: Alarm) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        stack.callback(signal.signal, number, signal.signal(number, lambda _number, _frame: alarm.stop()))
+
+
+def _open_where_possible(stack: ExitStack, entrance: AbstractContextManager[None]) -> None:
+    """What only wakes the daemon early may be missing: polling goes on without."""
+    try:
+        stack.enter_context(entrance)
+    except OnePreemptError as error:
+        LOGGER.warning("%s; going on without it", error)
 
 
 def run_stepwise(settings: Settings, steps: TextIO, reports: TextIO) -> int:
@@ -70,31 +105,50 @@ def _step(cycle: SchedulingCycle, cycle_log: CycleLog) -> dict[str, object]:
     }
 
 
-def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings) -> int:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
-    LOGGER.info("scheduling every %d s; preemption: %s", settings.cycle_interval_s, settings.preemption)
+def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings, alarm: Alarm, desk: Desk) -> None:
+    interval_s = settings.cycle_interval_s
+    LOGGER.info("scheduling every %d s; preemption: %s", interval_s, settings.preemption)
     for doubt in doubts(settings):
         LOGGER.warning("configuration: %s", doubt)
     cycle_log = CycleLog(LOGGER)
-    pauses = _pauses(settings.cycle_interval_s)
-    while not stop.is_set():
-        try:
-            report = cycle.run()
-        except OnePreemptError as error:
-            cycle_log.failed(error)
-            stop.wait(next(pauses))
-            continue
-        except Exception:
-            LOGGER.exception("a cycle failed; the next one starts afresh")
-            stop.wait(next(pauses))
-            continue
-        pauses = _pauses(settings.cycle_interval_s)
-        cycle_log.report(report)
-        stop.wait(_wait_s(report, settings.cycle_interval_s))
-    LOGGER.info("stopped")
-    return 0
+    pauses = _pauses(interval_s)
+    while not alarm.stopped:
+        began_s = time.monotonic()
+        report = _cycle(cycle, cycle_log, desk)
+        if report is None:
+            _sleep(alarm, next(pauses), interval_s)
+        else:
+            pauses = _pauses(interval_s)
+            _sleep(alarm, _wait_s(report, interval_s), max(SHORTEST_PAUSE_S, time.monotonic() - began_s))
+
+
+def _cycle(cycle: SchedulingCycle, cycle_log: CycleLog, desk: Desk) -> CycleReport | None:
+    """One cycle, told to the log and the desk; None where it failed."""
+    began_s = time.monotonic()
+    try:
+        report = cycle.run()
+    except OnePreemptError as error:
+        desk.tell(failed(str(error), time.monotonic() - began_s))
+        cycle_log.failed(error)
+        return None
+    except Exception:
+        desk.tell(failed("a defect: see the log", time.monotonic() - began_s))
+        LOGGER.exception("a cycle failed; the next one starts afresh")
+        return None
+    desk.tell(went(report, time.monotonic() - began_s))
+    cycle_log.report(report)
+    return report
+
+
+def _sleep(alarm: Alarm, longest_s: float, shortest_s: float) -> None:
+    """Sleep with a sign of life to systemd now and then."""
+    end_s = time.monotonic() + longest_s
+    notify("WATCHDOG=1")
+    while not alarm.stopped and (left_s := end_s - time.monotonic()) > 0:
+        if alarm.sleep(min(left_s, SIGN_OF_LIFE_S), shortest_s):
+            break
+        shortest_s = max(0.0, shortest_s - SIGN_OF_LIFE_S)
+        notify("WATCHDOG=1")
 
 
 def _pauses(interval_s: int) -> Iterator[float]:

@@ -1,0 +1,1 @@
+"""What OpenNebula tells of itself: the event bus of its hook manager."""

@@ -1,0 +1,81 @@
+"""Listen to OpenNebula's event bus (ZeroMQ PUB/SUB; FACTS 5) in a thread of its own.
+
+Messages may be lost, doubled, or come from anybody who reaches the port: they wake and they time, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import zmq
+
+from one_preempt.adapters.events.topics import SUBSCRIPTIONS, parse_topic
+from one_preempt.errors import OnePreemptError
+from one_preempt.ports import Clock
+
+MAX_FRAME_BYTES = 16 << 20
+MAX_INSTANTS = 100_000
+
+
+class EventBusUnavailable(OnePreemptError):
+    """The bus cannot be listened to; the message names the endpoint."""
+
+
+class EventBus:
+    """Implements `ports.EventSource`. `on_event` is called in the bus's own thread for every event."""
+
+    def __init__(self, endpoint: str, clock: Clock, on_event: Callable[[], None]) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._on_event = on_event
+        self._lock = threading.Lock()
+        self._instants: dict[tuple[int, str], int] = {}
+
+    def take_instants(self) -> Mapping[tuple[int, str], int]:
+        """When VMs were last heard to enter a state, by (VM id, state name), since the last call."""
+        with self._lock:
+            taken, self._instants = self._instants, {}
+        return taken
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen meanwhile, through restarts of the other end. Raises `EventBusUnavailable` for a wrong endpoint."""
+        with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
+            subscriber.setsockopt(zmq.LINGER, 0)
+            subscriber.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
+            for prefix in SUBSCRIPTIONS:
+                subscriber.setsockopt(zmq.SUBSCRIBE, prefix)
+            try:
+                subscriber.connect(self._endpoint)
+            except zmq.ZMQError as error:
+                text = f"cannot listen to {self._endpoint[:200]}: {error.strerror}; see events.endpoint"
+                raise EventBusUnavailable(text) from None
+            stop = os.eventfd(0)
+            thread = threading.Thread(target=self._listen, args=(subscriber, stop), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                os.eventfd_write(stop, 1)
+                thread.join()
+                os.close(stop)
+
+    def _listen(self, subscriber: zmq.Socket[bytes], stop: int) -> None:
+        poller = zmq.Poller()
+        poller.register(subscriber, zmq.POLLIN)
+        poller.register(stop, zmq.POLLIN)
+        while stop not in dict(poller.poll()):
+            self._hear(subscriber.recv_multipart()[0])
+
+    def _hear(self, topic: bytes) -> None:
+        event = parse_topic(topic)
+        if event is None:
+            return
+        if event.kind == "VM":
+            with self._lock:
+                if len(self._instants) < MAX_INSTANTS:
+                    self._instants[event.object_id, event.state_name] = self._clock.now_s()
+        self._on_event()

@@ -1,0 +1,51 @@
+"""Sleep until something happens: the daemon's pause between two cycles."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from types import TracebackType
+
+
+class Alarm:
+    """A sleep that threads can cut short and signal handlers can end for good. Nothing in it takes a lock."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.stopped = False
+
+    def ring(self) -> None:
+        """Something happened: end the sleep, or the next one."""
+        os.eventfd_write(self._descriptor, 1)
+
+    def stop(self) -> None:
+        """End this sleep and all to come."""
+        self.stopped = True
+        self.ring()
+
+    def sleep(self, longest_s: float, shortest_s: float = 0.0) -> bool:
+        """Sleep for `longest_s`, or until rung but for `shortest_s` at least; whether it was cut short.
+
+        All that rang until then counts as heard.
+        """
+        began_s = time.monotonic()
+        rung = self._wait(longest_s)
+        while not self.stopped and rung and (left_s := began_s + shortest_s - time.monotonic()) > 0:
+            self._wait(left_s)
+        return rung
+
+    def _wait(self, duration_s: float) -> bool:
+        """Whether the alarm rang within `duration_s`."""
+        if self.stopped or not select.select([self._descriptor], [], [], max(0.0, duration_s))[0]:
+            return False
+        os.eventfd_read(self._descriptor)
+        return True
+
+    def __enter__(self) -> Alarm:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
