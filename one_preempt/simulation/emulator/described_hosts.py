@@ -72,7 +72,7 @@ def _numa_node(entry: NumaEntry, node_id: int) -> SimNumaNode:
     all_cores = entry.nodes * entry.cores_per_node
     first = node_id * entry.cores_per_node
     cores = [
-        SimCore(core, {core + thread * all_cores: -1 for thread in range(entry.threads_per_core)})
+        SimCore(core, {core + thread * all_cores: [] for thread in range(entry.threads_per_core)})
         for core in range(first, first + entry.cores_per_node)
     ]
     pages = [SimHugePages(size_kib, count) for size_kib, count in entry.hugepages.items()]

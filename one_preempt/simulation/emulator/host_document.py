@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from one_preempt.simulation.emulator.xml_writing import attributes, cdata, element, ids, plain, template, vector
 from one_preempt.simulation.simulated_cloud.objects import SimCore, SimHost, SimHostShare, SimNumaNode
+from one_preempt.simulation.simulated_cloud.pinning import free_threads
 
 # What 6.x keeps in HOST_SHARE alone.
+_NOBODY, _RESERVED = -1, -2
 _TEMPLATE_OF_7 = frozenset({"TOTALCPU", "TOTALMEMORY"})
 
 
@@ -61,11 +63,11 @@ def _share(share: SimHostShare) -> str:
         f"<RUNNING_VMS>{share.running_vms}</RUNNING_VMS><VMS_THREAD>{share.vms_thread}</VMS_THREAD>",
         element("DATASTORES", attributes({"DS": share.datastores, **{k: [v] for k, v in share.disks.items()}})),
         element("PCI_DEVICES", *(vector("PCI", device) for device in share.pci_devices)),
-        element("NUMA_NODES", *(_numa_node(node) for node in share.numa_nodes)),
+        element("NUMA_NODES", *(_numa_node(node, share.vms_thread) for node in share.numa_nodes)),
     )
 
 
-def _numa_node(node: SimNumaNode) -> str:
+def _numa_node(node: SimNumaNode, vms_thread: int) -> str:
     memory = {
         "DISTANCE": node.memory_distance,
         "TOTAL": str(node.memory_total_kib),
@@ -73,7 +75,7 @@ def _numa_node(node: SimNumaNode) -> str:
     }
     return element(
         "NODE",
-        *(_core(core) for core in node.cores),
+        *(_core(core, vms_thread) for core in node.cores),
         *(
             element("HUGEPAGE", cdata("PAGES", pages.pages), cdata("SIZE", pages.size_kib), cdata("USAGE", pages.usage))
             for pages in node.hugepages
@@ -83,15 +85,20 @@ def _numa_node(node: SimNumaNode) -> str:
     )
 
 
-def _core(core: SimCore) -> str:
-    free = 0 if core.dedicated else sum(vm_id == -1 for vm_id in core.cpus.values())
+def _core(core: SimCore, vms_thread: int) -> str:
     return element(
         "CORE",
-        cdata("CPUS", ",".join(f"{cpu}:{vm_id}" for cpu, vm_id in core.cpus.items())),
+        cdata("CPUS", ",".join(f"{cpu}:{holder}" for cpu in core.cpus for holder in _holders(core, cpu))),
         cdata("DEDICATED", "YES" if core.dedicated else "NO"),
-        cdata("FREE", free),
+        cdata("FREE", free_threads(core, vms_thread)),
         cdata("ID", core.id),
     )
+
+
+def _holders(core: SimCore, cpu: int) -> list[int]:
+    if cpu in core.reserved:
+        return [_RESERVED]
+    return sorted(core.cpus[cpu]) or [_NOBODY]
 
 
 def _monitored_node(node: SimNumaNode) -> str:

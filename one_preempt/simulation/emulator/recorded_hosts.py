@@ -21,6 +21,8 @@ from one_preempt.simulation.simulated_cloud.objects import (
 )
 from one_preempt.simulation.simulated_cloud.states import HostState
 
+_RESERVED = -2
+
 
 def host(element: Element, monitoring: Element | None) -> SimHost:
     """HOST; the pool has no figures, so the record of one.hostpool.monitoring comes beside it."""
@@ -77,12 +79,14 @@ def _numa_node(element: Element) -> SimNumaNode:
 
 
 def _core(element: Element) -> SimCore:
-    threads = (thread.split(":") for thread in word(element, "CPUS").split(",") if thread)
-    return SimCore(
-        id=number(element, "ID"),
-        cpus={int(cpu): int(vm_id) for cpu, vm_id in threads},
-        dedicated=word(element, "DEDICATED") == "YES",
-    )
+    core = SimCore(id=number(element, "ID"), cpus={}, dedicated=word(element, "DEDICATED") == "YES")
+    for cpu, vm_id in (map(int, part.split(":")) for part in word(element, "CPUS").split(",") if part):
+        holders = core.cpus.setdefault(cpu, [])
+        if vm_id >= 0:
+            holders.append(vm_id)
+        elif vm_id == _RESERVED:
+            core.reserved.add(cpu)
+    return core
 
 
 def _monitoring(element: Element | None) -> SimHostMonitoring:

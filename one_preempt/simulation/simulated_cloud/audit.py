@@ -53,7 +53,7 @@ def _of_host(cloud: CloudState, host: SimHost, holders: list[SimVm]) -> Iterator
         if holder != -1 and holder not in host.vm_ids:
             yield f"device {device['ADDRESS']} of host {host.id} belongs to VM {holder}, which is not there"
     for node in share.numa_nodes:
-        pinned = {holder for core in node.cores for holder in core.cpus.values() if holder != -1}
+        pinned = {vm_id for core in node.cores for holders in core.cpus.values() for vm_id in holders}
         if not (pinned | set(node.pinned_kib)) <= set(host.vm_ids):
             yield f"NUMA node {node.node_id} of host {host.id} is pinned by VMs {sorted(pinned)} that are not there"
         if sum(node.pinned_kib.values()) != node.memory_usage_kib:
@@ -105,5 +105,7 @@ def _of_leases(cloud: CloudState) -> Iterator[str]:
     for network in cloud.networks.values():
         for address_range in network.address_ranges:
             for offset, vm_id in address_range.leases.items():
+                if offset in address_range.leaked:
+                    continue
                 if vm_id in cloud.vms and cloud.vms[vm_id].state == VmState.DONE:
                     yield f"network {network.id}: address {offset} is still leased to VM {vm_id}, which is DONE"

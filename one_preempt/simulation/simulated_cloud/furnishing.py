@@ -185,7 +185,7 @@ def numa_nodes(nodes: int, cores: int, threads_per_core: int = 2, memory_mib: in
         SimNumaNode(
             node,
             [
-                SimCore(core, {core + thread * total: -1 for thread in range(threads_per_core)})
+                SimCore(core, {core + thread * total: [] for thread in range(threads_per_core)})
                 for core in range(node * cores, (node + 1) * cores)
             ],
             [SimHugePages(2048, 1024)],

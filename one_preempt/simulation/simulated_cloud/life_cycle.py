@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from one_preempt.simulation.simulated_cloud import capacity
+from one_preempt.simulation.simulated_cloud import addressing, capacity, devices
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
@@ -265,6 +265,7 @@ class LifeCycle(CloudState):
         vm.history[-1].etime_s = vm.history[-2].etime_s = vm.history[-2].retime_s = now_s
         if vm.history[-1].host_id != vm.history[-2].host_id:
             self.release_host(vm, vm.history[-1].host_id)
+            devices.go_back(self.hosts[vm.history[-2].host_id], vm, self.is_series_7)
         self.add_record(vm, self.hosts[vm.history[-2].host_id], vm.history[-2].datastore_id)
         vm.history[-1].rstime_s = now_s
         self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
@@ -298,11 +299,7 @@ class LifeCycle(CloudState):
                 record.retime_s = self.now_s
         self.space.give_back(vm.id, MEMORY)
         self.space.give_back(vm.id, DISKS)
-        for network in self.networks.values():
-            for address_range in network.address_ranges:
-                held = [offset for offset, holder in address_range.leases.items() if holder == vm.id]
-                for offset in held:
-                    del address_range.leases[offset]
+        addressing.give_leases_back(self.networks, vm.id)
         for image in self.images.values():
             if vm.id in image.vm_ids:
                 image.vm_ids.remove(vm.id)
@@ -372,7 +369,7 @@ class LifeCycle(CloudState):
     def charge_host(self, vm: SimVm, host_id: int) -> None:
         """Let the VM hold its capacity on the host; a host beyond its limits is noted."""
         host = self.hosts[host_id]
-        capacity.charge(host, vm)
+        capacity.charge(host, vm, self.is_series_7)
         share = host.share
         if share.cpu_usage > share.max_cpu or share.mem_usage > share.max_mem:
             self.overcommits.append(

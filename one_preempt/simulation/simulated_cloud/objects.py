@@ -101,11 +101,13 @@ class SimVm:
 
 @dataclass(slots=True)
 class SimCore:
-    """NUMA_NODES/NODE/CORE: hardware thread -> the VM pinned to it, -1 = none."""
+    """NUMA_NODES/NODE/CORE: hardware thread -> the VMs pinned to it, one entry a virtual CPU; `reserved` threads are
+    kept from VMs (ISOLCPUS)."""
 
     id: int
-    cpus: dict[int, int]
+    cpus: dict[int, list[int]]
     dedicated: bool = False
+    reserved: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -245,12 +247,13 @@ class SimImage:
 @dataclass(slots=True)
 class SimAddressRange:
     """AR: `leases` maps the offset of an address to the id of the VM that has it; the search for a free one begins at
-    `next_index`."""
+    `next_index`. `leaked` are leases of deploys that failed half-way: no NIC names them, so nothing frees them."""
 
     vector: Vector
     size: int
     leases: dict[int, int] = field(default_factory=dict)
     next_index: int = 0
+    leaked: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from one_preempt.simulation.simulated_cloud.cloud_state import datastore_subject
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.life_cycle import FAILURES, WORK_OF_FAILURE
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimDatastore, SimHost, SimVm, TemplateDict
-from one_preempt.simulation.simulated_cloud.pinning import pin_policy
 from one_preempt.simulation.simulated_cloud.quotas import running_request
+from one_preempt.simulation.simulated_cloud.restrictions import created_with
 from one_preempt.simulation.simulated_cloud.states import (
     DatastoreType,
     HistoryAction,
@@ -19,7 +19,12 @@ from one_preempt.simulation.simulated_cloud.states import (
     VmState,
 )
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
-from one_preempt.simulation.simulated_cloud.vm_building import required_clusters, set_automatic_requirements
+from one_preempt.simulation.simulated_cloud.topology import pin_policy
+from one_preempt.simulation.simulated_cloud.vm_building import (
+    describe_networks,
+    required_clusters,
+    set_automatic_requirements,
+)
 from one_preempt.simulation.simulated_cloud.vm_calls import VmCalls, parsed
 
 _L, _S = LcmState, VmState
@@ -182,17 +187,23 @@ class VmActions(VmCalls):
         if datastore_id == -1 and _returns(vm):
             datastore_id = vm.history[-1].datastore_id
         datastore = self._deploy_datastore(host, datastore_id)
-        rights = (Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))
+        rights = [(Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))]
+        connects = bool(extra) and not _returns(vm)
+        if connects:
+            if not caller.is_admin and (name := created_with(choice)):
+                raise OnedError(ErrorCode.AUTHORIZATION, f"NIC includes a restricted attribute {name}")
+            rights += self.uses_of(choice, vm.uid)
         self.demand_vm(caller, Right.ADMIN, vm, *rights)
         if vm.state not in (_S.PENDING, _S.HOLD, _S.STOPPED, _S.UNDEPLOYED):
             raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_name(vm)}")
         self._demand_fit(vm, host, enforce or bool(pin_policy(vm)))
+        if connects:
+            addressing.connect_automatic_nics(self, vm, vectors_of(choice, "NIC"))
+            describe_networks(self, vm)
         if vm.state in (_S.STOPPED, _S.UNDEPLOYED) and (
             objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))
         ):
             raise refusal(caller, objection)
-        if not _returns(vm):
-            addressing.connect_automatic_nics(self, vm, choice)
         self._go_to(vm, host, datastore)
         return vm_id
 

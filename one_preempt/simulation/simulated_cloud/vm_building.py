@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 
-from one_preempt.simulation.simulated_cloud import addressing
+from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
-from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, TemplateDict, Vector
-from one_preempt.simulation.simulated_cloud.pinning import pin_policy
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, SimVmGroup, TemplateDict, Vector
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulated_cloud.templates import copy_template, text_of, vectors_of
+from one_preempt.simulation.simulated_cloud.topology import complete_topology, pin_policy
 
 # Attributes that belong to oned; everything else is the user's.
 _OWN = frozenset(
@@ -93,7 +93,8 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     if hold:
         template["SUBMIT_ON_HOLD"] = ["YES"]
     _complete_os(vm)
-    _complete_topology(vm)
+    complete_topology(template, cloud.is_series_7)
+    devices.complete_requests(template, cloud.is_series_7)
     _complete_disks(cloud, vm)
     addressing.complete_nics(cloud, vm)
     _complete_context(cloud, vm)
@@ -154,23 +155,6 @@ def _complete_os(vm: SimVm) -> None:
     system[0].setdefault("UUID", str(uuid.uuid5(uuid.NAMESPACE_OID, f"vm-{vm.id}")))
 
 
-def _complete_topology(vm: SimVm) -> None:
-    """A pinned VM gets a CPU a vCPU, and guest nodes: one a socket unless it names its own."""
-    if not pin_policy(vm):
-        return
-    vcpu = int(text_of(vm.template, "VCPU") or 1)
-    vm.template["VCPU"], vm.template["CPU"] = [str(vcpu)], [str(vcpu)]
-    topology = vectors_of(vm.template, "TOPOLOGY")[0]
-    sockets = max(_whole(topology.get("SOCKETS", "")) or 1, 1)
-    memory_kib = int(text_of(vm.template, "MEMORY")) * 1024
-    if "NUMA_NODE" not in vm.template:
-        node = {"MEMORY": str(memory_kib // sockets), "TOTAL_CPUS": str(vcpu // sockets)}
-        vm.template["NUMA_NODE"] = [dict(node) for _ in range(sockets)]
-    for node in vectors_of(vm.template, "NUMA_NODE"):
-        node.setdefault("TOTAL_CPUS", str(vcpu))
-        node.setdefault("MEMORY", str(memory_kib))
-
-
 def _complete_disks(cloud: CloudState, vm: SimVm) -> None:
     for index, disk in enumerate(vectors_of(vm.template, "DISK")):
         disk["DISK_ID"] = str(index)
@@ -209,31 +193,49 @@ def _complete_context(cloud: CloudState, vm: SimVm) -> None:
     for context in vectors_of(vm.template, "CONTEXT"):
         disks = vectors_of(vm.template, "DISK")
         context["DISK_ID"], context["TARGET"] = str(len(disks)), "hda"
+    describe_networks(cloud, vm)
+
+
+def describe_networks(cloud: CloudState, vm: SimVm) -> None:
+    """Tell the guest the addresses of its connected NICs, where its CONTEXT asks for it."""
+    names = [*_CONTEXT_NIC, "ROUTES"] if cloud.is_series_7 else _CONTEXT_NIC
+    for context in vectors_of(vm.template, "CONTEXT"):
         if context.get("NETWORK", "").upper() != "YES":
             continue
         for nic in vectors_of(vm.template, "NIC"):
             if "NETWORK_ID" in nic:
-                names = [*_CONTEXT_NIC, "ROUTES"] if cloud.is_series_7 else _CONTEXT_NIC
                 given = {f"ETH{nic['NIC_ID']}_{key}": "" for key in names}
                 given |= {f"ETH{nic['NIC_ID']}_{key}": nic[key] for key in ("IP", "MAC") if key in nic}
                 context.update(given)
 
 
 def _join_vm_group(cloud: CloudState, vm: SimVm) -> None:
-    for wanted in vectors_of(vm.template, "VMGROUP"):
-        group = next(
-            (
-                group
-                for group in cloud.vm_groups.values()
-                if str(group.id) == wanted.get("VMGROUP_ID") or group.name == wanted.get("VMGROUP_NAME")
-            ),
-            None,
-        )
-        role = next((role for role in group.roles if role.name == wanted.get("ROLE")), None) if group else None
-        if group is None or role is None:
-            raise OnedError(ErrorCode.INTERNAL, "Cannot find the requested VM group or role")
-        wanted["VMGROUP_ID"], wanted["VMGROUP_NAME"] = str(group.id), group.name
-        role.vm_ids.append(vm.id)
+    """Add the VM to the role of its first VMGROUP; others are dropped."""
+    wishes = vectors_of(vm.template, "VMGROUP")
+    if not wishes:
+        return
+    wanted = wishes[0]
+    vm.template["VMGROUP"] = [wanted]
+    if not wanted.get("ROLE"):
+        raise OnedError(ErrorCode.INTERNAL, "Missing role name in VM Group definition")
+    group = vm_group_named(cloud, wanted, vm.uid)
+    if group is None:
+        raise OnedError(ErrorCode.INTERNAL, "Cannot find VM Group to associate the VM")
+    wanted["VMGROUP_ID"] = str(group.id)
+    role = next((role for role in group.roles if role.name == wanted["ROLE"]), None)
+    if role is None:
+        raise OnedError(ErrorCode.INTERNAL, "Role does not exist in VM Group")
+    role.vm_ids = sorted([*role.vm_ids, vm.id])
+
+
+def vm_group_named(cloud: CloudState, wanted: Vector, uid: int) -> SimVmGroup | None:
+    """The group that a VMGROUP names: by name among those of VMGROUP_UID, or else of the VM's owner; or by id."""
+    if name := wanted.get("VMGROUP_NAME"):
+        owner = _whole(wanted.get("VMGROUP_UID", ""))
+        owner = uid if owner is None else owner
+        return next((group for group in cloud.vm_groups.values() if (group.name, group.uid) == (name, owner)), None)
+    number = _whole(wanted.get("VMGROUP_ID", ""))
+    return None if number is None else cloud.vm_groups.get(number)
 
 
 def required_clusters(vm: SimVm) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from one_preempt.simulation.simulated_cloud import addressing
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject, refusal
 from one_preempt.simulation.simulated_cloud.cloud_state import oned_call, vm_subject
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
@@ -17,7 +18,7 @@ from one_preempt.simulation.simulated_cloud.templates import (
     text_of,
     vectors_of,
 )
-from one_preempt.simulation.simulated_cloud.vm_building import build_vm, check_name
+from one_preempt.simulation.simulated_cloud.vm_building import build_vm, check_name, vm_group_named
 
 _PERMISSION_BITS = (
     "owner_u", "owner_m", "owner_a", "group_u", "group_m", "group_a", "other_u", "other_m", "other_a",
@@ -42,7 +43,7 @@ class VmCalls(LifeCycle):
         if not caller.is_admin and (name := created_with(request)):
             raise refusal(caller, f"VM Template includes a restricted attribute {name}")
         creation = Subject(ObjectKind.VM, uid=caller.uid, gid=caller.gid)
-        self.access.demand(caller, (Right.CREATE, creation), *self._uses(request))
+        self.access.demand(caller, (Right.CREATE, creation), *self.uses_of(request, caller.uid))
         vm_id = self._next_vm_id()
         on_hold = hold or text_of(request, "SUBMIT_ON_HOLD").upper() == "YES"
         try:
@@ -65,8 +66,8 @@ class VmCalls(LifeCycle):
             self._last_vm_id = max(self.vms, default=-1)
         return self._last_vm_id + 1
 
-    def _uses(self, request: TemplateDict) -> list[tuple[Right, Subject]]:
-        """USE of each image and network that the request names by id."""
+    def uses_of(self, request: TemplateDict, uid: int) -> list[tuple[Right, Subject]]:
+        """USE of each image and network that the request names by id, and of its VM group."""
         wanted = []
         for attribute, key, kind, pool in (
             ("DISK", "IMAGE_ID", ObjectKind.IMAGE, self.images),
@@ -76,13 +77,17 @@ class VmCalls(LifeCycle):
                 used = pool.get(int(vector[key])) if vector.get(key, "").isdigit() else None
                 if used is not None:
                     wanted.append((Right.USE, Subject(kind, used.id, used.uid, used.gid, used.permissions)))
+        for vector in vectors_of(request, "VMGROUP")[:1]:
+            group = vm_group_named(self, vector, uid)
+            if group is not None:
+                wanted.append(
+                    (Right.USE, Subject(ObjectKind.VMGROUP, group.id, group.uid, group.gid, group.permissions))
+                )
         return wanted
 
     def _forget_traces(self, vm_id: int) -> None:
         """Give back what a VM that was not created had taken."""
-        for network in self.networks.values():
-            for address_range in network.address_ranges:
-                address_range.leases = {at: by for at, by in address_range.leases.items() if by != vm_id}
+        addressing.give_leases_back(self.networks, vm_id)
         for image in self.images.values():
             if vm_id in image.vm_ids:
                 image.vm_ids.remove(vm_id)
