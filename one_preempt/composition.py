@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from one_preempt.adapters.daemon_socket.server import Answer
     from one_preempt.adapters.events.event_bus import EventBus
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+    from one_preempt.adapters.opennebula.credentials import Credentials
     from one_preempt.adapters.opennebula.transport import OnedTransport
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
     from one_preempt.core.model.plan import Plan
@@ -47,12 +48,7 @@ class PlannedCycle:
 
 def open_transport(settings: Settings) -> OnedTransport:
     """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration."""
-    from one_preempt.adapters.opennebula.credentials import (
-        checked_endpoint,
-        find_credentials,
-        find_endpoint,
-        read_auth,
-    )
+    from one_preempt.adapters.opennebula.credentials import checked_endpoint, find_endpoint
     from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
 
     given = settings.opennebula
@@ -60,12 +56,18 @@ def open_transport(settings: Settings) -> OnedTransport:
         endpoint = checked_endpoint(given.endpoint, "opennebula.endpoint of the configuration")
     else:
         endpoint = find_endpoint()
-    if given.auth_file and not os.environ.get("ONE_AUTH"):
-        credentials = read_auth(Path(given.auth_file), "the file named by opennebula.auth_file")
-    else:
-        credentials = find_credentials()
     limits = Limits(connect_s=given.connect_timeout_s, idle_s=given.read_timeout_s)
-    return OnedTransport(endpoint, credentials, limits)
+    return OnedTransport(endpoint, _credentials(settings), limits, renew=lambda: _credentials(settings))
+
+
+def _credentials(settings: Settings) -> Credentials:
+    """Who we are at oned, read anew from its file."""
+    from one_preempt.adapters.opennebula.credentials import find_credentials, read_auth
+
+    auth_file = settings.opennebula.auth_file
+    if auth_file and not os.environ.get("ONE_AUTH"):
+        return read_auth(Path(auth_file), "the file named by opennebula.auth_file")
+    return find_credentials()
 
 
 def open_reader(settings: Settings, source: Path | None = None, clock: Clock | None = None) -> PoolReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import xmlrpc.client
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -12,8 +13,9 @@ from urllib.parse import urlsplit
 import requests
 from requests import exceptions as failures
 
-from one_preempt.adapters.opennebula.credentials import Credentials, checked_endpoint
+from one_preempt.adapters.opennebula.credentials import Credentials, CredentialsError, checked_endpoint
 from one_preempt.adapters.opennebula.deadline import DeadlineAdapter
+from one_preempt.adapters.opennebula.oned_errors import AuthenticationError
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
 from one_preempt.ports import CloudUnavailable
@@ -28,6 +30,7 @@ READ_ONLY_METHODS = frozenset({
     "one.userpool.info", "one.vm.info", "one.vmgrouppool.info", "one.vmpool.info", "one.vmpool.infoextended",
     "one.vmpool.infoset", "one.vnpool.info", "one.zone.raftstatus",
 })  # fmt: skip
+AUTHENTICATION = 0x100
 _CHUNK_BYTES = 1 << 20
 _LOOPBACK = ("localhost", "::1")
 
@@ -60,12 +63,15 @@ class OnedTransport:
         credentials: Credentials,
         limits: Limits = Limits(),
         sleep: Callable[[float], None] = time.sleep,
+        renew: Callable[[], Credentials] | None = None,
     ) -> None:
+        """`renew` reads the credentials again, once oned does not know the present ones any more."""
         self._url = checked_endpoint(endpoint, "the endpoint")
         self.endpoint = _without_secrets(endpoint)
         self._credentials = credentials
         self._limits = limits
         self._sleep = sleep
+        self._renew = renew
         self._http = requests.Session()
         self._http.headers.update({"Content-Type": "text/xml", "Accept-Encoding": "identity"})
         self._http.auth = _leave_alone
@@ -81,15 +87,32 @@ class OnedTransport:
             CloudUnavailable: No usable answer came; a state-changing call may have been carried out or not.
             OnedError: The answer is an XML-RPC fault. A refusal is no error: see `Reply.checked`.
         """
-        return self._answer(method, parameters, parse_reply)
+        reply = self._answer(method, parameters, parse_reply)
+        if reply.error_code == AUTHENTICATION and self._renewed():
+            return self._answer(method, parameters, parse_reply)
+        return reply
 
     def document(self, method: str, *parameters: Parameter) -> bytes:
         """The text of a successful answer, as UTF-8. Raises as `call`, and `OnedError` where oned refused."""
-        return self._answer(method, parameters, document_in)
+        try:
+            return self._answer(method, parameters, document_in)
+        except AuthenticationError:
+            if not self._renewed():
+                raise
+            return self._answer(method, parameters, document_in)
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def _renewed(self) -> bool:
+        """Whether other credentials were found; what was refused for the old ones was not carried out."""
+        if self._renew is None:
+            return False
+        former = self._credentials
+        with suppress(CredentialsError):
+            self._credentials = self._renew()
+        return self._credentials != former
 
     def _answer(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
         attempts = self._limits.attempts if method in READ_ONLY_METHODS else 1
