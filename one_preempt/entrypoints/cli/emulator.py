@@ -33,6 +33,7 @@ from one_preempt.simulation.emulator.server import LOOPBACK
 )
 @click.option("--virtual-time", is_flag=True, help="Time stands still until a control method moves it.")
 @click.option("--control", is_flag=True, help="Offer the methods that move time and let things fail.")
+@click.option("--events", metavar="ENDPOINT", help="Publish changes of state there, such as tcp://127.0.0.1:2101.")
 def emulator_command(
     description: Path | None,
     recording: Path | None,
@@ -41,10 +42,11 @@ def emulator_command(
     speed: float,
     virtual_time: bool,
     control: bool,
+    events: str | None,
 ) -> None:
     """Serve a simulated cloud as an OpenNebula endpoint until interrupted.
 
     It says where it listens: name that in ONE_XMLRPC, and in ONE_AUTH a file with the one line
     oneadmin:opennebula. A recording has no passwords; there everybody's password is the name.
     """
-    run_emulator(description, recording, host, port, speed, virtual_time, control)
+    run_emulator(description, recording, host, port, speed, virtual_time, control, events)

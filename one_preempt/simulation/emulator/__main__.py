@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=1.0, help="seconds of the cloud a second")
     parser.add_argument("--virtual-time", action="store_true", help="time moves by the control method only")
     parser.add_argument("--control", action="store_true", help="offer the methods one_preempt.emulator.*")
+    parser.add_argument("--events", metavar="ENDPOINT", help="publish changes of state over ZeroMQ there")
     arguments = parser.parse_args()
     try:
         run_emulator(**vars(arguments))

@@ -6,7 +6,9 @@ All live under ``one_preempt.emulator.`` and take the session string of an admin
 - ``now()`` returns that time;
 - ``fault(kind, method, count, skip, delay_s)`` lets an `EndpointFault` wait; ``clear_faults()`` forgets all faults;
 - ``cloud_fault(operation, misbehaviour, vm_id, host_id, count)`` lets driver operations go wrong (-1 = any, always);
+- ``fill_datastore(datastore_id, free_mib)`` leaves so much room on a datastore, -1 gives the rest back;
 - ``kill_host(host_id)`` lets a machine die, ``revive_host(host_id, guests_survived)`` brings it back;
+- ``raft(state)`` lets the front-end be SOLO (0), CANDIDATE (1), FOLLOWER (2) or LEADER (3);
 - ``audit()`` returns the cloud's broken accounting as a JSON list, empty where all is well;
 - ``log(first)`` returns the logged calls from that number on, as a JSON list of objects.
 """
@@ -83,6 +85,10 @@ class Control:
         )
         return True
 
+    def _fill_datastore(self, front: CloudFront, datastore_id: int, free_mib: int) -> int:
+        front.cloud.space.fill(front.cloud.datastore(datastore_id).id, free_mib)
+        return datastore_id
+
     def _kill_host(self, front: CloudFront, host_id: int) -> int:
         front.cloud.kill_host(host_id)
         return host_id
@@ -90,6 +96,12 @@ class Control:
     def _revive_host(self, front: CloudFront, host_id: int, guests_survived: bool = False) -> int:
         front.cloud.revive_host(host_id, guests_survived)
         return host_id
+
+    def _raft(self, front: CloudFront, state: int) -> int:
+        if state not in range(4):
+            raise ValueError(f"there is no raft state {state}")
+        front.cloud.raft_state = state
+        return state
 
     def _audit(self, front: CloudFront) -> str:
         return json.dumps(front.cloud.audit())
@@ -104,8 +116,10 @@ _METHODS: dict[str, Callable[..., int | str | bool]] = {
     "fault": Control._fault,
     "clear_faults": Control._clear_faults,
     "cloud_fault": Control._cloud_fault,
+    "fill_datastore": Control._fill_datastore,
     "kill_host": Control._kill_host,
     "revive_host": Control._revive_host,
+    "raft": Control._raft,
     "audit": Control._audit,
     "log": Control._log,
 }

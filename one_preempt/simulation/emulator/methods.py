@@ -170,7 +170,9 @@ METHODS: dict[str, Method] = {
     "one.group.quota": _of_cloud("group_quota"),
     "one.grouppool.info": _group_pool,
     "one.hooklog.info": lambda cloud, caller, *filters: "<HOOKLOG></HOOKLOG>",
-    "one.hookpool.info": lambda cloud, caller, *filters: "<HOOK_POOL></HOOK_POOL>",
+    "one.hook.allocate": _of_cloud("hook_allocate"),
+    "one.hook.delete": _of_cloud("hook_delete"),
+    "one.hookpool.info": lambda cloud, caller, *filters: static.hook_pool(cloud.hook_pool(caller)),
     "one.host.allocate": _of_cloud("host_allocate"),
     "one.host.info": _host_info,
     "one.host.status": _of_cloud("host_status"),
@@ -203,6 +205,6 @@ METHODS: dict[str, Method] = {
     "one.vmpool.infoset": _vm_set,
     "one.vmpool.monitoring": _vm_monitoring,
     "one.vnpool.info": _network_pool,
-    "one.zone.raftstatus": lambda cloud, caller: static.RAFT_STATUS,
+    "one.zone.raftstatus": lambda cloud, caller: static.raft_status(cloud.raft_state),
     "one.zonepool.info": lambda cloud, caller: static.zone_pool(cloud.version),
 }

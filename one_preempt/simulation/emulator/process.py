@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
+from contextlib import ExitStack
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -31,29 +33,34 @@ def run_emulator(
     speed: float = 1.0,
     virtual_time: bool = False,
     control: bool = False,
+    events: str | None = None,
 ) -> None:
     """Serve a cloud until SIGINT or SIGTERM, after one line ``listening on URL`` on standard output.
 
     Without `description` and `recording` it is the demonstration cloud. The cloud's time follows the wall clock
-    `speed` times as fast, or with `virtual_time` stands still until the control method moves it. Raises
-    `OnePreemptError` where the cloud cannot be built or the address is not free.
+    `speed` times as fast, or with `virtual_time` stands still until the control method moves it. `events` is where
+    changes of state are published, as ZeroMQ names it. Raises `OnePreemptError` where the cloud cannot be built or
+    an address is not free.
     """
     cloud = _cloud(description, recording)
     emulated_time = VirtualTime() if virtual_time else WallTime(speed)
+    lock = threading.RLock()
     try:
-        server = endpoint_server(cloud, host=host, port=port, time=emulated_time, control=control)
+        server = endpoint_server(cloud, host=host, port=port, time=emulated_time, control=control, lock=lock)
     except OSError as error:
         raise OnePreemptError(f"{host}:{port}: cannot listen there: {error.strerror}; choose another port") from error
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.stdout.write(f"listening on {server.url}\n")
-    sys.stdout.flush()
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.stopping.set()
-        server.server_close()
+    with server, ExitStack() as stack:
+        if events is not None:
+            from one_preempt.simulation.emulator.event_bus import publishing
+
+            stack.enter_context(publishing(cloud, events, lock, None if virtual_time else emulated_time))
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        sys.stdout.write(f"listening on {server.url}\n")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            server.stopping.set()
 
 
 def shipped_cloud(name: str, version: str | None = None, starts_at_s: int = DEFAULT_START_S) -> SimulatedCloud:

@@ -23,6 +23,8 @@ SIGNATURES: dict[str, str] = {
     "one.group.quota": "is",
     "one.grouppool.info": "",
     "one.hooklog.info": "iiii",
+    "one.hook.allocate": "s",
+    "one.hook.delete": "i",
     "one.hookpool.info": _POOL,
     "one.host.allocate": "sssi",
     "one.host.info": "i|b",

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from one_preempt.simulation.emulator.infrastructure_documents import vm_update_lists
 from one_preempt.simulation.emulator.permissions_document import permissions
 from one_preempt.simulation.emulator.xml_writing import Attributes, element, ids, plain, template
-from one_preempt.simulation.simulated_cloud.objects import SimPermissions
-
-RAFT_STATUS = (
-    "<RAFT><SERVER_ID>-1</SERVER_ID><STATE>0</STATE><TERM>0</TERM><VOTEDFOR>-1</VOTEDFOR><COMMIT>0</COMMIT>"
-    "<LOG_INDEX>-1</LOG_INDEX><LOG_TERM>-1</LOG_TERM><FEDLOG_INDEX>-1</FEDLOG_INDEX></RAFT>"
-)
+from one_preempt.simulation.simulated_cloud.objects import SimPermissions, TemplateDict
 
 # What of oned.conf a scheduler may want to know; the rest of one.system.config is left out.
 _CONFIGURATION: Attributes = {
@@ -41,6 +36,27 @@ def configuration(version: str) -> str:
     """The answer of one.system.config: the entries a scheduler may want to know."""
     entries = _CONFIGURATION if version.startswith("6.") else {**_CONFIGURATION, **_CONFIGURATION_OF_7}
     return template("OPENNEBULA_CONFIGURATION", entries)
+
+
+def raft_status(state: int) -> str:
+    """The answer of one.zone.raftstatus; a server that is not alone (0) has the number 0."""
+    server_id = 0 if state else -1
+    return (
+        f"<RAFT><SERVER_ID>{server_id}</SERVER_ID><STATE>{state}</STATE><TERM>0</TERM><VOTEDFOR>-1</VOTEDFOR>"
+        "<COMMIT>0</COMMIT><LOG_INDEX>-1</LOG_INDEX><LOG_TERM>-1</LOG_TERM><FEDLOG_INDEX>-1</FEDLOG_INDEX></RAFT>"
+    )
+
+
+def hook_pool(hooks: Mapping[int, TemplateDict]) -> str:
+    """The hooks, newest first."""
+    return element("HOOK_POOL", *(_hook(hook_id, hooks[hook_id]) for hook_id in sorted(hooks, reverse=True)))
+
+
+def _hook(hook_id: int, entries: TemplateDict) -> str:
+    named = {name: str(entries[name][0]) for name in ("NAME", "TYPE")}
+    rest = {name: values for name, values in entries.items() if name not in named}
+    heads = (plain(name, value) for name, value in named.items())
+    return element("HOOK", plain("ID", hook_id), *heads, template("TEMPLATE", rest))
 
 
 def zone_pool(version: str) -> str:

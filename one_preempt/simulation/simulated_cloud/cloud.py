@@ -10,11 +10,12 @@ from one_preempt.simulation.simulated_cloud.access_calls import AccessCalls
 from one_preempt.simulation.simulated_cloud.audit import discrepancies
 from one_preempt.simulation.simulated_cloud.authorization import shipped_rules
 from one_preempt.simulation.simulated_cloud.furnishing import Furnishing
+from one_preempt.simulation.simulated_cloud.hook_calls import HookCalls
 from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimGroup, SimUser
 from one_preempt.simulation.simulated_cloud.pool_calls import PoolCalls
 
 
-class SimulatedCloud(Furnishing, AccessCalls, PoolCalls):
+class SimulatedCloud(Furnishing, AccessCalls, HookCalls, PoolCalls):
     """One zone. Every call takes its `Caller` first and raises `OnedError` where oned refuses.
 
     Success of a call means accepted; `run_until`, `advance` and `settle` let the accepted work go on. A fresh cloud

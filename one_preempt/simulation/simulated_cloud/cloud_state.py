@@ -25,6 +25,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimVm,
     SimVmGroup,
     SimVmTemplate,
+    TemplateDict,
 )
 from one_preempt.simulation.simulated_cloud.quotas import QuotaBooks
 from one_preempt.simulation.simulated_cloud.states import HostState, LcmState, VmState
@@ -96,6 +97,8 @@ class CloudState:
     users: dict[int, SimUser] = field(default_factory=dict)
     groups: dict[int, SimGroup] = field(default_factory=dict)
     acls: dict[int, SimAcl] = field(default_factory=dict)
+    hooks: dict[int, TemplateDict] = field(default_factory=dict)
+    raft_state: int = 0
     history_log: list[AcceptedCall] = field(default_factory=list)
     state_changes: list[StateChange] = field(default_factory=list)
     overcommits: list[Overcommit] = field(default_factory=list)
