@@ -11,11 +11,12 @@ from one_preempt.simulation.emulator.description import (
     HostEntry,
     ImageEntry,
     NetworkEntry,
+    RoleEntry,
     TemplateEntry,
 )
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.furnishing import usable_by_group
-from one_preempt.simulation.simulated_cloud.objects import Attribute, SimDatastore, TemplateDict
+from one_preempt.simulation.simulated_cloud.objects import Attribute, SimDatastore, TemplateDict, Vector
 from one_preempt.simulation.simulated_cloud.states import DatastoreType
 from one_preempt.simulation.simulated_cloud.templates import merged
 
@@ -38,8 +39,8 @@ def add_infrastructure(cloud: SimulatedCloud, description: Description) -> None:
     for network in description.networks:
         _add_network(cloud, network)
     for group in description.vm_groups:
-        roles = {role.name: {"POLICY": role.policy} if role.policy else {} for role in group.roles}
-        cloud.add_vm_group(group.name, roles, template_of(group.template))
+        roles = {role.name: _role(role) for role in group.roles}
+        cloud.add_vm_group(group.name, roles, template_of(group.template)).permissions.other_u = group.public
     for pattern in description.vm_templates:
         cloud.add_vm_template(pattern.name, template_of(pattern.template))
 
@@ -117,6 +118,15 @@ def _add_network(cloud: SimulatedCloud, entry: NetworkEntry) -> None:
         "VN_MAD": [entry.vn_mad],
         **{name: [""] for name in unused},
     }
+
+
+def _role(entry: RoleEntry) -> Vector:
+    rules = {
+        "POLICY": entry.policy,
+        "HOST_AFFINED": entry.host_affined,
+        "HOST_ANTI_AFFINED": entry.host_anti_affined,
+    }
+    return {name: rule for name, rule in rules.items() if rule}
 
 
 def _cluster_ids(cloud: SimulatedCloud, names: Sequence[str], place: str) -> list[int]:

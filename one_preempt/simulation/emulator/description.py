@@ -114,17 +114,20 @@ class NetworkEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class RoleEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A role of a VM group."""
+    """A role of a VM group; `host_affined` and `host_anti_affined` are host ids with commas between."""
 
     name: str
     policy: str = ""
+    host_affined: str = ""
+    host_anti_affined: str = ""
 
 
 class VmGroupEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A VM group."""
+    """A VM group; everybody may put VMs into it where it is `public`."""
 
     name: str
     roles: list[RoleEntry]
+    public: bool = False
     template: TemplateEntry = {}
 
 

@@ -15,10 +15,12 @@ class SystemSpace:
     """Who takes how much where: {(VM, DISKS or MEMORY): (datastore, MiB)}.
 
     Space that was taken before the cloud was simulated is in the datastores' figures only and never comes back.
+    `others_mib` is what came from outside since (`fill`).
     """
 
     datastores: dict[int, SimDatastore]
     taken: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    others_mib: dict[int, int] = field(default_factory=dict)
 
     def take(self, vm_id: int, what: str, datastore_id: int, size_mib: int) -> bool:
         """Take room, giving back what the VM had taken for the same; False where there is too little."""
@@ -42,3 +44,12 @@ class SystemSpace:
     def holds(self, vm_id: int, what: str) -> bool:
         """The VM has taken room for it."""
         return (vm_id, what) in self.taken
+
+    def fill(self, datastore_id: int, free_mib: int) -> None:
+        """Somebody else fills the datastore until `free_mib` are left at most; -1 = what he took is free again."""
+        datastore = self.datastores[datastore_id]
+        before_mib = self.others_mib.pop(datastore_id, 0)
+        amount_mib = max(datastore.free_mib + before_mib - free_mib, 0) if free_mib >= 0 else 0
+        datastore.free_mib += before_mib - amount_mib
+        datastore.used_mib += amount_mib - before_mib
+        self.others_mib[datastore_id] = amount_mib
