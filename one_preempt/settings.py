@@ -93,6 +93,13 @@ class MatchmakerSettings(Section, frozen=True):
     memory_system_datastore_scale: Annotated[float, msgspec.Meta(ge=-1, le=100)] = 0.0
 
 
+class OptimizerSettings(Section, frozen=True):
+    """What `optimize` does for a cluster whose ONE_DRS does not say it; -1 allows any number of migrations."""
+
+    policy: Literal["balance", "pack"] = "balance"
+    migration_threshold: Annotated[int, msgspec.Meta(ge=-1, le=2**31)] = 10
+
+
 class OverheadSettings(Section, frozen=True):
     """The rates and times of CCPE13's overhead models (its section 5 gives the values shipped)."""
 
@@ -191,6 +198,7 @@ class Settings(Section, frozen=True):
     socket: SocketSettings = SocketSettings()
     events: EventSettings = EventSettings()
     matchmaker: MatchmakerSettings = MatchmakerSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
     overhead: OverheadSettings = OverheadSettings()
     limits: LimitSettings = LimitSettings()
     victims: VictimSettings = VictimSettings()

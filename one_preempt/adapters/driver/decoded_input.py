@@ -34,12 +34,6 @@ def decoded(stream: BinaryIO, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]
             return
 
 
-def drain(stream: BinaryIO) -> None:
-    """Read to the end and forget it: oned must not be left with a broken pipe."""
-    while stream.read(PIECE_BYTES):
-        pass
-
-
 def _decode(characters: bytes) -> bytes:
     try:
         return binascii.a2b_base64(characters, strict_mode=True)

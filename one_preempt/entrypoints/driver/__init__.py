@@ -1,0 +1,1 @@
+"""`one-preempt-place` and `one-preempt-optimize`: what OpenNebula 7.x starts as its scheduler driver."""

@@ -1,0 +1,82 @@
+"""What both executables owe to oned: one plan on standard output whatever happens, messages on standard error.
+
+The standard library alone is imported here: oned starts `place` again and again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, TextIO
+
+from one_preempt.adapters.driver.plan_document import plan_document
+from one_preempt.core.model.plain_words import plain_words
+from one_preempt.errors import OnePreemptError
+
+LONGEST_MESSAGE = 500
+
+
+class Messages:
+    """Lines that oned understands (FACTS 1.7): ERROR with a VM becomes what its owner reads while it waits."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def error(self, text: str, vm_id: int | None = None) -> None:
+        """Something that an administrator, or the owner of the VM, should know."""
+        self._write("ERROR", text, vm_id)
+
+    def warning(self, text: str) -> None:
+        """Something that only the administrator may want to know."""
+        self._write("WARN", text, None)
+
+    def _write(self, level: str, text: str, vm_id: int | None) -> None:
+        # Words of users are in it: a line break would let them speak for the VMs of others.
+        words = plain_words(text, LONGEST_MESSAGE)
+        if vm_id is not None:
+            words = f"{vm_id} {words}"
+        elif words[:1].isdigit():
+            words = f"({words})"  # oned takes a number there for a VM
+        self._stream.write(f"{level}: {words}\n")
+
+
+def run(plan_id: int, decide: Callable[[BinaryIO, Messages], str]) -> None:
+    """Print the plan that `decide` makes of standard input, or an empty one with a message. Ends with exit code 0."""
+    with suppress(OSError):  # nobody listens any more
+        output = _standard_output_for_the_plan()
+        output.write(_plan(plan_id, decide, Messages(sys.stderr)) + "\n")
+        output.flush()
+        sys.stderr.flush()
+    # Neither freeing hundreds of megabytes nor a closed stream shall have the last word.
+    os._exit(0)
+
+
+def _plan(plan_id: int, decide: Callable[[BinaryIO, Messages], str], messages: Messages) -> str:
+    try:
+        with open(0, "rb", buffering=0, closefd=False) as document:
+            plan = decide(document, messages)
+            _drain(document)
+            return plan
+    except OnePreemptError as error:
+        messages.error(str(error))
+    except Exception as error:  # noqa: BLE001 - a traceback would be lost, and a failure told of VM 0
+        messages.error(f"unexpected {type(error).__name__}: {error}")
+    with suppress(OSError), open(0, "rb", closefd=False) as rest:
+        _drain(rest)
+    return plan_document(plan_id)
+
+
+def _standard_output_for_the_plan() -> TextIO:
+    """The real standard output; what anything else prints goes to standard error from now on."""
+    sys.stdout.flush()
+    output = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    return output
+
+
+def _drain(stream: BinaryIO) -> None:
+    """Read to the end and forget it: oned must not be left with a broken pipe."""
+    while stream.read(1 << 20):
+        pass

@@ -1,0 +1,106 @@
+"""The plan of `optimize`: what the cluster's ONE_DRS asks for, or else the configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from one_preempt.adapters.driver.plan_document import PlanAction, plan_document
+from one_preempt.chosen_policies import admission_rules
+from one_preempt.core.balancing.balance import balance
+from one_preempt.core.balancing.cluster_load import Weights
+from one_preempt.core.balancing.migrations import UNLIMITED, BalancingLimits, Migrations
+from one_preempt.core.balancing.movable import movable_vms
+from one_preempt.core.balancing.pack import pack
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.model.plan import Placement
+from one_preempt.entrypoints.driver.driver_process import Messages
+from one_preempt.entrypoints.driver.inputs import Inputs, read_inputs
+from one_preempt.entrypoints.driver.plain_placement import hold_promised
+from one_preempt.settings import OptimizerSettings
+
+OPTIMIZE_WITHIN_S = 10.0
+POLICIES = {"balance": balance, "pack": pack}
+_UNUSED_WEIGHTS = ("CPU_USAGE_WEIGHT", "NET_WEIGHT", "DISK_WEIGHT")
+_THRESHOLDS = ("MIGRATION_THRESHOLD", "HOST_MIGRATION_THRESHOLD")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted of the cluster."""
+
+    policy: str
+    limits: BalancingLimits
+
+
+def optimize_cluster(cluster_id: int, stream: BinaryIO, messages: Messages) -> str:
+    """The plan for one cluster: as many migrations, best first, as were found in time; each of them fits by itself."""
+    started_s = time.monotonic()
+    inputs = read_inputs(stream, messages)
+    cluster = inputs.document.snapshot.clusters.get(cluster_id)
+    if cluster is None:
+        messages.error(f"cluster {cluster_id} is not in the document")
+        return plan_document(cluster_id)
+    wish = wish_of(cluster.attributes, inputs.settings.optimizer, messages)
+    found = []
+    for placed in migrations(inputs, wish):
+        if time.monotonic() - started_s > OPTIMIZE_WITHIN_S:
+            messages.warning(
+                f"time was up after {OPTIMIZE_WITHIN_S:g} s: the plan for cluster {cluster_id} is cut short"
+            )
+            break
+        found.append(_action(placed))
+    return plan_document(cluster_id, found)
+
+
+def migrations(inputs: Inputs, wish: Wish) -> Iterator[Placement]:
+    """The migrations that serve the wish, in order."""
+    snapshot, prematched = inputs.document.snapshot, inputs.document.prematched
+    matchmaker = Matchmaker(snapshot, host_table(snapshot.hosts), inputs.options, prematched)
+    room = matchmaker.new_room()
+    hold_promised(room, inputs.promised.held)
+    movable = movable_vms(snapshot.vms.values(), prematched, admission_rules(inputs.settings), inputs.promised.vm_ids)
+    return POLICIES[wish.policy](Migrations(matchmaker, room, movable, wish.limits))
+
+
+def wish_of(attributes: Mapping[str, tuple[str, ...]], settings: OptimizerSettings, messages: Messages) -> Wish:
+    """What ONE_DRS says in the cluster's template; the configuration where it says nothing that can be read."""
+
+    def said(name: str) -> str:
+        return attributes.get(f"ONE_DRS/{name}", ("",))[0].strip()
+
+    def number(name: str, otherwise: float) -> float:
+        try:
+            value = float(said(name) or otherwise)
+        except ValueError:
+            value = float("nan")
+        if not -1 <= value <= 1e6:
+            messages.warning(f"ONE_DRS/{name} = {said(name)} is no number that can be used: {otherwise:g} is taken")
+            return otherwise
+        return value
+
+    policy = said("POLICY").lower() or settings.policy
+    if policy not in POLICIES:
+        messages.warning(f"ONE_DRS/POLICY = {policy} is not known: {settings.policy} is taken")
+        policy = settings.policy
+    for name in _UNUSED_WEIGHTS:
+        if number(name, 0) > 0:
+            messages.warning(f"ONE_DRS/{name} is not considered: load is what VMs were given of CPU and memory")
+    thresholds = [int(number(name, UNLIMITED)) for name in _THRESHOLDS if said(name)] or [settings.migration_threshold]
+    weights = Weights(*(max(0, int(number(name, 1) * 100)) for name in ("CPU_WEIGHT", "MEMORY_WEIGHT")))
+    limited = [threshold for threshold in thresholds if threshold != UNLIMITED]
+    return Wish(
+        policy,
+        BalancingLimits(
+            migrations=min(limited) if limited else UNLIMITED,
+            weights=weights if weights != Weights(0, 0) else Weights(),
+        ),
+    )
+
+
+def _action(placed: Placement) -> PlanAction:
+    assert placed.datastore_id is not None, "a migration stays on its datastore"
+    return PlanAction(placed.vm_id, "migrate", placed.host_id, placed.datastore_id)

@@ -1,0 +1,35 @@
+"""`one-preempt-place`: while the daemon answers, it places; otherwise plain VMs are placed here.
+
+Called by oned with one line of base64 on standard input (FACTS 1). Imports are few on purpose, see
+`driver_process`; what places is imported when the daemon does not answer.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from one_preempt.adapters.daemon_socket.client import ask_daemon
+from one_preempt.adapters.driver.plan_document import PLACEMENT_PLAN, plan_document
+from one_preempt.entrypoints.driver.daemon_address import daemon_socket_path
+from one_preempt.entrypoints.driver.driver_process import Messages, run
+
+
+def main() -> None:
+    """Print a placement plan."""
+    run(PLACEMENT_PLAN, decide)
+
+
+def decide(document: BinaryIO, messages: Messages) -> str:
+    """The plan: empty where the daemon answers, for then it places (DESIGN: one writer)."""
+    answer = ask_daemon("place", {}, daemon_socket_path())
+    if answer is None:
+        from one_preempt.entrypoints.driver.placing_alone import place_alone
+
+        return place_alone(document, messages)
+    if not answer["ok"]:
+        messages.error(f"the daemon of one_preempt answers, but not as it should: {answer.get('error')}")
+    return plan_document(PLACEMENT_PLAN)
+
+
+if __name__ == "__main__":
+    main()
