@@ -27,7 +27,8 @@ def message_template(attributes: Iterable[tuple[str, str]]) -> str:
     for name, text in attributes:
         if name not in LONGEST_TEXT:
             raise ForbiddenAttribute(f"{name[:40]!r} is never written to a VM, only {' and '.join(LONGEST_TEXT)}")
-        etree.SubElement(template, name).text = plain_words(text, LONGEST_TEXT[name])
+        # oned skips an element without content; only a CDATA section, even an empty one, replaces what stands there.
+        etree.SubElement(template, name).text = etree.CDATA(plain_words(text, LONGEST_TEXT[name]))
     return etree.tostring(template, encoding="unicode")
 
 

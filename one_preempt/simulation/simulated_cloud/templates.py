@@ -44,8 +44,14 @@ def _parse_xml(text: str) -> TemplateDict:
         raise TemplateSyntaxError("Parse error: XML Template malformed.") from error
     template: TemplateDict = {}
     for child in root.iterchildren(tag=etree.Element):
-        vector = {str(part.tag).upper(): (part.text or "").strip() for part in child.iterchildren(tag=etree.Element)}
-        value: Attribute = vector if vector else (child.text or "").strip()
+        parts = list(child.iterchildren(tag=etree.Element))
+        value: Attribute
+        if parts:
+            value = {str(part.tag).upper(): part.text.strip() for part in parts if part.text is not None}
+        elif child.text is not None:
+            value = child.text.strip()
+        else:  # oned skips an element without content; an empty CDATA section is an empty text
+            continue
         template.setdefault(str(child.tag).upper(), []).append(value)
     return template
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from one_preempt.adapters.opennebula.message_template import ForbiddenAttribute, message_template, plain_words
+from one_preempt.simulation.simulated_cloud.templates import merged, parse_template
 
 ATTACKS = [
     'bad" \nUSER_PRIORITY="999',
@@ -38,6 +39,12 @@ def test_words_of_users_become_words_whatever_they_are(status: str, message: str
 def test_the_same_words_are_read_back() -> None:
     text = 'VM 3 waits: 2 of "4" CPUs < needed & more, für später'
     assert etree.fromstring(message_template([("SCHED_MESSAGE", text)]).encode()).findtext("SCHED_MESSAGE") == text
+
+
+def test_an_empty_text_is_an_empty_cdata_section_since_oned_skips_an_empty_element() -> None:
+    written = message_template([("LEASE_STATUS", "running"), ("SCHED_MESSAGE", "")])
+    assert parse_template(written) == {"LEASE_STATUS": ["running"], "SCHED_MESSAGE": [""]}
+    assert merged({"SCHED_MESSAGE": ["one_preempt: waits"]}, parse_template(written))["SCHED_MESSAGE"] == [""]
 
 
 def test_long_texts_are_cut_and_say_so() -> None:

@@ -51,6 +51,15 @@ def test_xml_is_read_without_entities_and_keeps_words_as_words() -> None:
     assert "boom" not in str(parse_template(bomb))
 
 
+def test_an_empty_element_changes_nothing_and_an_empty_cdata_section_empties() -> None:
+    old = parse_template('A = "1"')
+    for nothing in ("<VM><A></A></VM>", "<VM><A/></VM>", "<VM><A><!-- --></A></VM>"):
+        assert merged(old, parse_template(nothing)) == {"A": ["1"]}
+    for empty in ("<VM><A><![CDATA[]]></A></VM>", "<VM><A> </A></VM>"):
+        assert merged(old, parse_template(empty)) == {"A": [""]}
+    assert parse_template("<VM><A><B/><C>1</C></A></VM>") == {"A": [{"C": "1"}]}
+
+
 @pytest.mark.parametrize(
     "text", ["A=[B", "A", "A = [ B = ", "= x", "A = [ B = 1 C = 2 ]", "<VM><A></VM>", "<", "A = ["]
 )
