@@ -23,6 +23,7 @@ COMMANDS = {
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "List, show or cancel leases."),
     "host": ("host", "List the hosts."),
+    "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Look after the database of leases."),
     "experiment": ("experiment", "Reproduce a paper's table or figure."),
 }
