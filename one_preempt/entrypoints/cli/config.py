@@ -1,7 +1,8 @@
-"""`config show|check`: the configuration in force, and whether it can be used."""
+"""`config show|check|import`: the configuration in force, whether it can be used, and one from the matchmaker's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -9,13 +10,14 @@ import msgspec
 import yaml
 
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
-from one_preempt.explain import JsonObject
-from one_preempt.settings import Settings, configuration_path, doubts, load_settings
+from one_preempt.explain import JsonObject, JsonValue
+from one_preempt.sched_conf import Yaml, import_sched_conf
+from one_preempt.settings import Settings, configuration_path, doubts, load_settings, parse_settings
 
 
 @click.group("config")
 def config_command() -> None:
-    """Show or check the configuration."""
+    """Show, check or import the configuration."""
 
 
 @config_command.command("show")
@@ -48,6 +50,31 @@ def config_check(config_path: Path | None, as_json: bool) -> None:
     click.echo(f"{source}: can be used" if source else "no configuration file: the values as shipped hold")
     for doubt in doubts(settings):
         click.echo(f"but {doubt}")
+
+
+@config_command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def config_import(file: Path, as_json: bool) -> None:
+    """Print the configuration that behaves as the matchmaker's FILE, a sched.conf or rank.conf."""
+    from one_preempt.chosen_policies import policies
+
+    imported = import_sched_conf(file.read_text(encoding="utf-8", errors="replace"), str(file))
+    document = {key: value for section in imported.sections.items() for key, value in _entries(*section)}
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
+    policies(parse_settings(text, str(file)))
+    if as_json:
+        write_json({"configuration": document, "notes": list(imported.notes)})
+        return
+    click.echo(f"# Behaves as {file.name}; everything else is as shipped.")
+    click.echo(text, nl=False)
+    for note in imported.notes:
+        click.echo(note, err=True)
+
+
+def _entries(section: str, values: Mapping[str, Yaml]) -> Iterable[tuple[str, JsonValue]]:
+    """Entries of the whole configuration: those of "" stand at the top."""
+    return [(section, dict(values))] if section else list(values.items())
 
 
 def shown(settings: Settings) -> JsonObject:
