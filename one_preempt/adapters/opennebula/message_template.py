@@ -6,15 +6,14 @@ USER_PRIORITY (FACTS 12.1). So messages are XML built by a library, and what use
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 
 from lxml import etree
 
+from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
 
 LONGEST_TEXT = {"LEASE_STATUS": 250, "SCHED_MESSAGE": 250}
-_ELLIPSIS = "..."
 
 
 class ForbiddenAttribute(OnePreemptError):
@@ -30,12 +29,3 @@ def message_template(attributes: Iterable[tuple[str, str]]) -> str:
         # oned skips an element without content; only a CDATA section, even an empty one, replaces what stands there.
         etree.SubElement(template, name).text = etree.CDATA(plain_words(text, LONGEST_TEXT[name]))
     return etree.tostring(template, encoding="unicode")
-
-
-def plain_words(text: str, longest: int) -> str:
-    """`text` on one line, without control, invisible or illegal characters, at most `longest` characters."""
-    # What is far beyond the limit is not even looked at.
-    visible = (" " if unicodedata.category(character)[0] in "CZ" else character for character in text[: 4 * longest])
-    # oned stores values in CDATA sections, which this would end.
-    words = " ".join("".join(visible).split()).replace("]]>", "]] >")
-    return words if len(words) <= longest else words[: longest - len(_ELLIPSIS)] + _ELLIPSIS

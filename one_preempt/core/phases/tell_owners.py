@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from one_preempt.core.lease_status import LEASE_STATUS, preempted_status
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
@@ -51,7 +52,7 @@ def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     texts = {SCHED_MESSAGE: OUR_MARK + wait.text if wait is not None else ""}
     if _has_status(lease) and lease.id not in draft.starting:
         texts[LEASE_STATUS] = _status(draft, lease)
-    return {name: text[:LENGTH] for name, text in texts.items()}
+    return {name: plain_words(text, LENGTH) for name, text in texts.items()}
 
 
 def _has_status(lease: Lease) -> bool:
@@ -76,19 +77,18 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
 def _changes(vm: VirtualMachine, texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
     changes = []
     for name, text in sorted(texts.items()):
-        present = vm.user_template.get(name, ("",))[0]
-        now = present if isinstance(present, str) else ""
+        present = vm.user_template.get(name, ("",))
+        now = present[0] if len(present) == 1 and isinstance(present[0], str) else None
         if name == SCHED_MESSAGE and not _may_write(now, text):
             continue
-        if now != text and not (text and now.endswith(text)):
+        if now != text and not (text and now and now.endswith(text)):
             changes.append((name, text))
     return tuple(changes)
 
 
-def _may_write(now: str, text: str) -> bool:
-    """SCHED_MESSAGE is ours to write when empty or ours; emptying is only for ours."""
-    ours = OUR_MARK in now
-    return ours or (not now and bool(text))
+def _may_write(now: str | None, text: str) -> bool:
+    """SCHED_MESSAGE is ours to write when empty or ours; emptying is only for ours. None: not one text, so not ours."""
+    return now is not None and (OUR_MARK in now or (not now and bool(text)))
 
 
 def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], ...]) -> Action:

@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-from one_preempt.adapters.opennebula.message_template import ForbiddenAttribute, message_template, plain_words
+from one_preempt.adapters.opennebula.message_template import ForbiddenAttribute, message_template
+from one_preempt.core.model.plain_words import plain_words
 from one_preempt.simulation.simulated_cloud.templates import merged, parse_template
 
 ATTACKS = [
@@ -50,6 +51,15 @@ def test_an_empty_text_is_an_empty_cdata_section_since_oned_skips_an_empty_eleme
 def test_long_texts_are_cut_and_say_so() -> None:
     assert plain_words("x" * 1_000_000, 250) == "x" * 247 + "..."
     assert plain_words("x" * 250, 250) == "x" * 250
+
+
+@given(st.text(st.characters(codec=None)), st.integers(8, 40))
+@example("x]]>" * 9, 12)
+@example("a b c d e f g h i", 9)
+def test_words_that_were_written_once_stay_as_they_are(text: str, longest: int) -> None:
+    once = plain_words(text, longest)
+    assert plain_words(once, longest) == once
+    assert plain_words(once, longest + 10) == once
 
 
 def test_line_breaks_become_spaces() -> None:
