@@ -1,0 +1,100 @@
+"""A cloud and the scheduler's cycle in one process: the whole way over a real socket, without starting anything."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from one_preempt.adapters.clock import FixedClock
+from one_preempt.adapters.opennebula.credentials import Credentials
+from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
+from one_preempt.composition import open_cycle
+from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
+from one_preempt.settings import parse_settings
+from one_preempt.simulation.emulator.described_cloud import described_cloud
+from one_preempt.simulation.emulator.description import Description
+from one_preempt.simulation.emulator.endpoint_faults import EndpointFaults
+from one_preempt.simulation.emulator.serving import running_emulator
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
+from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
+from tests.stories.world import CYCLE_S, SETTINGS, description
+
+HOSTS = [{"name": "node{}", "count": 2, "cpu": 4, "memory_mib": 16384}]
+PATIENT = Limits()
+
+
+@dataclass
+class FrontRow:
+    """One cloud, one cycle after the other, and the log as an administrator reads it."""
+
+    cloud: SimulatedCloud
+    cycle: SchedulingCycle
+    clock: FixedClock
+    faults: EndpointFaults
+    url: str
+    cycle_log: CycleLog
+    written: io.StringIO
+    lock: threading.RLock
+
+    @property
+    def log(self) -> list[str]:
+        """The lines of the log so far."""
+        return self.written.getvalue().splitlines()
+
+    def caller(self, name: str) -> Caller:
+        return self.cloud.caller(next(user.id for user in self.cloud.users.values() if user.name == name))
+
+    def submit(self, user: str, *, cpu: str = "1", memory: str = "512", more: str = "") -> int:
+        """A VM asked for as template text; its id."""
+        text = f'CPU="{cpu}"\nMEMORY="{memory}"\n{more}'
+        return self.cloud.vm_allocate(self.caller(user), text, False)
+
+    def vm(self, vm_id: int) -> SimVm:
+        return self.cloud.vms[vm_id]
+
+    def run(self, cycles: int = 1) -> CycleReport:
+        """Cycles, one interval apart; the report of the last."""
+        for _ in range(cycles):
+            with self.lock:
+                self.cloud.advance(CYCLE_S)
+            self.clock.set(int(self.cloud.now_s))
+            report = self.cycle.run()
+            self.cycle_log.report(report)
+        return report
+
+    def is_running(self, vm_id: int) -> bool:
+        vm = self.cloud.vms[vm_id]
+        return vm.state == VmState.ACTIVE and vm.lcm_state == LcmState.RUNNING
+
+
+@contextmanager
+def front_row(
+    folder: Any,
+    settings: dict[str, Any] | None = None,
+    hosts: list[dict[str, Any]] | None = None,
+    limits: Limits = PATIENT,
+    **more: Any,
+) -> Iterator[FrontRow]:
+    """A small cloud as in the stories, `settings` and further parts of the description laid over theirs."""
+    told = description(hosts or HOSTS, **more)
+    cloud = described_cloud(msgspec.convert(told, Description))
+    content = {**SETTINGS, **(settings or {}), "store": {"url": f"sqlite:///{folder}/leases.db"}}
+    chosen = parse_settings(yaml.safe_dump(content), "one_preempt.conf")
+    clock, faults, lock = FixedClock(int(cloud.now_s)), EndpointFaults(), threading.RLock()
+    written = io.StringIO()
+    logger = logging.Logger("hostile")
+    logger.addHandler(logging.StreamHandler(written))
+    with running_emulator(cloud, faults=faults, lock=lock) as url:
+        transport = OnedTransport(url, Credentials("oneadmin:opennebula"), limits)
+        with open_cycle(chosen, clock, transport) as cycle:
+            yield FrontRow(cloud, cycle, clock, faults, url, CycleLog(logger), written, lock)
