@@ -15,7 +15,7 @@ DISABLED = 1
 
 
 @pytest.mark.parametrize(
-    "settings, live, stopped_by",
+    ("settings", "live", "stopped_by"),
     [
         ({}, False, 0),
         ({"matchmaker": {"cold_migrate_mode": "poweroff-hard"}}, False, 2),

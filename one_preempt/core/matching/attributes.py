@@ -24,6 +24,8 @@ Values = tuple[str, ...]
 Attributes = Mapping[str, Values]
 Number = TypeVar("Number", int, float)
 
+MOST_MASKS = 10_000
+
 _INTEGER = re.compile(r"\s*([+-]?\d{1,18})(?!\d)", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
@@ -60,11 +62,20 @@ class Column:
     distinct: list[Values]
     _numbers: tuple[FloatArray, BoolArray] | None = field(default=None, repr=False)
     _integers: tuple[npt.NDArray[np.int64], BoolArray] | None = field(default=None, repr=False)
+    _texts: tuple[list[str], BoolArray] | None = field(default=None, repr=False)
 
     def spread(self, verdicts: npt.NDArray[np.bool_]) -> BoolArray:
         """Verdicts on the distinct values as a mask of rows; False where a row has none."""
         spread: BoolArray = np.append(verdicts, False)[self.codes]
         return spread
+
+    @property
+    def texts(self) -> tuple[list[str], BoolArray]:
+        """The first text of each distinct entry, and where there is one."""
+        if self._texts is None:
+            first = [values[0] if values else "" for values in self.distinct]
+            self._texts = (first, verdicts(self.distinct, bool))
+        return self._texts
 
     @property
     def integers(self) -> tuple[npt.NDArray[np.int64], BoolArray]:
@@ -96,6 +107,7 @@ class AttributeTable:
         self._rows = rows
         self._by_path: dict[str, list[int]] | None = None
         self._columns: dict[str, Column] = {}
+        self._masks: dict[tuple[str, str, object], BoolArray] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -109,6 +121,16 @@ class AttributeTable:
             if column is not None:
                 self._columns[name] = column
         return column
+
+    def remembered(self, key: tuple[str, str, object], test: Callable[[], BoolArray]) -> BoolArray:
+        """The rows for which a comparison (name, operator, value) is true: tested once, as many VMs ask the same."""
+        mask = self._masks.get(key)
+        if mask is None:
+            if len(self._masks) >= MOST_MASKS:
+                # Users write the comparisons: what is remembered of them must not grow without end.
+                self._masks.clear()
+            mask = self._masks[key] = test()
+        return mask
 
     def numbers(self, name: str) -> FloatArray:
         """The attribute as a number for each row; 0 where a row has none."""

@@ -7,6 +7,7 @@ piece in turn: no backtracking, whatever a user writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_PATTERN_LENGTH = 1024
@@ -26,10 +27,15 @@ _NAMED_CLASS = re.compile(r"\[:([a-z]+):\]")
 
 @dataclass(frozen=True, slots=True)
 class Glob:
-    """A compiled shell pattern. `literal` is the text it stands for when it has no wildcard, else None."""
+    """A compiled shell pattern.
+
+    `literal` is the text it stands for when it has no wildcard, `affixes` what stands before and behind its only
+    star when that is its only wildcard; each else None.
+    """
 
     pattern: str
     literal: str | None
+    affixes: tuple[str, str] | None
     pieces: tuple[tuple[re.Pattern[str], int], ...]
 
     def matches(self, text: str) -> bool:
@@ -50,30 +56,44 @@ class Glob:
             at = found.end()
         return True
 
+    def matches_of(self, texts: Sequence[str]) -> list[bool]:
+        """`matches` for each of many texts; the usual patterns without a call for each."""
+        if self.literal is not None:
+            return [text == self.literal for text in texts]
+        if self.affixes is not None:
+            before, behind = self.affixes
+            least = len(before) + len(behind)
+            return [text.startswith(before) and text.endswith(behind) and len(text) >= least for text in texts]
+        return [self.matches(text) for text in texts]
+
 
 def compile_glob(pattern: str) -> Glob:
     """Compile `pattern`; raises ValueError where it is longer than MAX_PATTERN_LENGTH."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(f"a pattern may have {MAX_PATTERN_LENGTH} characters, this one has {len(pattern)}")
     pieces: list[tuple[re.Pattern[str], int]] = []
+    plain_pieces: list[str | None] = []
     piece: list[str] = []
-    literal: list[str] | None = []
+    plain: str | None = ""
     at = 0
     while at < len(pattern):
-        character = pattern[at]
-        if character == "*":
+        if pattern[at] == "*":
             pieces.append((re.compile("".join(piece), re.DOTALL), len(piece)))
-            piece, literal = [], None
+            plain_pieces.append(plain)
+            piece, plain = [], ""
             at += 1
             continue
-        expression, plain, at = _one_character(pattern, at)
+        expression, character, at = _one_character(pattern, at)
         piece.append(expression)
-        if plain is None:
-            literal = None
-        elif literal is not None:
-            literal.append(plain)
+        plain = None if plain is None or character is None else plain + character
     pieces.append((re.compile("".join(piece), re.DOTALL), len(piece)))
-    return Glob(pattern, None if literal is None else "".join(literal), tuple(pieces))
+    plain_pieces.append(plain)
+    match plain_pieces:
+        case [literal]:
+            return Glob(pattern, literal, None, tuple(pieces))
+        case [str(before), str(behind)]:
+            return Glob(pattern, None, (before, behind), tuple(pieces))
+    return Glob(pattern, None, None, tuple(pieces))
 
 
 def _one_character(pattern: str, at: int) -> tuple[str, str | None, int]:

@@ -92,8 +92,12 @@ class Matchmaker:
         Room for the VMs that a VM group ties to it is kept on its host. `limited` False leaves out MAX_DISPATCH,
         MAX_HOST and the waiting of VM groups for each other.
         """
+        limit = self.options.max_dispatch
+        if limited and 0 < limit <= len(room.placed):
+            # Before anything else, so that the rest of a long queue costs next to nothing.
+            return reasons.unplaced(reasons.DISPATCH_LIMIT, f"This cycle has started {limit} VMs, as many as it may.")
         rules = group_rules(vm, room)
-        refusal = self._refusal(vm, room) or (self._pacing(vm, room, rules) if limited else None)
+        refusal = self._refusal(vm, room) or (_follows(rules) if limited else None)
         if refusal is not None:
             return refusal
         mask, counts = self._with_room(vm, room, among, rules, limited=limited)
@@ -193,16 +197,6 @@ class Matchmaker:
             return reasons.unplaced(reasons.IMAGE_DATASTORE, f"Image datastore {full_id} has no room for its disks.")
         return None
 
-    def _pacing(self, vm: VirtualMachine, room: Room, rules: GroupRules | None) -> Unplaced | None:
-        """What lets a VM that could be placed wait for a later cycle."""
-        if rules is not None and rules.follows is not None:
-            text = f"It goes to the host of VM {rules.follows}, once that has started."
-            return reasons.unplaced(reasons.AFFINITY, text)
-        limit = self.options.max_dispatch
-        if limit and len(room.placed) >= limit:
-            return reasons.unplaced(reasons.DISPATCH_LIMIT, f"This cycle has started {limit} VMs, as many as it may.")
-        return None
-
     def _with_room(
         self,
         vm: VirtualMachine,
@@ -255,6 +249,13 @@ class Matchmaker:
             code = self._datastores.why_none(vm, host) if store is None else reasons.NETWORK
         counts[code] = counts.get(code, 0) + 1
         return None
+
+
+def _follows(rules: GroupRules | None) -> Unplaced | None:
+    """A VM that its VM group ties to another one waits until that one has a host."""
+    if rules is None or rules.follows is None:
+        return None
+    return reasons.unplaced(reasons.AFFINITY, f"It goes to the host of VM {rules.follows}, once that has started.")
 
 
 def _narrow(mask: BoolArray, passed: BoolArray, counts: dict[str, int], code: str) -> BoolArray:

@@ -65,6 +65,13 @@ class Comparison:
         """The rows for which it is true."""
         if self.name == CURRENT_VMS and table.layout is HOST_LAYOUT:
             return self._mask_of_current_vms(len(table), residents)
+        return table.remembered((self.name, self.operator, self._key), lambda: self._mask_of_attribute(table))
+
+    @property
+    def _key(self) -> object:
+        return self.value.pattern if isinstance(self.value, Glob) else (type(self.value), self.value)
+
+    def _mask_of_attribute(self, table: AttributeTable) -> BoolArray:
         column = table.column(self.name)
         if column is None or self.value is None:
             return np.zeros(len(table), dtype=np.bool_)
@@ -82,8 +89,9 @@ class Comparison:
         if self.operator == "@>":
             return verdicts(column.distinct, lambda values: any(_equal(text, value) for text in values))
         if isinstance(value, Glob):
-            wanted = self.operator == "="
-            return verdicts(column.distinct, lambda values: bool(values) and value.matches(values[0]) == wanted)
+            texts, present = column.texts
+            matched = np.array(value.matches_of(texts), dtype=np.bool_)
+            return present & (matched if self.operator == "=" else ~matched)
         numbers, present = column.integers if isinstance(value, int) else column.numbers
         limit = value if isinstance(value, int) else np.float32(value)
         if self.operator == "=":
