@@ -8,13 +8,19 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import select
 import signal
 import socket
-import time
+import sys
+import threading
 import xmlrpc.client
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from one_preempt.simulation.emulator.server import EndpointServer
+from one_preempt.simulation.emulator.serving import endpoint_server
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(
@@ -23,7 +29,10 @@ FORKSERVER.set_forkserver_preload(
         "one_preempt.adapters.opennebula.enactor",
         "one_preempt.adapters.lease_store.sql_lease_store",
         "one_preempt.adapters.lease_store.schema",
-        "one_preempt.simulation.emulator.process",
+        "one_preempt.adapters.held_capacity",
+        "one_preempt.adapters.opennebula.pool_reader",
+        "one_preempt.chosen_policies",
+        "one_preempt.simulation.emulator.described_cloud",
         "alembic.command",
         "pyone",
     ]
@@ -35,20 +44,27 @@ class Emulator:
     """An emulator process with virtual time and its control methods."""
 
     def __init__(self, description: Path, folder: Path) -> None:
-        self._lines = folder / "emulator.out"
-        self._process = FORKSERVER.Process(target=_serve, args=(description, self._lines), daemon=True)
+        mine, its = socket.socketpair()
+        self._process = FORKSERVER.Process(target=_serve, args=(description, its, folder / "emulator.err"), daemon=True)
         self._process.start()
-        self.url = self._announced()
+        its.close()
+        self._socket = mine
+        self._answers = mine.makefile("r")
+        self._connect()
+
+    def _connect(self) -> None:
+        line = self._answers.readline().split()
+        assert len(line) == 2, "the emulator ended before it served"
+        self.url, self._pid = line[0], int(line[1])
         self._proxy = xmlrpc.client.ServerProxy(self.url)
 
-    def _announced(self) -> str:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if self._lines.exists() and "\n" in self._lines.read_text():
-                return self._lines.read_text().split()[-1]
-            assert self._process.is_alive(), f"the emulator ended: {self._lines.with_suffix('.err').read_text()}"
-            self._process.join(0.005)
-        raise AssertionError("the emulator did not say where it listens")
+    def copy(self) -> Emulator:
+        """Another emulator whose cloud is as this one's is now. Closed with this one at the latest."""
+        self._socket.sendall(b"copy\n")
+        twin = object.__new__(Emulator)
+        twin._process, twin._socket, twin._answers = self._process, self._socket, self._answers
+        twin._connect()
+        return twin
 
     def call(self, user: str, method: str, *parameters: Any) -> tuple[bool, Any]:
         """(accepted, value or text)."""
@@ -79,21 +95,46 @@ class Emulator:
         return calls
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.join()
+        """End the process; copies that are not closed yet end with it."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        if self._pid == self._process.pid:
+            self._process.join()
+            self._socket.close()
 
 
 PASSWORDS = {"oneadmin": "opennebula"}
 
 
-def _serve(description: Path, lines: Path) -> None:
-    import sys
+def _serve(description: Path, connection: socket.socket, errors: Path) -> None:
+    """Serve the described cloud, tell URL and process id, and make a copy for each line that arrives."""
+    from one_preempt.simulation.emulator.described_cloud import described_cloud
+    from one_preempt.simulation.emulator.description import read_description
 
-    from one_preempt.simulation.emulator.process import run_emulator
+    sys.stderr = errors.open("w", buffering=1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    cloud = described_cloud(read_description(description))
+    server = _serve_in_thread(cloud, connection)
+    for _ in connection.makefile("r"):
+        if os.fork() == 0:
+            server.socket.close()
+            _serve_in_thread(cloud, connection)
+            _wait_for_end(connection)
 
-    sys.stderr = lines.with_suffix(".err").open("w")
-    sys.stdout = lines.open("w")
-    run_emulator(description, None, port=0, virtual_time=True, control=True)
+
+def _serve_in_thread(cloud: SimulatedCloud, connection: socket.socket) -> EndpointServer:
+    server = endpoint_server(cloud, control=True)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": PATIENCE_S}, daemon=True).start()
+    connection.sendall(f"{server.url} {os.getpid()}\n".encode())
+    return server
+
+
+def _wait_for_end(connection: socket.socket) -> None:
+    """A copy must not take the orders of the process it was copied from; it ends when that one's client does."""
+    ends = select.poll()
+    ends.register(connection, 0)
+    ends.poll()
+    os._exit(0)
 
 
 class Daemon:
@@ -154,8 +195,6 @@ def _schedule(
     dies_at: int,
     boundary_file: Path,
 ) -> None:
-    import sys
-
     os.environ["ONE_XMLRPC"] = url
     os.environ["ONE_AUTH"] = str(auth)
     sys.stderr = log_file.open("a", buffering=1)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from one_preempt.composition import open_store
+from one_preempt.settings import Settings, StoreSettings
 from tests.stories.processes import Daemon, DaemonDied, Emulator
 
 CYCLE_S = 15
@@ -28,6 +33,17 @@ SETTINGS: dict[str, Any] = {
     "leases": RIGHTS,
     "log": {"level": "info"},
 }
+
+
+LEDGER = "leases.db"
+
+
+@cache
+def _empty_ledger() -> Path:
+    """A ledger without leases, made once: most of a daemon's first start is making its tables."""
+    file = Path(tempfile.mkdtemp()) / LEDGER
+    open_store(Settings(store=StoreSettings(url=f"sqlite:///{file}"))).close()
+    return file
 
 
 def description(hosts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -74,19 +90,33 @@ class World:
     auth: Path
     folder: Path
     daemon: Daemon
+    settings: dict[str, Any]
 
     @classmethod
     def begin(cls, folder: Path, cloud: dict[str, Any], settings: dict[str, Any] | None = None) -> World:
         description_file = folder / "cloud.yaml"
-        description_file.write_text(yaml.safe_dump(cloud))
+        description_file.write_text(yaml.dump(cloud, Dumper=yaml.CSafeDumper))
+        shutil.copy(_empty_ledger(), folder / LEDGER)
+        emulator = Emulator(description_file, folder)
+        return cls._with_daemon(emulator, folder, SETTINGS if settings is None else settings)
+
+    @classmethod
+    def _with_daemon(cls, emulator: Emulator, folder: Path, settings: dict[str, Any], dies_at: int = 0) -> World:
         configuration = folder / "one_preempt.conf"
-        content = {**(SETTINGS if settings is None else settings), "store": {"url": f"sqlite:///{folder}/leases.db"}}
-        configuration.write_text(yaml.safe_dump(content))
+        content = {**settings, "store": {"url": f"sqlite:///{folder / LEDGER}"}}
+        configuration.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))
         auth = folder / "one_auth"
         auth.write_text("oneadmin:opennebula\n")
         auth.chmod(0o600)
-        emulator = Emulator(description_file, folder)
-        return cls(emulator, configuration, auth, folder, Daemon(configuration, emulator.url, auth, folder))
+        daemon = Daemon(configuration, emulator.url, auth, folder, dies_at)
+        return cls(emulator, configuration, auth, folder, daemon, settings)
+
+    def copy(self, folder: Path, dies_at: int = 0) -> World:
+        """A world in the same state with a daemon of its own; this one's daemon must not run any more."""
+        assert not self.daemon.alive
+        for file in self.folder.glob(f"{LEDGER}*"):
+            shutil.copy(file, folder)
+        return self._with_daemon(self.emulator.copy(), folder, self.settings, dies_at)
 
     def close(self) -> None:
         self.daemon.kill()
@@ -125,8 +155,12 @@ class World:
 
     def state(self, vm_id: int) -> str:
         """STATE/LCM_STATE as numbers, "3/3" is RUNNING."""
-        vm = self.vm(vm_id)
-        return f"{vm.findtext('STATE')}/{vm.findtext('LCM_STATE')}"
+        return self.states()[vm_id]
+
+    def states(self) -> dict[int, str]:
+        """The state of every VM there ever was."""
+        pool = ElementTree.fromstring(self.emulator.must("root", "one.vmpool.info", -2, -1, -1, -2))
+        return {int(vm.findtext("ID", "")): f"{vm.findtext('STATE')}/{vm.findtext('LCM_STATE')}" for vm in pool}
 
     def host_documents(self) -> list[dict[str, int]]:
         """The books of every host."""
