@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
+
+LONGEST_TEXT = 1000
 
 
 class OnedError(OnePreemptError):
-    """A refusal. `code` is oned's number, `code_name` its name, `object_id` the object it is about or -1."""
+    """A refusal. `code` is oned's number, `code_name` its name, `object_id` the object it is about or -1.
+
+    `text` repeats words of users, so it is one bounded line without controls.
+    """
 
     code_name = "UNKNOWN_CODE"
 
     def __init__(self, text: str, code: int, object_id: int = -1) -> None:
-        super().__init__(f"{text} ({self.code_name}, {_written(code)})")
-        self.text = text
+        self.text = plain_words(text, LONGEST_TEXT)
+        super().__init__(f"{self.text} ({self.code_name}, {_written(code)})")
         self.code = code
         self.object_id = object_id
 

@@ -18,6 +18,7 @@ from one_preempt.adapters.opennebula.deadline import DeadlineAdapter
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
+from one_preempt.core.model.plain_words import plain_words
 from one_preempt.ports import CloudUnavailable
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ READ_ONLY_METHODS = frozenset({
     "one.vmpool.infoextended", "one.vmpool.infoset", "one.vnpool.info", "one.zone.raftstatus",
 })  # fmt: skip
 AUTHENTICATION = 0x100
+LONGEST_CAUSE = 400
 _CHUNK_BYTES = 1 << 20
 _LOOPBACK = ("localhost", "::1")
 
@@ -197,7 +199,7 @@ class OnedTransport:
         return f"the request failed ({type(error).__name__})", "check the endpoint"
 
     def _unavailable(self, method: str, what: str, mend: str) -> CloudUnavailable:
-        return CloudUnavailable(f"{method} at {self.endpoint}: {what}; {mend}")
+        return CloudUnavailable(f"{method} at {self.endpoint}: {plain_words(what, LONGEST_CAUSE)}; {mend}")
 
 
 def _is_late(error: requests.RequestException) -> bool:

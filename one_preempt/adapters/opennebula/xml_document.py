@@ -173,7 +173,7 @@ def _stream(document: bytes, pool: str, tag: str) -> Iterator[_Element]:
     assert events.root is not None, "the end of a well-formed document was reached"
     _refuse_dtd(events.root)
     if events.root.tag != pool:
-        raise UnreadableDocument(f"a <{pool}> was expected, not a <{events.root.tag!s}>")
+        raise UnreadableDocument(f"a <{pool}> was expected, not the element {shortened(str(events.root.tag))}")
 
 
 def _refuse_dtd(root: _Element) -> None:

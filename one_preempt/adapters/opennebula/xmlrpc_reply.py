@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula.oned_errors import fault, refusal
-from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document, whole_number
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document, shortened, whole_number
 
 Value = str | int | float | bool
 
@@ -48,13 +48,14 @@ def parse_reply(body: bytes) -> Reply:
     """The reply in an HTTP body. Raises `OnedError` for a fault, `UnreadableDocument` for anything else."""
     root = parse_document(body, [], "the answer")
     if root.tag != "methodResponse":
-        raise UnreadableDocument(f"the answer is a <{root.tag!s}>, not XML-RPC")
+        raise UnreadableDocument(f"the answer is the element {shortened(str(root.tag))}, not XML-RPC")
     if (fault_element := root.find("fault")) is not None:
         raise _fault(fault_element)
     items = [_scalar(value) for value in root.iterfind("params/param/value/array/data/value")]
-    if len(items) < 2 or not isinstance(items[0], bool):
+    numbers = [item for item in items[2:5] if isinstance(item, int)]
+    if len(items) < 2 or not isinstance(items[0], bool) or len(numbers) != len(items[2:5]):
         raise UnreadableDocument("the answer is XML-RPC, but not the list of items that oned gives")
-    return Reply(items[0], items[1], *(int(item) for item in items[2:5]))
+    return Reply(items[0], items[1], *numbers)
 
 
 def document_in(body: bytes) -> bytes:

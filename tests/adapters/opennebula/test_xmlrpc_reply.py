@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.adapters.opennebula.oned_errors import AuthorizationError
+from one_preempt.adapters.opennebula.oned_errors import ActionError, AuthorizationError
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
 
@@ -62,3 +62,29 @@ def test_control_characters_in_a_reply_do_not_cost_the_pool() -> None:
     body = PREFIX + b"&lt;A&gt;x\x01\x02y&lt;/A&gt;&#x1;" + SUFFIX
     assert parse_reply(body).value == "<A>xy</A>"
     assert b"\x01" not in document_in(body)
+
+
+@pytest.mark.parametrize(
+    "item", ["<string>abc</string>", "<double>nan</double>", "<double>1e400</double>", "<nil/>", ""]
+)
+def test_a_code_that_is_no_whole_number_is_not_oneds(item: str) -> None:
+    items = f"<value><boolean>0</boolean></value><value>no</value><value>{item}</value>"
+    body = f"<methodResponse><params><param><value><array><data>{items}</data></array></value></param></params>"
+    with pytest.raises(UnreadableDocument, match="not the list of items"):
+        parse_reply(f"{body}</methodResponse>".encode())
+
+
+@pytest.mark.parametrize("answer", [[False, "no\n2026-01-01 INFO \x85 forged \u202e" + "x" * 10_000, 0x800, 3, -1]])
+def test_a_refusal_that_repeats_the_words_of_a_user_stays_one_short_line(answer: list[object]) -> None:
+    with pytest.raises(ActionError) as caught:
+        parse_reply(xmlrpc.client.dumps((answer,), methodresponse=True).encode()).checked()
+    assert caught.value.text.isprintable()
+    assert caught.value.text.startswith("no 2026-01-01 INFO forged x")
+    assert len(str(caught.value)) < 1100
+
+
+def test_an_answer_with_an_endless_name_gives_a_short_message() -> None:
+    name = "n" * 40_000
+    with pytest.raises(UnreadableDocument) as caught:
+        parse_reply(f"<{name}/>".encode())
+    assert len(str(caught.value)) < 200
