@@ -143,4 +143,5 @@ def _rights(rights: RightsSettings) -> GroupRights:
         max_duration_s=rights.max_duration_s,
         max_ahead_s=rights.max_ahead_s,
         max_leases=rights.max_leases,
+        least_max_suspensions=rights.least_max_suspensions,
     )

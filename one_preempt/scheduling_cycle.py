@@ -12,6 +12,7 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.policies import Policies
@@ -27,7 +28,11 @@ PRUNE_EVERY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act."""
+    """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
+
+    With `violations` the first plan was refused by its recount; `plan` is then the one made without preempting, and
+    `results` are empty where that was refused as well.
+    """
 
     raft_state: RaftState
     plan: Plan | None = None
@@ -89,13 +94,16 @@ class SchedulingCycle:
         plan = decide(state, self._policies)
         violations = verify(state, plan)
         if violations:
-            return CycleReport(snapshot.raft_state, plan, state, violations)
+            # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
+            plan = decide(state, replace(self._policies, mode=Mode.ADVISE))
+            if verify(state, plan):
+                return CycleReport(snapshot.raft_state, plan, state, violations)
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
         self._prune(now_s)
-        return CycleReport(snapshot.raft_state, plan, state, (), tuple(results))
+        return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results))
 
     def _hold(self, rooms: tuple[HeldRoom, ...]) -> None:
         """Make promised room known before anything relies on it."""
@@ -109,12 +117,18 @@ class SchedulingCycle:
             self._store.prune(now_s - self._keep_log_s)
 
     def _withdraw(self, state: ClusterState, plan: Plan, now_s: int) -> None:
-        """Close intents that were never carried out and are not wanted any more."""
+        """Close intents that were never carried out and are not wanted any more.
+
+        One that was sent and not answered stays open for a while: oned may carry it out yet.
+        """
+        given_up_at_s = now_s - self._policies.limits.preemption_timeout_s
         wanted = {action.id for action in plan.actions}
         withdrawn = tuple(
             replace(record, closed_at_s=now_s, succeeded=False, outcome=Outcome.DROPPED, error_code=WITHDRAWN)
             for action_id, record in sorted(state.actions.items())
-            if action_id not in wanted and is_unissued(record, state)
+            if action_id not in wanted
+            and is_unissued(record, state)
+            and (record.attempts == 0 or not given_up_at_s < (record.outcome_at_s or record.intended_at_s) <= now_s)
         )
         if withdrawn:
             self._store.apply(LedgerChanges(closed_actions=withdrawn))
@@ -123,11 +137,14 @@ class SchedulingCycle:
         """Issue what is ready, in order; each attempt is written before, each answer after."""
         results: list[tuple[Action, CallResult]] = []
         for action in ready_actions(plan, state):
-            if results and len(results) % BATCH == 0 and not _may_act(self._reader.read_raft_state()):
+            if len(results) % BATCH == 0 and not _may_act(self._reader.read_raft_state()):
                 break
             if _sends_out(action) and self._store.is_paused():
                 continue
             results.append((action, self._issue(action)))
+            if results[-1][1].outcome is Outcome.UNKNOWN:
+                # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.
+                break
         return results
 
     def _issue(self, action: Action) -> CallResult:

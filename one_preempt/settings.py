@@ -120,7 +120,7 @@ class LimitSettings(Section, frozen=True):
     minimum_run_time_s: NotNegative = 120
     cooldown_s: NotNegative = 300
     attempts: Positive = 3
-    victim_retry_s: NotNegative = 1800
+    victim_retry_s: Annotated[int, msgspec.Meta(ge=0, le=3600)] = 1800
     preemption_timeout_s: Positive = 3600
     enumerated_leases: Annotated[int, msgspec.Meta(ge=1, le=24)] = 18
     retry_delay_s: NotNegative = 15
@@ -168,6 +168,7 @@ class RightsSettings(Section, frozen=True):
     max_duration_s: Positive | None = None
     max_ahead_s: NotNegative | None = None
     max_leases: NotNegative | None = None
+    least_max_suspensions: NotNegative | None = None
 
 
 class LeaseSettings(Section, frozen=True):

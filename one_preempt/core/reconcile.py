@@ -64,10 +64,11 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
         hosts=host_table(snapshot.hosts),
         leases=leases,
         lease_of_vm={vm_id: lease.id for lease in leases.values() for vm_id in lease.vm_ids},
+        half_seen_leases=_half_seen(snapshot, records),
         preemptions=ledger.preemptions,
         actions=settled.open,
         failed_actions=(*ledger.failed_actions, *failed),
-        victims_last_hour=ledger.victims_last_hour,
+        victims_last_hour=tuple(at_s for at_s in ledger.victims_last_hour if at_s <= now_s),
         paused=ledger.paused,
         discrepancies=_discrepancies(snapshot, settled, admission),
     )
@@ -108,6 +109,9 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
     closed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
     for action_id, record in sorted(ledger.open_actions.items()):
+        if record.vm_id in snapshot.unreadable_vm_ids:
+            still_open[action_id] = record
+            continue
         progress = observe_action(record, snapshot.vms.get(record.vm_id))
         if progress in (Progress.DONE, Progress.FAILED):
             closed.append(replace(record, closed_at_s=now_s, succeeded=progress is Progress.DONE))
@@ -121,10 +125,10 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
 def _update_records(
     snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord], settled: _SettledActions, now_s: int
 ) -> dict[int, LeaseRecord]:
-    """Records that changed: ended, sent out by us, or back again."""
+    """Records that changed: ended, sent out by us, or back again. Where a VM cannot be read, nothing is concluded."""
     updated: dict[int, LeaseRecord] = {}
     for lease_id, record in records.items():
-        if record.ended_at_s is not None:
+        if record.ended_at_s is not None or not snapshot.unreadable_vm_ids.isdisjoint(record.vm_ids):
             continue
         present = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
         changed = _changed_record(record, present, settled.sent_out.get(lease_id), now_s)
@@ -151,7 +155,7 @@ def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> 
     return replace(
         record,
         preempted_by=preemptor_of(sent_out),
-        preemptions=record.preemptions + 1,
+        preemptions=record.preemptions + (sent_out.preemption_id is not None),
         last_preempted_at_s=sent_out.outcome_at_s or now_s,
     )
 
@@ -194,7 +198,7 @@ def _transitions(
             vm = snapshot.vms.get(vm_id)
             before = ledger.vm_states.get(vm_id, "")
             after = vm.state_name if vm is not None else "DONE"
-            if before == after or (vm is None and not before):
+            if before == after or (vm is None and not before) or vm_id in snapshot.unreadable_vm_ids:
                 continue
             found.append(
                 Transition(
@@ -236,6 +240,15 @@ def _discrepancies(snapshot: PoolSnapshot, settled: _SettledActions, admission: 
     found.extend(_failures(settled.closed))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
     return tuple(found)
+
+
+def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> frozenset[int]:
+    """Leases of which a member could not be read."""
+    if not snapshot.unreadable_vm_ids:
+        return frozenset()
+    return frozenset(
+        lease_id for lease_id, record in records.items() if not snapshot.unreadable_vm_ids.isdisjoint(record.vm_ids)
+    )
 
 
 def _failures(closed: Iterable[ActionRecord]) -> Iterable[Discrepancy]:

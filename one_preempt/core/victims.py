@@ -9,12 +9,14 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
-from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.policies import PreemptionLimits, VictimRules
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observation import VICTIM_KINDS
+
+
+MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,17 @@ class PossibleVictim:
 
 def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
     """The victim's VM holds nothing any more on the host it was to leave."""
+    if victim.vm_id in snapshot.unreadable_vm_ids:
+        return False
     vm = snapshot.vms.get(victim.vm_id)
-    return vm is None or vm.host_id != victim.host_id
+    return vm is None or victim.host_id not in vm.charged_host_ids
 
 
 def possible_victims(
     state: ClusterState, limits: PreemptionLimits, rules: VictimRules, busy_leases: frozenset[int]
 ) -> list[PossibleVictim]:
     """All leases that may be preempted now, by id."""
-    asked_in_vain = _asked_in_vain(state.failed_actions, state.now_s - limits.victim_retry_s)
+    asked_in_vain = _asked_in_vain(state, limits)
     found = []
     for lease_id in sorted(state.leases):
         lease = state.leases[lease_id]
@@ -53,12 +57,16 @@ def possible_victims(
     return found
 
 
-def _asked_in_vain(failed_actions: tuple[ActionRecord, ...], since_s: int) -> frozenset[int]:
+def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[int]:
     """Leases one of whose VMs lately would not leave: they are left alone for a while."""
+    since_s = state.now_s - limits.victim_retry_s
     return frozenset(
         record.lease_id
-        for record in failed_actions
-        if record.kind in VICTIM_KINDS and record.closed_at_s is not None and record.closed_at_s >= since_s
+        for record in state.failed_actions
+        if record.kind in VICTIM_KINDS
+        and record.attempts > 0
+        and record.closed_at_s is not None
+        and since_s <= record.closed_at_s <= state.now_s
     )
 
 
@@ -119,6 +127,8 @@ def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease,
     if method is PreemptionMethod.UNDEPLOY:
         return cancellable or lease.terms.shutdown_ok
     if vm.pci_requests:
+        return False
+    if method in MOVES and vm.lock_level is not LockLevel.NONE:
         return False
     if method is PreemptionMethod.LIVE_MIGRATE:
         return not vm.is_pinned and not any(disk.type == "FILESYSTEM" for disk in vm.disks)

@@ -34,14 +34,15 @@ def intended(action: Action, now_s: int) -> ActionRecord:
 def intended_again(known: ActionRecord | None, action: Action, now_s: int) -> ActionRecord | None:
     """The record to write for an action of a plan, or None where the known one stands.
 
-    An open action keeps its record. A closed one is opened again with its attempts kept: the same step
-    became necessary once more, for example because a VM was preempted by the same lease a second time.
+    An open action keeps its record. A closed one is opened again: the same step became necessary once more. Its
+    attempts are kept while they are remembered as failures, and begin anew after that.
     """
     if known is None:
         return intended(action, now_s)
     if known.closed_at_s is None:
         return None
-    return replace(intended(action, now_s), attempts=known.attempts)
+    remembered = now_s - RETRY_WINDOW_S <= known.closed_at_s <= now_s and not known.succeeded
+    return replace(intended(action, now_s), attempts=known.attempts if remembered else 0)
 
 
 def attempted(record: ActionRecord) -> ActionRecord:

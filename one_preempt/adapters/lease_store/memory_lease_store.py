@@ -101,7 +101,7 @@ class MemoryLeaseStore:
         """Write what was answered."""
         record = self._known(action_id)
         self._actions[action_id] = answered(record, result, now_s)
-        if record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
+        if record.preemption_id and record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
             self._victims_out_at_s.append(now_s)
 
     def is_paused(self) -> bool:

@@ -296,7 +296,7 @@ def _victims_out_since(connection: Connection, since_s: int) -> tuple[int, ...]:
         select(attempts.c.outcome_at_s)
         .join(actions)
         .where(attempts.c.outcome == Outcome.ACCEPTED.value, attempts.c.outcome_at_s >= since_s)
-        .where(actions.c.kind.in_(sorted(kind.value for kind in VICTIM_KINDS)))
+        .where(actions.c.kind.in_(sorted(kind.value for kind in VICTIM_KINDS)), actions.c.preemption_id.is_not(None))
         .order_by(attempts.c.outcome_at_s)
     )
     return tuple(connection.execute(query).scalars())

@@ -12,7 +12,7 @@ from one_preempt.adapters.opennebula.infrastructure_reader import (
     read_network_pool,
     read_vm_group_pool,
 )
-from one_preempt.adapters.opennebula.virtual_machine_reader import read_vm_pool
+from one_preempt.adapters.opennebula.virtual_machine_reader import ids_in_vm_pool, read_vm_pool
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 
@@ -45,6 +45,8 @@ def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> Poo
     vm_pool = document(VM_POOL) or document(SHORT_VM_POOL)
     if not vm_pool or not document(HOST_POOL):
         raise UnreadableDocument(f"{HOST_POOL} and {VM_POOL} are needed; one of them is absent or empty")
+    vms = read_vm_pool(vm_pool, problems)
+    unreadable_vm_ids = ids_in_vm_pool(vm_pool) - vms.keys() if problems else frozenset()
     clusters = read_cluster_pool(document(CLUSTER_POOL), problems)
     hosts = read_host_pool(document(HOST_POOL), document(HOST_MONITORING), clusters, problems)
     return PoolSnapshot(
@@ -53,12 +55,13 @@ def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> Poo
         zone_id=zone_id_in(document(CONFIGURATION)),
         raft_state=raft_state(document(RAFT_STATUS)),
         hosts=hosts,
-        vms=read_vm_pool(vm_pool, problems),
+        vms=vms,
         clusters=clusters,
         datastores=read_datastore_pool(document(DATASTORE_POOL), problems),
         networks=read_network_pool(document(NETWORK_POOL), problems),
         vm_groups=read_vm_group_pool(document(VM_GROUP_POOL), problems),
         directory=read_directory(document(USER_POOL), document(GROUP_POOL), document(ACL), problems),
+        unreadable_vm_ids=unreadable_vm_ids,
         problems=tuple(problems),
     )
 

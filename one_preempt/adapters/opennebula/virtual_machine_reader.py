@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import numpy as np
@@ -34,6 +35,7 @@ _SCALARS = frozenset({
     "CPU", "MEMORY", "AUTOMATIC_REQUIREMENTS", "AUTOMATIC_DS_REQUIREMENTS", "AUTOMATIC_NIC_REQUIREMENTS",
     "TEMPLATE_ID", "VROUTER_ID",
 })  # fmt: skip
+_VM_ID = re.compile(rb"<VM>\s*<ID>([0-9]{1,18})</ID>")
 _VECTORS = frozenset({"DISK", "NIC", "PCI", "NUMA_NODE", "TOPOLOGY", "VMGROUP", "SCHED_ACTION"})
 
 Vectors = dict[str, list[dict[str, str]]]
@@ -43,6 +45,11 @@ def read_vm_pool(document: bytes, problems: list[str]) -> dict[int, VirtualMachi
     """The VMs of one.vmpool.infoextended or one.vmpool.info by ascending id."""
     machines = read_objects(document, "VM_POOL", "VM", read_virtual_machine, problems)
     return {machine.id: machine for machine in sorted(machines, key=lambda machine: machine.id)}
+
+
+def ids_in_vm_pool(document: bytes) -> frozenset[int]:
+    """The ids of all VMs of a pool, also of those whose documents cannot be read."""
+    return frozenset(int(found) for found in _VM_ID.findall(document))
 
 
 def read_virtual_machine(element: _Element) -> VirtualMachine:

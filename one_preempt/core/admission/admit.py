@@ -137,7 +137,7 @@ class _AdmissionDesk:
         if isinstance(terms, MalformedLease):
             self._refuse(vm, terms.code, terms.text)
             return
-        claim = claim_beyond(terms, self.rules.rights_of(vm), vm, self.now_s)
+        claim = claim_beyond(terms, self.rules, vm, self.now_s)
         if claim is not None:
             self._beyond_rights(vm, terms, claim)
         elif terms.size > 1:
@@ -187,13 +187,17 @@ class _AdmissionDesk:
         self.leases_of_user[first.uid] += explicit
 
     def _refuse(self, vm: VirtualMachine, code: str, text: str) -> None:
-        """It waits on HOLD and says why. One that has started already goes on as a plain VM."""
-        plain = replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text)
+        """It waits on HOLD and says why. One that has started already goes on as it would without the attribute."""
         if vm.state in _NOT_STARTED:
+            plain = replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text)
             self.leases.append(replace(plain, state=LeaseState.REFUSED))
+            return
+        self.notes.append(AdmissionNote(code, f"its LEASE attribute counts for nothing: {text}", vm.id))
+        rule = self.rules.rule_of(vm)
+        if rule is not None and rule.type is not None:
+            self._record([vm], rule.terms, explicit=False)
         else:
-            self.leases.append(plain)
-            self.notes.append(AdmissionNote(code, f"its LEASE attribute counts for nothing: {text}", vm.id))
+            self.leases.append(replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text))
 
 
 def _plain_lease(vm: VirtualMachine) -> Lease:

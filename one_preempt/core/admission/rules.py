@@ -78,7 +78,8 @@ class LeaseRule:
 class GroupRights:
     """What the LEASE attributes of a user or a group may claim; a cap of None caps nothing.
 
-    DC-NON-PREEMPTABLE may always be claimed, for it is what every VM is. `max_ahead_s` caps how far ahead a
+    DC-NON-PREEMPTABLE may be claimed without being granted, for it is what every VM is, unless a rule makes the VM
+    preemptable. `least_max_suspensions` is the floor of MAX_SUSPENSIONS. `max_ahead_s` caps how far ahead a
     START may be; 0 allows neither START nor DEADLINE. `max_leases` counts a user's leases that have not ended.
     """
 
@@ -91,6 +92,7 @@ class GroupRights:
     max_duration_s: int | None = None
     max_ahead_s: int | None = None
     max_leases: int | None = None
+    least_max_suspensions: int | None = None
 
     def matches(self, vm: VirtualMachine) -> bool:
         """Are these the rights of the owner of `vm`?"""
@@ -127,18 +129,30 @@ class BeyondRightsClaim:
     text: str
 
 
-def claim_beyond(terms: LeaseTerms, rights: GroupRights, vm: VirtualMachine, now_s: int) -> BeyondRightsClaim | None:
+def claim_beyond(terms: LeaseTerms, rules: AdmissionRules, vm: VirtualMachine, now_s: int) -> BeyondRightsClaim | None:
     """The first term of `terms` that the owner of `vm` may not claim at `now_s`, or None."""
+    rights = rules.rights_of(vm)
     who = f"user {quoted(vm.uname)} in group {quoted(vm.gname)}"
-    if terms.type is not LeaseType.DC_NON_PREEMPTABLE and terms.type not in rights.may_claim:
-        allowed = ", ".join(dict.fromkeys((*rights.may_claim, LeaseType.DC_NON_PREEMPTABLE)))
-        return BeyondRightsClaim("type-not-granted", f"TYPE {terms.type} is not granted to {who}: write {allowed}")
+    allowed = _types_allowed(rules, rights, vm)
+    if terms.type not in allowed:
+        text = f"TYPE {terms.type} is not granted to {who}: write {', '.join(allowed) or 'no LEASE attribute'}"
+        return BeyondRightsClaim("type-not-granted", text)
+    least = rights.least_max_suspensions
+    if least is not None and terms.max_suspensions is not None and terms.max_suspensions < least:
+        return BeyondRightsClaim("suspensions-not-granted", f"MAX_SUSPENSIONS: {who} may ask for {least} or more")
     if rights.max_size is not None and terms.size > rights.max_size:
         return BeyondRightsClaim("size-not-granted", f"SIZE {terms.size}: {who} may ask for at most {rights.max_size}")
     if rights.max_duration_s is not None and (terms.duration_s or 0) > rights.max_duration_s:
         text = f"DURATION: {who} may ask for at most {rights.max_duration_s} seconds"
         return BeyondRightsClaim("duration-not-granted", text)
     return _beyond_ahead(terms, rights.max_ahead_s, who, now_s)
+
+
+def _types_allowed(rules: AdmissionRules, rights: GroupRights, vm: VirtualMachine) -> tuple[LeaseType, ...]:
+    """What a LEASE attribute may name: what is granted, and what the VM is without one."""
+    rule = rules.rule_of(vm)
+    without = rule.terms.type if rule is not None else LeaseType.DC_NON_PREEMPTABLE
+    return tuple(dict.fromkeys((*rights.may_claim, without)))
 
 
 def _beyond_ahead(terms: LeaseTerms, max_ahead_s: int | None, who: str, now_s: int) -> BeyondRightsClaim | None:

@@ -105,7 +105,7 @@ def _granted(
     if _fixed(asked) != _fixed(as_asked(record.terms)):
         return "SIZE, START and the NAME of several VMs cannot change: create new VMs"
     if request.explicit:
-        claim = claim_beyond(asked, rules.rights_of(first), first, now_s)
+        claim = claim_beyond(asked, rules, first, now_s)
         if claim is not None:
             return claim.text
     if under_preemption and _protects_more(asked, record.terms):

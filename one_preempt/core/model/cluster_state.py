@@ -39,8 +39,9 @@ class Discrepancy:
 class ClusterState:
     """All that `decide` may know. `leases` by lease id; `lease_of_vm` maps each VM to its lease.
 
-    `unsettled` are open actions of ours whose effect is not observed yet, by VM id.
-    `failed_actions` closed as failed inside the retry window, newest last.
+    `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
+    `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
+    inside the retry window, newest last.
     """
 
     now_s: int
@@ -48,6 +49,7 @@ class ClusterState:
     hosts: HostTable
     leases: Mapping[int, Lease]
     lease_of_vm: Mapping[int, int]
+    half_seen_leases: frozenset[int] = frozenset()
     preemptions: tuple[OpenPreemption, ...] = ()
     actions: Mapping[str, ActionRecord] = field(default_factory=dict)
     failed_actions: tuple[ActionRecord, ...] = ()

@@ -104,6 +104,11 @@ class Lease:
     refusal_text: str = ""
 
     @property
+    def preempts(self) -> bool:
+        """It may take room from others. What may itself be preempted may not: two such leases would take turns."""
+        return self.may_preempt and not self.terms.type.preemptable
+
+    @property
     def label(self) -> str:
         """How people name it: the owner's NAME where there is one, else the VM."""
         return f"{self.terms.name} (lease {self.id})" if self.terms.name else f"VM {self.id}"

@@ -113,7 +113,6 @@ class Ledger:
 
     `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
     `victims_last_hour` are the instants at which victims were sent out during the last hour.
-    `last_messages` is what we last wrote to a VM as (LEASE_STATUS, SCHED_MESSAGE) by VM id.
     """
 
     leases: Mapping[int, LeaseRecord] = field(default_factory=dict)

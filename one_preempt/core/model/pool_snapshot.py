@@ -25,7 +25,8 @@ class RaftState(IntEnum):
 class PoolSnapshot:
     """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for.
 
-    `problems` tells, one sentence each, which objects could not be read and were left out or mended.
+    `problems` tells, one sentence each, which objects could not be read and were left out or mended;
+    `unreadable_vm_ids` are VMs that exist and are not among `vms` for that reason: nothing is known of them now.
     """
 
     observed_at_s: int
@@ -39,4 +40,5 @@ class PoolSnapshot:
     networks: Mapping[int, Network] = field(default_factory=dict)
     vm_groups: Mapping[int, VmGroup] = field(default_factory=dict)
     directory: Directory = field(default_factory=Directory)
+    unreadable_vm_ids: frozenset[int] = frozenset()
     problems: tuple[str, ...] = ()

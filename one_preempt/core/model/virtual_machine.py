@@ -294,6 +294,15 @@ class VirtualMachine:
         return self.history[-1].host_id if self.history and self.holds_capacity else None
 
     @property
+    def charged_host_ids(self) -> tuple[int, ...]:
+        """All hosts that oned charges for it: two while it migrates, until the source is freed (FACTS 3.3)."""
+        host_id = self.host_id
+        if host_id is None:
+            return ()
+        moving = self.state == VmState.ACTIVE and self.lcm_state in CHARGED_TWICE and len(self.history) > 1
+        return (self.history[-2].host_id, host_id) if moving else (host_id,)
+
+    @property
     def may_be_deployed(self) -> bool:
         """oned accepts one.vm.deploy (FACTS 3.2): PENDING, HOLD, STOPPED, UNDEPLOYED."""
         return self.state in DEPLOYABLE_STATES
@@ -316,4 +325,5 @@ class VirtualMachine:
 
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
+CHARGED_TWICE = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE})
 FAILURE_STATES = frozenset(state for state in LcmState if state.name.endswith("_FAILURE"))

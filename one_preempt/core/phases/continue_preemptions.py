@@ -12,14 +12,16 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
-from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
+from one_preempt.core.model.plan import Placement, Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.sequence import leave_id, sequence_actions, start_action, start_id
-from one_preempt.core.victims import has_left, is_shielded
+from one_preempt.core.victims import MOVES, has_left, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+_GOING = frozenset({VmPhase.LEAVING, VmPhase.MOVING})
 
 
 def continue_preemptions(draft: PlanDraft) -> None:
@@ -30,17 +32,28 @@ def continue_preemptions(draft: PlanDraft) -> None:
 
 def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     preemption = open_preemption.preemption
+    if _is_half_seen(draft, preemption):
+        draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
+        return
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
     end = _over(draft, preemption, lease)
     if end is None and lease is not None:
         outstanding = [victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim)]
         end = _obstacle(draft, open_preemption, outstanding)
         if end is None and outstanding:
-            _keep_victims_leaving(draft, preemption, lease, outstanding)
+            end = _keep_victims_leaving(draft, preemption, lease, outstanding)
         elif end is None:
             end = _deploy_preemptor(draft, preemption, lease)
     if end is not None:
         draft.ended.append(end)
+
+
+def _is_half_seen(draft: PlanDraft, preemption: Preemption) -> bool:
+    """A VM of it exists and could not be read: nothing is concluded, and nothing done, in this cycle."""
+    unreadable = draft.state.snapshot.unreadable_vm_ids
+    concerned = {placement.vm_id for placement in preemption.placements}
+    concerned.update(victim.vm_id for victim in preemption.victims)
+    return not unreadable.isdisjoint(concerned)
 
 
 def _give_up(preemption: Preemption, code: str, text: str) -> PreemptionEnd:
@@ -57,6 +70,9 @@ def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> Pree
     phases = {phase_of(vm) for vm in present}
     if phases == {VmPhase.RUNNING}:
         return PreemptionEnd(preemption.id, True, Reason("preemptor-running", "the preemptor runs"))
+    planned = {placement.vm_id for placement in preemption.placements}
+    if any(vm.id not in planned for vm in draft.startable(lease)):
+        return _give_up(preemption, "preemptor-changed", "another VM of the preemptor is to start with it now")
     for vm in present:
         if vm.lock_level is not LockLevel.NONE:
             return _give_up(preemption, "preemptor-locked", f"VM {vm.id} of the preemptor was locked meanwhile")
@@ -74,7 +90,7 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
         return _give_up(preemption, "paused", "preempting is paused")
     if draft.policies.mode is not Mode.ACT:
         return _give_up(preemption, "advise", "the configuration says preemption: advise now")
-    if draft.state.now_s - open_preemption.opened_at_s > draft.policies.limits.preemption_timeout_s:
+    if abs(draft.state.now_s - open_preemption.opened_at_s) > draft.policies.limits.preemption_timeout_s:
         return _give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
     for placement in preemption.placements:
         host = draft.state.snapshot.hosts.get(placement.host_id)
@@ -92,7 +108,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     vm = draft.state.snapshot.vms[victim.vm_id]
     lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
     phase = phase_of(vm)
-    if phase in (VmPhase.LEAVING, VmPhase.MOVING, VmPhase.BUSY):
+    if phase in _GOING:
         return None
     if phase is not VmPhase.RUNNING:
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
@@ -100,6 +116,9 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
         return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
     if is_shielded(vm, lease) or vm.resched:
         return _give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
+    target = draft.state.snapshot.hosts.get(victim.target_host_id) if victim.target_host_id is not None else None
+    if victim.method in MOVES and (vm.lock_level is not LockLevel.NONE or target is None or not target.accepts_vms):
+        return _give_up(preemption, "victim-cannot-move", f"victim VM {vm.id} cannot move to its target any more")
     record = draft.last_attempt(leave_id(preemption, victim))
     if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
         return _give_up(
@@ -110,15 +129,51 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     return None
 
 
-def _keep_victims_leaving(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> None:
+def _keep_victims_leaving(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]
+) -> PreemptionEnd | None:
     """Ask again for what is still to leave, and keep the room that comes free for the preemptor."""
-    draft.actions.extend(sequence_actions(draft, preemption, lease, outstanding))
-    for placement in preemption.placements:
-        vm = draft.state.snapshot.vms[placement.vm_id]
-        if vm.may_be_deployed:
-            draft.hold_room(placement, [victim.vm_id for victim in outstanding])
+    vms = draft.state.snapshot.vms
+    staying = [victim for victim in outstanding if phase_of(vms[victim.vm_id]) is VmPhase.RUNNING]
+    placements = _places_after(draft, preemption, outstanding, staying)
+    if isinstance(placements, Reason):
+        return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placements.text}")
+    ours = [victim for victim in outstanding if victim in staying or _is_under_way(draft, preemption, victim)]
+    # While a victim leaves by somebody else's hand there is no step of ours that the start could wait for.
+    places = placements if len(ours) == len(outstanding) else ()
+    draft.actions.extend(sequence_actions(draft, preemption, lease, ours, places))
+    for placement in placements:
+        draft.hold_room(placement, [victim.vm_id for victim in outstanding])
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"
+    return None
+
+
+def _is_under_way(draft: PlanDraft, preemption: Preemption, victim: Victim) -> bool:
+    record = draft.state.actions.get(leave_id(preemption, victim))
+    return record is not None and record.attempts > 0
+
+
+def _places_after(
+    draft: PlanDraft, preemption: Preemption, outstanding: list[Victim], staying: list[Victim]
+) -> tuple[Placement, ...] | Reason:
+    """Where the preemptor goes once the outstanding victims have left; the room of their moves is kept."""
+    vms, room = draft.state.snapshot.vms, draft.room
+    for victim in staying:
+        if victim.target_host_id is not None:
+            room.hold(victim.target_host_id, vms[victim.vm_id].resources)
+    mark = room.checkpoint()
+    for victim in outstanding:
+        if phase_of(vms[victim.vm_id]) is VmPhase.MOVING:
+            room.hold(victim.host_id, NO_RESOURCES - vms[victim.vm_id].resources)
+        else:
+            room.leave(victim.vm_id)
+    waiting = [vms[placement.vm_id] for placement in preemption.placements if vms[placement.vm_id].may_be_deployed]
+    placed = draft.matchmaker.place_at(waiting, preemption.placements, room)
+    if isinstance(placed, Unplaced):
+        placed = draft.matchmaker.place_together(waiting, room)
+    room.rollback(mark)
+    return placed.reason if isinstance(placed, Unplaced) else placed
 
 
 def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) -> PreemptionEnd | None:

@@ -10,6 +10,7 @@ from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
     Action,
@@ -54,21 +55,33 @@ class PlanDraft:
     advised: list[Preemption] = field(default_factory=list)
     advised_actions: list[Action] = field(default_factory=list)
     wake_at_s: int | None = None
+    _failed: dict[str, ActionRecord] = field(default_factory=dict)
+    _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match)
         quotas = QuotaBook(state.snapshot.directory)
-        return cls(state=state, policies=policies, matchmaker=matchmaker, room=matchmaker.new_room(), quotas=quotas)
+        return cls(
+            state=state,
+            policies=policies,
+            matchmaker=matchmaker,
+            room=matchmaker.new_room(),
+            quotas=quotas,
+            busy_leases=set(state.half_seen_leases),
+            _failed={record.id: record for record in state.failed_actions},
+            _failed_starts=_starts_by_lease(state.failed_actions),
+        )
 
     def members(self, lease: Lease) -> list[VirtualMachine]:
         """The VMs of a lease that exist, oldest first."""
         return [self.state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
 
     def startable(self, lease: Lease) -> list[VirtualMachine]:
-        """The members that may be started."""
-        return [vm for vm in self.members(lease) if self.may_start(lease, vm)]
+        """The members that are to be started: none while one that waits may not be, for a gang starts together."""
+        waiting = [vm for vm in self.members(lease) if phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)]
+        return waiting if all(self.may_start(lease, vm) for vm in waiting) else []
 
     @staticmethod
     def may_start(lease: Lease, vm: VirtualMachine) -> bool:
@@ -77,10 +90,11 @@ class PlanDraft:
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""
-        record = self.state.actions.get(action_id)
-        if record is not None:
-            return record
-        return next((failed for failed in reversed(self.state.failed_actions) if failed.id == action_id), None)
+        return self.state.actions.get(action_id) or self._failed.get(action_id)
+
+    def failed_starts(self, lease_id: int) -> list[ActionRecord]:
+        """The starts of a lease's VMs that failed inside the retry window."""
+        return self._failed_starts.get(lease_id, [])
 
     def refused_host_id(self, action_id: str) -> int | None:
         """The host on which the last attempt of an action failed: the next one is tried first."""
@@ -94,7 +108,8 @@ class PlanDraft:
             return False
         if pause_s is None:
             pause_s = self.policies.enactment.retry_delay_s
-        return self.state.now_s < record.outcome_at_s + pause_s
+        # An instant in the future was written by a clock that has been set back since: it holds nothing up.
+        return record.outcome_at_s <= self.state.now_s < record.outcome_at_s + pause_s
 
     def hold_room(self, placement: Placement, leaving: Iterable[int]) -> None:
         """Keep the room of a VM that is to come, devices too, though some of it is still held by `leaving` VMs."""
@@ -141,3 +156,11 @@ class PlanDraft:
             advised_actions=tuple(self.advised_actions),
             wake_at_s=self.wake_at_s,
         )
+
+
+def _starts_by_lease(failed_actions: Iterable[ActionRecord]) -> dict[int, list[ActionRecord]]:
+    found: dict[int, list[ActionRecord]] = {}
+    for record in failed_actions:
+        if record.kind is ActionKind.DEPLOY:
+            found.setdefault(record.lease_id, []).append(record)
+    return found

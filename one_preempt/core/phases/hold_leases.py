@@ -13,16 +13,23 @@ from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
 _HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
 
 
+# An owner who releases hundreds of VMs each cycle must not take the cycle's time from everybody else.
+HOLDS_A_CYCLE = 50
+
+
 def hold_leases(draft: PlanDraft) -> None:
     """Hold the PENDING members of explicit leases that do not start in this very cycle."""
+    held = 0
     starting = {action.vm_id for action in draft.actions if action.kind is ActionKind.DEPLOY and not action.after}
     for lease_id in sorted(draft.state.leases):
         lease = draft.state.leases[lease_id]
-        if lease.explicit and lease.state in _HELD_STATES:
-            _hold(draft, lease, starting)
+        if lease.explicit and lease.state in _HELD_STATES and held < HOLDS_A_CYCLE:
+            held += _hold(draft, lease, starting)
 
 
-def _hold(draft: PlanDraft, lease: Lease, starting: set[int]) -> None:
+def _hold(draft: PlanDraft, lease: Lease, starting: set[int]) -> int:
+    """Hold the members that are to wait; how many there are."""
+    before = len(draft.actions)
     for vm in draft.members(lease):
         action_id = f"hold/{vm.id}"
         if vm.state != VmState.PENDING or vm.id in starting or vm.lock_level is not LockLevel.NONE:
@@ -40,3 +47,4 @@ def _hold(draft: PlanDraft, lease: Lease, starting: set[int]) -> None:
                 expected_uid=vm.uid,
             )
         )
+    return len(draft.actions) - before

@@ -1,7 +1,8 @@
 """Place what fits now: new requests, preempted leases and VMs to be rescheduled alike, in queue order.
 
 Requests that may preempt come first, so that room which was freed for one of them is not handed to a lease that
-would be sent out again at once; then the queue order of the policy.
+would be sent out again at once; then the queue order of the policy. What oned has refused time and again comes
+last, so that it does not keep room from others for nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,16 @@ def _waiting(draft: PlanDraft) -> list[Lease]:
 
 def _turn(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> tuple[float, ...]:
     """When `vms` of a lease are served: lowest first."""
-    return (not lease.may_preempt, *draft.policies.queue_order.key(lease, vms))
+    return (refused_too_often(draft, lease), not lease.preempts, *draft.policies.queue_order.key(lease, vms))
+
+
+def refused_too_often(draft: PlanDraft, lease: Lease) -> bool:
+    """A start of one of its VMs has failed as often as a step is tried, inside `victim_retry_s`."""
+    limits, now_s = draft.policies.limits, draft.state.now_s
+    return any(
+        record.attempts >= limits.attempts and now_s - limits.victim_retry_s <= (record.closed_at_s or 0) <= now_s
+        for record in draft.failed_starts(lease.id)
+    )
 
 
 def _is_due(draft: PlanDraft, lease: Lease) -> bool:
@@ -66,7 +76,7 @@ def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
         return
     returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
     first_id = start_id(vms[0], returning=returning)
-    placed = _find_room(draft, vms, first_id, paced=not (returning or lease.may_preempt))
+    placed = _find_room(draft, vms, first_id, paced=not (returning or lease.preempts))
     if isinstance(placed, Unplaced):
         draft.waits[lease.id] = placed.reason
         if _lacks_room(placed):

@@ -5,19 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import waiting_leases
+from one_preempt.core.phases.place_waiting import refused_too_often, waiting_leases
 from one_preempt.core.phases.request_problem import price_of, request_problem
-from one_preempt.core.phases.sequence import named_leases, sequence_actions
+from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
-from one_preempt.core.victims import PossibleVictim, memory_images_obstacle, method_is_possible, possible_victims
+from one_preempt.core.victims import (
+    MOVES,
+    PossibleVictim,
+    has_left,
+    memory_images_obstacle,
+    method_is_possible,
+    possible_victims,
+)
 
-_MOVES = (PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE)
+# Choosing among thousands of leases takes a second or two; what is not looked at now is looked at next.
+CHOICES_A_CYCLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +38,30 @@ class _Request:
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
     """Decide a preemption for each request that may preempt and was not placed, in queue order."""
-    for lease in waiting_leases(draft):
-        if not lease.may_preempt or lease.id not in draft.waits:
-            continue
-        obstacle = _why_preempting_cannot_help(draft, lease)
+    requests = [lease for lease in waiting_leases(draft) if lease.preempts and lease.id in draft.lacking_room]
+    choices = 0
+    for lease in requests:
+        obstacle = _why_not_now(draft, lease, choices)
         if obstacle is None:
-            vms = tuple(draft.startable(lease))
-            obstacle = _preempt_for(draft, _Request(lease, vms))
+            choices += 1
+            obstacle = _preempt_for(draft, _Request(lease, tuple(draft.startable(lease))))
         if obstacle is not None:
             draft.waits[lease.id] = obstacle
 
 
-def _why_preempting_cannot_help(draft: PlanDraft, lease: Lease) -> Reason | None:
-    """What is lacking must be room, and preempting must be allowed; else the reason to go on waiting."""
-    if lease.id not in draft.lacking_room:
-        return draft.waits[lease.id]
+def _why_not_now(draft: PlanDraft, lease: Lease, choices: int) -> Reason | None:
+    """What forbids preempting for this lease, whoever the victims would be."""
+    if lease.state is not LeaseState.WAITING:
+        return Reason("returns", "does not fit; what returns takes no room from others")
     if draft.state.paused:
         return Reason("paused", "does not fit, and preempting is paused")
-    return None
+    if refused_too_often(draft, lease):
+        return Reason(
+            "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
+        )
+    if choices >= CHOICES_A_CYCLE:
+        return Reason("next-cycle", "does not fit; who could make room is looked at in the next cycle")
+    return _ceiling(draft, 1)
 
 
 def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
@@ -59,7 +73,8 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     if isinstance(choice, NoChoice):
         return choice.reason
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
-    obstacle = _ceiling(draft, chosen) or memory_images_obstacle(draft.state.snapshot, chosen)
+    new = sum(len(victim.lease.vm_ids) for victim in chosen)
+    obstacle = _ceiling(draft, new) or memory_images_obstacle(draft.state.snapshot, chosen)
     if obstacle is not None:
         return obstacle
     placements = _placements(draft, request, chosen, choice)
@@ -76,29 +91,42 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     if policies.mode is not Mode.ACT:
         draft.room.rollback(mark)
         draft.advised.append(preemption)
-        draft.advised_actions.extend(sequence_actions(draft, preemption, request.lease, list(victims)))
+        draft.advised_actions.extend(sequence_actions(draft, preemption, request.lease, victims, placements))
         return Reason(
             "advise",
             f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
         )
     draft.preemptions.append(preemption)
-    draft.actions.extend(sequence_actions(draft, preemption, request.lease, list(victims)))
+    draft.actions.extend(sequence_actions(draft, preemption, request.lease, victims, placements))
     draft.busy_leases.update({request.lease.id, *choice.lease_ids})
     del draft.waits[request.lease.id]
     draft.statuses[request.lease.id] = f"waits until {len(victims)} VMs have made room for it"
     return None
 
 
-def _ceiling(draft: PlanDraft, chosen: list[PossibleVictim]) -> Reason | None:
-    """`victims_per_hour` counts VMs: those sent out lately, those still to go, and these."""
-    new = sum(len(victim.lease.vm_ids) for victim in chosen)
-    spent = len(draft.state.victims_last_hour) + sum(len(preemption.victims) for preemption in draft.preemptions)
+def _ceiling(draft: PlanDraft, new: int) -> Reason | None:
+    """`victims_per_hour` counts VMs: those sent out lately, those decided upon that are still to go, and the new."""
+    going = [open_preemption.preemption for open_preemption in draft.state.preemptions] + draft.preemptions
+    spent = len(draft.state.victims_last_hour) + sum(_still_to_go(draft, preemption) for preemption in going)
     ceiling = draft.policies.limits.victims_per_hour
     if spent + new > ceiling:
-        return Reason(
-            "victim-ceiling", f"does not fit; preempting {new} VMs would exceed the {ceiling} allowed an hour"
-        )
+        return Reason("victim-ceiling", f"does not fit; one more victim would exceed the {ceiling} allowed an hour")
     return None
+
+
+def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:
+    """Victims of a preemption that were not sent out yet, and are not counted among those that were."""
+    if any(end.preemption_id == preemption.id for end in draft.ended):
+        return 0
+    return sum(
+        not has_left(draft.state.snapshot, victim) and _unsent(draft, leave_id(preemption, victim))
+        for victim in preemption.victims
+    )
+
+
+def _unsent(draft: PlanDraft, action_id: str) -> bool:
+    record = draft.last_attempt(action_id)
+    return record is None or record.attempts == 0
 
 
 def _placements(
@@ -138,7 +166,7 @@ def _victim(draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: Preemptio
     methods = draft.policies.victims.methods.get(lease.terms.type, ())
     host_id = vm.history[-1].host_id
     for method in methods[methods.index(first) :]:
-        if method not in _MOVES:
+        if method not in MOVES:
             if method_is_possible(draft.state.snapshot, vm, lease, method):
                 return Victim(vm.id, lease.id, host_id, method)
             continue
@@ -164,7 +192,7 @@ def _preemption(
     ]
     delta_ms = rates.reschedule_ms if any(price.reschedules for price in prices) else 0
     return Preemption(
-        id=f"{request.lease.id}@{state.now_s}",
+        id=f"{request.lease.id}@{state.now_s if draft.policies.mode is Mode.ACT else 'advice'}",
         preemptor_lease_id=request.lease.id,
         victims=victims,
         placements=placements,

@@ -6,14 +6,25 @@ run give their room back, and the lease waits as a whole.
 
 from __future__ import annotations
 
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import start_id
+from one_preempt.core.victims import method_is_possible
 
+_FAILED_STARTS = frozenset(
+    {
+        LcmState.BOOT_FAILURE,
+        LcmState.PROLOG_FAILURE,
+        LcmState.BOOT_STOPPED_FAILURE,
+        LcmState.BOOT_UNDEPLOY_FAILURE,
+        LcmState.PROLOG_RESUME_FAILURE,
+        LcmState.PROLOG_UNDEPLOY_FAILURE,
+    }
+)
 _HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
 
 
@@ -32,7 +43,7 @@ def repair_gangs(draft: PlanDraft) -> None:
 def _would_not_start(draft: PlanDraft, lease: Lease) -> VirtualMachine | None:
     """A member that failed while starting, or was refused too often."""
     for vm in draft.members(lease):
-        if phase_of(vm) is VmPhase.FAILED:
+        if vm.state == VmState.ACTIVE and vm.lcm_state in _FAILED_STARTS:
             return vm
         if any(_refused_too_often(draft, start_id(vm, returning=returning)) for returning in (False, True)):
             return vm
@@ -51,7 +62,9 @@ def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) ->
         action_id = f"gang/{lease.id}/stop/{vm.id}/{len(vm.history)}"
         if phase_of(vm) is not VmPhase.RUNNING or vm.lock_level is not LockLevel.NONE:
             continue
-        if draft.must_pause_before(action_id):
+        if not method_is_possible(draft.state.snapshot, vm, lease, PreemptionMethod.STOP):
+            continue
+        if draft.must_pause_before(action_id, _pause_s(draft, action_id)):
             continue
         draft.actions.append(
             Action(
@@ -67,3 +80,10 @@ def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) ->
         )
     draft.busy_leases.add(lease.id)
     draft.statuses[lease.id] = f"VM {culprit.id} did not start: the others are stopped until all can start"
+
+
+def _pause_s(draft: PlanDraft, action_id: str) -> int:
+    """A member that falls back each time is asked less and less often."""
+    record = draft.last_attempt(action_id)
+    tried_out = record is not None and record.attempts >= draft.policies.limits.attempts
+    return draft.policies.limits.victim_retry_s if tried_out else draft.policies.enactment.retry_delay_s

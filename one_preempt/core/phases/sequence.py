@@ -21,18 +21,16 @@ def start_id(preemption: Preemption, vm_id: int) -> str:
 
 
 def sequence_actions(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: Sequence[Victim]
+    draft: PlanDraft,
+    preemption: Preemption,
+    lease: Lease,
+    outstanding: Sequence[Victim],
+    placements: Sequence[Placement],
 ) -> list[Action]:
-    """What is still to be done while `outstanding` victims hold their hosts."""
+    """What is still to be done while `outstanding` victims hold their hosts: they leave, and then the starts."""
     leaving = [_paced(draft, _leave(draft, preemption, lease, victim)) for victim in outstanding]
     after = tuple(action.id for action in leaving)
-    vms = draft.state.snapshot.vms
-    starting = [
-        start_action(draft, preemption, lease, placement, after)
-        for placement in preemption.placements
-        if vms[placement.vm_id].may_be_deployed
-    ]
-    return leaving + starting
+    return leaving + [start_action(draft, preemption, lease, placement, after) for placement in placements]
 
 
 def named_leases(lease_ids: Sequence[int]) -> str:

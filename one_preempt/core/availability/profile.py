@@ -1,0 +1,127 @@
+"""The availability profile: how much of one thing is free over time (nodes that are alike, a lane, a share).
+
+Two arrays, the instants and what is free from each on. Looking for room is one vectorised scan, taking it one binary
+search and one shift of the arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from one_preempt.core.availability import steps
+from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.model.cluster_state import IntArray
+
+_FIRST_LENGTH = 64
+
+
+class AvailabilityProfile:
+    """Free amount as a step function over time. Instants and durations in whole seconds; end None = open-ended.
+
+    `capacity` is free from `since_s` on, and nothing is known of the time before. The free amount goes below zero
+    where more is taken than there is: what is observed need not have been promised.
+    """
+
+    __slots__ = ("_count", "_free", "_journal", "_times")
+
+    def __init__(self, capacity: int, since_s: int = 0) -> None:
+        self._times: IntArray = np.full(_FIRST_LENGTH, END_OF_TIME_S, dtype=np.int64)
+        self._free: IntArray = np.zeros((1, _FIRST_LENGTH), dtype=np.int64)
+        self._times[0], self._free[0, 0] = since_s, capacity
+        self._count = 1
+        self._journal: list[tuple[int, int, int]] = []
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    @property
+    def since_s(self) -> int:
+        """The first instant that is known."""
+        return int(self._times[0])
+
+    def as_steps(self) -> tuple[IntArray, IntArray]:
+        """The instants and what is free from each on, as copies; neighbours differ."""
+        return self._times[: self._count].copy(), self._free[0, : self._count].copy()
+
+    def free_at(self, instant_s: int) -> int:
+        """What is free at one instant."""
+        return int(self._free[0, self._step_at(instant_s)])
+
+    def lowest(self, start_s: int, end_s: int | None = None) -> int:
+        """The least that is free between two instants."""
+        behind = self._count if end_s is None else int(self._times[: self._count].searchsorted(end_s))
+        return int(self._free[0, self._step_at(start_s) : behind].min())
+
+    def fits(self, amount: int, start_s: int, end_s: int | None = None) -> bool:
+        """Is that much free all the time between two instants?"""
+        return start_s >= self.since_s and self.lowest(start_s, end_s) >= amount
+
+    def earliest_fit(self, amount: int, duration_s: int | None, not_before_s: int) -> int | None:
+        """The first instant from which `amount` is free for the duration; None where there is none.
+
+        Only at `not_before_s` and where a shortage ends can it be: the gaps between shortages are gone through.
+        """
+        not_before_s = max(not_before_s, self.since_s)
+        count, first = self._count, self._step_at(not_before_s)
+        times = self._times
+        short: IntArray = np.flatnonzero(self._free[0, first:count] < amount)
+        if not len(short):
+            return not_before_s
+        wanted_s = END_OF_TIME_S if duration_s is None else duration_s
+        short += first
+        if short[0] > first and times[short[0]] - not_before_s >= wanted_s:
+            return not_before_s
+        gap_starts = times[short + 1]
+        long_enough = times[short[1:]] - gap_starts[:-1] >= wanted_s
+        gap = int(long_enough.argmax()) if len(long_enough) else 0
+        if len(long_enough) and long_enough[gap]:
+            return int(gap_starts[gap])
+        return int(gap_starts[-1]) if short[-1] < count - 1 else None
+
+    def latest_fit(self, amount: int, duration_s: int, not_before_s: int, end_by_s: int) -> int | None:
+        """The last instant from which `amount` is free for the duration, ending by `end_by_s`; None if there is none."""
+        not_before_s = max(not_before_s, self.since_s)
+        if end_by_s - not_before_s < duration_s:
+            return None
+        first = self._step_at(not_before_s)
+        behind = int(self._times[: self._count].searchsorted(end_by_s))
+        short: IntArray = np.flatnonzero(self._free[0, first:behind] < amount) + first
+        gap_starts = np.concatenate(([not_before_s], self._times[short + 1]))
+        gap_ends = np.concatenate((self._times[short], [end_by_s]))
+        long_enough: IntArray = np.flatnonzero(gap_ends - gap_starts >= duration_s)
+        return int(gap_ends[long_enough[-1]]) - duration_s if len(long_enough) else None
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def reserve(self, start_s: int, end_s: int | None, amount: int) -> None:
+        """Take `amount` between two instants, free or not."""
+        self._add(start_s, END_OF_TIME_S if end_s is None else end_s, -amount)
+
+    def release(self, start_s: int, end_s: int | None, amount: int) -> None:
+        """Give `amount` back between two instants."""
+        self._add(start_s, END_OF_TIME_S if end_s is None else end_s, amount)
+
+    def checkpoint(self) -> int:
+        """A mark to which `rollback` returns, until the next `forget_before`."""
+        return len(self._journal)
+
+    def rollback(self, mark: int) -> None:
+        """Undo every change since the mark."""
+        while len(self._journal) > mark:
+            start_s, end_s, amount = self._journal.pop()
+            self._add(start_s, end_s, -amount)
+            self._journal.pop()
+
+    def forget_before(self, instant_s: int) -> None:
+        """Drop the time before an instant. What has passed cannot be undone: marks end here."""
+        self._count = steps.forget_before(self._times, self._free, self._count, instant_s)
+        self._journal.clear()
+
+    def _add(self, start_s: int, end_s: int, amount: int) -> None:
+        if self._count + 2 >= len(self._times):
+            self._times = np.concatenate((self._times, np.full_like(self._times, END_OF_TIME_S)))
+            self._free = np.concatenate((self._free, np.zeros_like(self._free)), axis=1)
+        self._count = steps.add(self._times, self._free, self._count, start_s, end_s, amount)
+        self._journal.append((start_s, end_s, amount))
+
+    def _step_at(self, instant_s: int) -> int:
+        return max(int(self._times[: self._count].searchsorted(instant_s, side="right")) - 1, 0)

@@ -1,0 +1,66 @@
+"""Step functions over time in numpy arrays: what a profile and a slot table have in common.
+
+A function has `count` steps. Step k holds from ``times[k]`` (seconds, ascending) to ``times[k + 1]``, the last one to
+the end of time; its values are ``values[:, k]``, one a resource. The arrays are longer than `count`: behind the steps
+`times` is END_OF_TIME_S and `values` is 0. Neighbouring steps always differ, so that equal functions are equal arrays,
+whatever was added and taken away to get there.
+"""
+
+from __future__ import annotations
+
+from one_preempt.core.model.cluster_state import IntArray
+
+# Later than any instant, and far enough from the largest int64 for a duration to be added.
+END_OF_TIME_S = 2**61
+
+
+def add(times: IntArray, values: IntArray, count: int, start_s: int, end_s: int, amount: IntArray | int) -> int:
+    """Add `amount` between two instants, in place; returns the new number of steps.
+
+    What lies before the first step is left out. The arrays must have room for two steps more than `count`.
+    """
+    start_s = max(start_s, int(times[0]))
+    if start_s >= end_s:
+        return count
+    first, count = _cut(times, values, count, start_s)
+    behind, count = (count, count) if end_s >= END_OF_TIME_S else _cut(times, values, count, end_s)
+    values[:, first:behind] += amount
+    count = _join(times, values, count, behind)
+    return _join(times, values, count, first)
+
+
+def forget_before(times: IntArray, values: IntArray, count: int, instant_s: int) -> int:
+    """Drop the steps that end by `instant_s`, in place; returns the new number of steps."""
+    gone = int(times[:count].searchsorted(instant_s, side="right")) - 1
+    if gone > 0:
+        times[: count - gone] = times[gone:count]
+        values[:, : count - gone] = values[:, gone:count]
+        times[count - gone : count] = END_OF_TIME_S
+        values[:, count - gone : count] = 0
+        count -= gone
+    if gone >= 0:
+        times[0] = instant_s
+    return count
+
+
+def _cut(times: IntArray, values: IntArray, count: int, instant_s: int) -> tuple[int, int]:
+    """Let a step begin at the instant; returns its index and the number of steps."""
+    index = int(times[:count].searchsorted(instant_s))
+    if index < count and times[index] == instant_s:
+        return index, count
+    times[index + 1 : count + 1] = times[index:count]
+    values[:, index + 1 : count + 1] = values[:, index:count]
+    times[index] = instant_s
+    values[:, index] = values[:, index - 1]
+    return index, count + 1
+
+
+def _join(times: IntArray, values: IntArray, count: int, index: int) -> int:
+    """Drop the step at `index` where it is no step at all; returns the number of steps."""
+    if not 0 < index < count or values[:, index].tolist() != values[:, index - 1].tolist():
+        return count
+    times[index : count - 1] = times[index + 1 : count]
+    values[:, index : count - 1] = values[:, index + 1 : count]
+    times[count - 1] = END_OF_TIME_S
+    values[:, count - 1] = 0
+    return count - 1
