@@ -1,1 +1,1 @@
-"""Free capacity over time: the slot table and the availability profile (no reservations yet)."""
+"""Free capacity over time: the profile of what is alike, the slot table of hosts that differ, lanes for operations."""
