@@ -11,6 +11,7 @@ from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 PIECE_BYTES = 1 << 20
 LARGEST_DOCUMENT_BYTES = 4 << 30
 _QUANTUM = 4  # characters of base64 that stand for three bytes
+_LINE_END = b"\n"
 _BLANKS = b" \t\r\n"
 
 
@@ -19,7 +20,7 @@ def decoded(stream: BinaryIO, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]
     left, total_bytes, padded = b"", 0, False
     while True:
         read = stream.read(piece_bytes)
-        characters = left + read.translate(None, _BLANKS)
+        characters = left + (read.translate(None, _BLANKS) if _LINE_END in read else read)
         whole = len(characters) - len(characters) % _QUANTUM if read else len(characters)
         left = characters[whole:]
         if whole:

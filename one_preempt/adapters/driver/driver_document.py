@@ -29,6 +29,7 @@ from one_preempt.adapters.opennebula.xml_document import (
     shortened,
     why_left_out,
 )
+from one_preempt.core.model.host import Host
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.prematch import Prematch
 
@@ -80,7 +81,7 @@ class _Reader:
             pool.tag: pool
             for pool in (
                 _Pool("VM_POOL", "VM", read_virtual_machine),
-                _Pool("HOST_POOL", "HOST", HostReader({}, {}).read),
+                _Pool("HOST_POOL", "HOST", self._read_host),
                 _Pool("DATASTORE_POOL", "DATASTORE", read_datastore),
                 _Pool("VNET_POOL", "VNET", read_network),
                 _Pool("VM_GROUP_POOL", "VM_GROUP", read_vm_group),
@@ -92,7 +93,9 @@ class _Reader:
             events=("start", "end"), tag=("REQUIREMENTS", ROOT, *self._pools), huge_tree=True,
             resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True,
         )  # fmt: skip
+        self._hosts: HostReader | None = None
         self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._whole_characters = True
         self._last = b""
         self._requirements: RequirementLists | None = None
         self._requirements_began = self._ended = False
@@ -146,10 +149,13 @@ class _Reader:
 
     def _legal(self, piece: bytes) -> bytes:
         """`piece` without the characters that XML forbids: users can write them, and all VMs would wait."""
-        text = self._text.decode(piece)
-        for character in _NONCHARACTERS:
-            text = text.replace(character, "")
-        return text.encode().translate(None, _CONTROL_CHARACTERS)
+        if not (piece.isascii() and self._whole_characters):
+            text = self._text.decode(piece)
+            self._whole_characters = not self._text.getstate()[0]
+            for character in _NONCHARACTERS:
+                text = text.replace(character, "")
+            piece = text.encode()
+        return piece.translate(None, _CONTROL_CHARACTERS)
 
     def _read_events(self) -> None:
         for event, element in self._parser.read_events():
@@ -162,6 +168,17 @@ class _Reader:
                     self._requirements_began = True
             elif element.tag in self._pools:
                 self._read_object(self._pools[element.tag], element, parent)
+
+    def _read_host(self, element: _Element) -> Host:
+        """Devices and NUMA nodes are most of a host, and read only where a VM asks for any: VMs come first."""
+        if self._hosts is None:
+            vms = self._pools["VM"].found.values()
+            self._hosts = HostReader(
+                {}, {},
+                with_devices=not vms or any(vm.pci_requests for vm in vms),
+                with_numa_nodes=not vms or any(vm.topology is not None for vm in vms),
+            )  # fmt: skip
+        return self._hosts.read(element)
 
     def _read_object(self, pool: _Pool, element: _Element, parent: _Element) -> None:
         root = parent.getparent()

@@ -30,11 +30,23 @@ _NOT_ATTRIBUTES = frozenset({"PCI_DEVICES", "NUMA_NODES", "NUMA_NODE", "MONITORI
 
 
 class HostReader:
-    """Reads host elements; hosts of one model share their lists of devices and NUMA nodes."""
+    """Reads host elements; hosts of one model share their lists of devices and NUMA nodes.
 
-    def __init__(self, monitoring: Mapping[int, _Element], clusters: Mapping[int, Cluster]) -> None:
+    Those lists are most of a host: whoever has no use for one leaves it out, and it is empty then.
+    """
+
+    def __init__(
+        self,
+        monitoring: Mapping[int, _Element],
+        clusters: Mapping[int, Cluster],
+        *,
+        with_devices: bool = True,
+        with_numa_nodes: bool = True,
+    ) -> None:
         self._monitoring = monitoring
         self._clusters = clusters
+        self._with_devices = with_devices
+        self._with_numa_nodes = with_numa_nodes
         self._pci_devices = _SharedParts(_pci_device)
         self._numa_nodes = _SharedParts(_numa_node)
 
@@ -63,8 +75,12 @@ class HostReader:
             vms_thread=whole_number(texts.get("VMS_THREAD") or "1"),
             free_disk_mib=_free_disk_mib(datastores),
             datastores=_host_datastores(datastores),
-            pci_devices=self._pci_devices.of(share.get("PCI_DEVICES")),
-            numa_nodes=_with_free_pages(self._numa_nodes.of(share.get("NUMA_NODES")), monitored),
+            pci_devices=self._pci_devices.of(share.get("PCI_DEVICES")) if self._with_devices else (),
+            numa_nodes=(
+                _with_free_pages(self._numa_nodes.of(share.get("NUMA_NODES")), monitored)
+                if self._with_numa_nodes
+                else ()
+            ),
             vm_mad=texts.get("VM_MAD", ""),
             im_mad=texts.get("IM_MAD", ""),
             attributes=self._attributes(element, monitored, whole_number(texts["CLUSTER_ID"])),

@@ -5,6 +5,7 @@ The standard library alone is imported here: oned starts `place` again and again
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -44,6 +45,8 @@ class Messages:
 
 def run(plan_id: int, decide: Callable[[BinaryIO, Messages], str]) -> None:
     """Print the plan that `decide` makes of standard input, or an empty one with a message. Ends with exit code 0."""
+    gc.disable()  # the process is over before there is anything worth collecting
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads cost more than they give here
     with suppress(OSError):  # nobody listens any more
         output = _standard_output_for_the_plan()
         output.write(_plan(plan_id, decide, Messages(sys.stderr)) + "\n")
