@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import zmq
 
@@ -18,6 +18,7 @@ from one_preempt.ports import Clock
 
 MAX_FRAME_BYTES = 16 << 20
 MAX_INSTANTS = 100_000
+QUIET_S = 60.0
 
 
 class EventBusUnavailable(OnePreemptError):
@@ -27,10 +28,12 @@ class EventBusUnavailable(OnePreemptError):
 class EventBus:
     """Implements `ports.EventSource`. `on_event` is called in the bus's own thread for every event."""
 
-    def __init__(self, endpoint: str, clock: Clock, on_event: Callable[[], None]) -> None:
+    def __init__(self, endpoint: str, clock: Clock, on_event: Callable[[], None], quiet_s: float = QUIET_S) -> None:
+        """After `quiet_s` without a message the connection is made anew: ZeroMQ gives it up after a frame too long."""
         self._endpoint = endpoint
         self._clock = clock
         self._on_event = on_event
+        self._quiet_ms = quiet_s * 1000
         self._lock = threading.Lock()
         self._instants: dict[tuple[int, str], int] = {}
 
@@ -67,8 +70,13 @@ class EventBus:
         poller = zmq.Poller()
         poller.register(subscriber, zmq.POLLIN)
         poller.register(stop, zmq.POLLIN)
-        while stop not in dict(poller.poll()):
-            self._hear(subscriber.recv_multipart()[0])
+        while stop not in (ready := dict(poller.poll(self._quiet_ms))):
+            if ready:
+                self._hear(subscriber.recv_multipart()[0])
+            else:
+                with suppress(zmq.ZMQError):
+                    subscriber.disconnect(self._endpoint)
+                subscriber.connect(self._endpoint)
 
     def _hear(self, topic: bytes) -> None:
         event = parse_topic(topic)
