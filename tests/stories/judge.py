@@ -175,7 +175,7 @@ def _store(story: Story) -> list[str]:
 
 
 def _rows(story: Story, query: str) -> list[dict[str, Any]]:
-    with sqlite3.connect(f"file:{story.world.folder}/leases.db?mode=ro", uri=True) as connection:
+    with sqlite3.connect(f"file:{story.world.ledger}?mode=ro", uri=True) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(query)]
 

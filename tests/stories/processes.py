@@ -5,6 +5,7 @@ Both are forked from one server process that has imported everything, so that a 
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -34,6 +35,7 @@ FORKSERVER.set_forkserver_preload(
         "one_preempt.chosen_policies",
         "one_preempt.simulation.emulator.described_cloud",
         "alembic.command",
+        "sqlalchemy.dialects.sqlite",
         "pyone",
     ]
 )
@@ -111,6 +113,7 @@ def _serve(description: Path, connection: socket.socket, errors: Path) -> None:
     from one_preempt.simulation.emulator.described_cloud import described_cloud
     from one_preempt.simulation.emulator.description import read_description
 
+    gc.freeze()  # what was imported before the fork need not be looked at, and its memory stays shared
     sys.stderr = errors.open("w", buffering=1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     cloud = described_cloud(read_description(description))
@@ -195,6 +198,7 @@ def _schedule(
     dies_at: int,
     boundary_file: Path,
 ) -> None:
+    gc.freeze()
     os.environ["ONE_XMLRPC"] = url
     os.environ["ONE_AUTH"] = str(auth)
     sys.stderr = log_file.open("a", buffering=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,13 +36,14 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-LEDGER = "leases.db"
+# Here daemons die and machines do not: ledgers need no disk, and no waiting for one at every commit.
+MEMORY = Path("/dev/shm")
 
 
 @cache
 def _empty_ledger() -> Path:
     """A ledger without leases, made once: most of a daemon's first start is making its tables."""
-    file = Path(tempfile.mkdtemp()) / LEDGER
+    file = Path(tempfile.mkdtemp()) / "leases.db"
     open_store(Settings(store=StoreSettings(url=f"sqlite:///{file}"))).close()
     return file
 
@@ -91,36 +93,40 @@ class World:
     folder: Path
     daemon: Daemon
     settings: dict[str, Any]
+    ledger: Path
 
     @classmethod
     def begin(cls, folder: Path, cloud: dict[str, Any], settings: dict[str, Any] | None = None) -> World:
         description_file = folder / "cloud.yaml"
         description_file.write_text(yaml.dump(cloud, Dumper=yaml.CSafeDumper))
-        shutil.copy(_empty_ledger(), folder / LEDGER)
         emulator = Emulator(description_file, folder)
-        return cls._with_daemon(emulator, folder, SETTINGS if settings is None else settings)
+        return cls._with_daemon(emulator, folder, SETTINGS if settings is None else settings, [_empty_ledger()])
 
     @classmethod
-    def _with_daemon(cls, emulator: Emulator, folder: Path, settings: dict[str, Any], dies_at: int = 0) -> World:
+    def _with_daemon(
+        cls, emulator: Emulator, folder: Path, settings: dict[str, Any], ledger_files: Iterable[Path], dies_at: int = 0
+    ) -> World:
+        ledger = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else folder)) / "leases.db"
+        for file in ledger_files:
+            shutil.copy(file, ledger.parent)
         configuration = folder / "one_preempt.conf"
-        content = {**settings, "store": {"url": f"sqlite:///{folder / LEDGER}"}}
+        content = {**settings, "store": {"url": f"sqlite:///{ledger}"}}
         configuration.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))
         auth = folder / "one_auth"
         auth.write_text("oneadmin:opennebula\n")
         auth.chmod(0o600)
         daemon = Daemon(configuration, emulator.url, auth, folder, dies_at)
-        return cls(emulator, configuration, auth, folder, daemon, settings)
+        return cls(emulator, configuration, auth, folder, daemon, settings, ledger)
 
     def copy(self, folder: Path, dies_at: int = 0) -> World:
         """A world in the same state with a daemon of its own; this one's daemon must not run any more."""
         assert not self.daemon.alive
-        for file in self.folder.glob(f"{LEDGER}*"):
-            shutil.copy(file, folder)
-        return self._with_daemon(self.emulator.copy(), folder, self.settings, dies_at)
+        return self._with_daemon(self.emulator.copy(), folder, self.settings, self.ledger.parent.iterdir(), dies_at)
 
     def close(self) -> None:
         self.daemon.kill()
         self.emulator.close()
+        shutil.rmtree(self.ledger.parent)
 
     def restart_daemon(self, dies_at: int = 0) -> None:
         """SIGKILL and a new process."""
