@@ -34,6 +34,8 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     preemption = open_preemption.preemption
     if _is_half_seen(draft, preemption):
         draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
+        for placement in preemption.placements:
+            draft.hold_whole_host(placement.host_id)
         return
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
     end = _over(draft, preemption, lease)

@@ -22,6 +22,7 @@ from one_preempt.core.model.plan import (
     Reason,
     Refusal,
 )
+from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
@@ -117,6 +118,13 @@ class PlanDraft:
         offered = self.room.free_devices(placement.host_id, leaving)
         devices = assign_devices(vm.pci_requests, offered) or ()
         self.room.hold(placement.host_id, vm.resources, [device.address for device in devices])
+
+    def hold_whole_host(self, host_id: int) -> None:
+        """Keep all that is free on a host: what is to come there is not known in this cycle."""
+        row = self.state.hosts.index_by_id.get(host_id)
+        if row is not None:
+            cpu_centi, memory_mib = (max(0, int(amount)) for amount in self.room.free[row])
+            self.room.hold(host_id, Resources(cpu_centi, memory_mib))
 
     def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
         """The action that puts one VM on its host, and nothing else: the caller adds it."""

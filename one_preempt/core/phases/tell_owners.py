@@ -37,7 +37,7 @@ def tell_owners(draft: PlanDraft) -> None:
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
-            changes = () if untouchable else _changes(vm, texts)
+            changes = () if untouchable else _changes(vm, _with_rank_problem(draft, vm, texts))
             if not changes or vm.lock_level is not LockLevel.NONE or draft.must_pause_before(f"message/{vm.id}"):
                 continue
             draft.actions.append(_message(vm, lease, changes))
@@ -53,6 +53,15 @@ def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
     if _has_status(lease) and lease.id not in draft.starting:
         texts[LEASE_STATUS] = _status(draft, lease)
     return {name: plain_words(text, LENGTH) for name, text in texts.items()}
+
+
+def _with_rank_problem(draft: PlanDraft, vm: VirtualMachine, texts: dict[str, str]) -> dict[str, str]:
+    """A rank that cannot be read holds nothing up, so its owner would never notice."""
+    problem = draft.matchmaker.rank_problem(vm)
+    if not problem:
+        return texts
+    told = f"{texts[SCHED_MESSAGE]} {problem}" if texts[SCHED_MESSAGE] else OUR_MARK + problem
+    return {**texts, SCHED_MESSAGE: plain_words(told, LENGTH)}
 
 
 def _has_status(lease: Lease) -> bool:
