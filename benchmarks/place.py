@@ -143,9 +143,7 @@ def main() -> None:
         folder = Path(name)
         paths = f"socket:\n  path: {folder}/none.sock\nstore:\n  held_capacity_file: {folder}/none.json\n"
         (folder / "one_preempt.conf").write_text(paths)
-        print(
-            f"{'VMs':>6} x {'hosts':<6}{'XML MB':>8}{'place CPU s':>13}{'peak MB':>9}{'actions':>9}{'lxml CPU s':>12}{'ratio':>7}"
-        )
+        print("   VMs x hosts   XML MB  place CPU s  peak MB  actions  lxml CPU s  ratio")
         for vms in options.vms:
             placed, streamed, size = results[vms] = measure(options.hosts, vms, folder)
             print(

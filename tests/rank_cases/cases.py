@@ -70,9 +70,7 @@ def actions(plan: str | bytes) -> frozenset[Action]:
 
 
 def _action(action: etree._Element) -> Action:
-    networks = (
-        (int(nic.findtext("NIC_ID", "")), int(nic.findtext("NETWORK_ID", ""))) for nic in action.findall("NIC")
-    )
+    networks = ((int(nic.findtext("NIC_ID", "")), int(nic.findtext("NETWORK_ID", ""))) for nic in action.findall("NIC"))
     host_id, datastore_id = int(action.findtext("HOST_ID", "")), int(action.findtext("DS_ID", ""))
     operation = action.findtext("OPERATION", "")
     return int(action.findtext("VM_ID", "")), operation, host_id, datastore_id, tuple(sorted(networks))

@@ -17,6 +17,7 @@ from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
 
 LONGEST_MESSAGE = 500
+_PIECE_BYTES = 1 << 20
 
 
 class Messages:
@@ -48,27 +49,36 @@ def run(plan_id: int, decide: Callable[[BinaryIO, Messages], str]) -> None:
     gc.disable()  # the process is over before there is anything worth collecting
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads cost more than they give here
     with suppress(OSError):  # nobody listens any more
+        document = _standard_input()
         output = _standard_output_for_the_plan()
-        output.write(_plan(plan_id, decide, Messages(sys.stderr)) + "\n")
+        output.write(answer(plan_id, decide, document, Messages(sys.stderr)) + "\n")
         output.flush()
         sys.stderr.flush()
     # Neither freeing hundreds of megabytes nor a closed stream shall have the last word.
     os._exit(0)
 
 
-def _plan(plan_id: int, decide: Callable[[BinaryIO, Messages], str], messages: Messages) -> str:
+def answer(plan_id: int, decide: Callable[[BinaryIO, Messages], str], document: BinaryIO, messages: Messages) -> str:
+    """The plan that `decide` makes of a document, or an empty one with one message. The document is read to its end."""
     try:
-        with open(0, "rb", buffering=0, closefd=False) as document:
-            plan = decide(document, messages)
-            _drain(document)
-            return plan
+        plan = decide(document, messages)
     except OnePreemptError as error:
+        plan = plan_document(plan_id)
         messages.error(str(error))
     except Exception as error:  # noqa: BLE001 - a traceback would be lost, and a failure told of VM 0
+        plan = plan_document(plan_id)
         messages.error(f"unexpected {type(error).__name__}: {error}")
-    with suppress(OSError), open(0, "rb", closefd=False) as rest:
-        _drain(rest)
-    return plan_document(plan_id)
+    with suppress(OSError):
+        while document.read(_PIECE_BYTES):
+            pass  # oned must not be left with a broken pipe
+    return plan
+
+
+def _standard_input() -> BinaryIO:
+    try:
+        return open(0, "rb", buffering=0, closefd=False)
+    except OSError:
+        return open(os.devnull, "rb")
 
 
 def _standard_output_for_the_plan() -> TextIO:
@@ -77,9 +87,3 @@ def _standard_output_for_the_plan() -> TextIO:
     output = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     return output
-
-
-def _drain(stream: BinaryIO) -> None:
-    """Read to the end and forget it: oned must not be left with a broken pipe."""
-    while stream.read(1 << 20):
-        pass
