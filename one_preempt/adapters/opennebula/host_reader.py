@@ -19,6 +19,7 @@ from one_preempt.adapters.opennebula.xml_document import (
     scalar_paths,
     texts_of,
     whole_number,
+    whole_number_or,
 )
 from one_preempt.core.model.host import Host, HostDatastore, HostState, HugePages, NumaCore, NumaNode, PciDevice
 from one_preempt.core.model.infrastructure import Cluster
@@ -153,7 +154,6 @@ class _SharedParts(Generic[T]):
 
 def _pci_device(element: _Element) -> PciDevice:
     texts = texts_of(element)
-    numa_node = texts.get("NUMA_NODE", "")
     return PciDevice(
         address=texts.get("ADDRESS", "").lower(),
         short_address=texts.get("SHORT_ADDRESS", "").lower(),
@@ -161,7 +161,7 @@ def _pci_device(element: _Element) -> PciDevice:
         device=texts.get("DEVICE", "").lower(),
         device_class=texts.get("CLASS", "").lower(),
         vm_id=whole_number(texts["VMID"]),
-        numa_node=int(numa_node) if numa_node.isdigit() else -1,
+        numa_node=max(whole_number_or(texts.get("NUMA_NODE"), -1), -1),
     )
 
 

@@ -13,7 +13,7 @@ from one_preempt.adapters.opennebula.infrastructure_reader import (
     read_vm_group_pool,
 )
 from one_preempt.adapters.opennebula.virtual_machine_reader import ids_in_vm_pool, read_vm_pool
-from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document, whole_number_or
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 
 VM_POOL = "vmpool.infoextended"
@@ -70,8 +70,7 @@ def zone_id_in(configuration: bytes) -> int:
     """The zone that oned serves; 0, the only zone of a site without federation, where it is not told."""
     if not configuration:
         return 0
-    text = parse_document(configuration, [], CONFIGURATION).findtext(".//FEDERATION/ZONE_ID")
-    return int(text) if text and text.isdigit() else 0
+    return whole_number_or(parse_document(configuration, [], CONFIGURATION).findtext(".//FEDERATION/ZONE_ID"), 0)
 
 
 def raft_state(status: bytes) -> RaftState:

@@ -12,6 +12,7 @@ from one_preempt.adapters.opennebula.xml_document import (
     amount,
     optional_number,
     read_objects,
+    shortened,
     texts_of,
     whole_number,
 )
@@ -105,8 +106,12 @@ def read_virtual_machine(element: _Element) -> VirtualMachine:
 @lru_cache(maxsize=1 << 12)
 def cpu_centi(text: str) -> int:
     """CPU in hundredths exactly as oned charges it, which counts in single precision (FACTS 2.3)."""
-    if not 0 <= float(text) <= LARGEST_CPU:
-        raise ValueError(f"CPU = {text[:40]!r} is no amount")
+    try:
+        is_amount = 0 <= float(text) <= LARGEST_CPU
+    except ValueError:
+        is_amount = False
+    if not is_amount:
+        raise ValueError(f"CPU = {shortened(text)} is no amount")
     return int(np.float32(text) * np.float32(100))
 
 
@@ -123,12 +128,11 @@ def _template(template: _Element) -> tuple[dict[str, str], Vectors]:
 
 
 def _user_template(template: _Element | None) -> Template:
-    attributes: dict[str, tuple[AttributeValue, ...]] = {}
+    # In lists first: tens of thousands of attributes of one name would otherwise be copied again for each.
+    attributes: dict[str, list[AttributeValue]] = {}
     for child in template if template is not None else ():
-        value: AttributeValue = texts_of(child) if len(child) else child.text or ""
-        name = str(child.tag)
-        attributes[name] = (*attributes.get(name, ()), value)
-    return attributes
+        attributes.setdefault(str(child.tag), []).append(texts_of(child) if len(child) else child.text or "")
+    return {name: tuple(values) for name, values in attributes.items()}
 
 
 def _first_text(template: Template, name: str) -> str:

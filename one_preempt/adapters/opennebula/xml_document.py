@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 # Beyond this no number of oned is meant seriously; sums of ten thousand still fit 64 bits.
 LARGEST_NUMBER = 1 << 48
+LONGEST_NUMBER = 20
 LONGEST_QUOTE = 60
 
 _ILLEGAL_CHARACTER = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
@@ -38,10 +39,23 @@ class UnreadableDocument(OnePreemptError):
 @lru_cache(maxsize=1 << 16)
 def whole_number(text: str) -> int:
     """The integer written in `text`; `ValueError` where it is none or absurdly large."""
-    number = int(text) if len(text) <= 20 else LARGEST_NUMBER + 1
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"{shortened(text)} is too large")
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(f"{shortened(text)} is no whole number") from None
     if not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
         raise ValueError(f"{shortened(text)} is too large")
     return number
+
+
+def whole_number_or(text: str | None, otherwise: int) -> int:
+    """The integer written in `text`, `otherwise` where none can be read."""
+    try:
+        return whole_number(text or "")
+    except ValueError:
+        return otherwise
 
 
 def optional_number(text: str | None) -> int | None:
@@ -82,14 +96,22 @@ def scalar_paths(
     element: _Element, prefix: str, into: dict[str, tuple[str, ...]], skipped: frozenset[str] = frozenset()
 ) -> None:
     """Add every text below `element` to `into`, under its path; `skipped` names elements to leave out."""
+    # In lists first: tens of thousands of attributes of one name would otherwise be copied again for each.
+    found: dict[str, list[str]] = {}
+    _collect(element, prefix, found, skipped)
+    for path, texts in found.items():
+        into[path] = (*into.get(path, ()), *texts)
+
+
+def _collect(element: _Element, prefix: str, found: dict[str, list[str]], skipped: frozenset[str]) -> None:
     for child in element:
         if child.tag in skipped:
             continue
         path = f"{prefix}{child.tag!s}"
         if len(child):
-            scalar_paths(child, path + "/", into, skipped)
+            _collect(child, path + "/", found, skipped)
         else:
-            into[path] = (*into.get(path, ()), child.text or "")
+            found.setdefault(path, []).append(child.text or "")
 
 
 def parse_document(document: bytes, problems: list[str], name: str = "the document") -> _Element:

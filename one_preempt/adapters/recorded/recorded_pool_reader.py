@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
-from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, whole_number_or
 from one_preempt.adapters.recorded.recording import Recording, RecordingError, read_recording
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -68,7 +68,7 @@ def _stamps(snapshot: PoolSnapshot) -> Iterator[int]:
             yield from (stay.start_at_s, stay.end_at_s, stay.running_start_at_s, stay.running_end_at_s)
             yield from (stay.prolog_end_at_s, stay.epilog_end_at_s)
     for host in snapshot.hosts.values():
-        yield from (int(text) for text in host.attributes.get("MONITORING/TIMESTAMP", ()) if text.isdigit())
+        yield from (whole_number_or(text, 0) for text in host.attributes.get("MONITORING/TIMESTAMP", ()))
 
 
 def _read_folder(path: Path) -> Recording:

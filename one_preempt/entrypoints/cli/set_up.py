@@ -40,7 +40,7 @@ class Finding:
 def judge_version(version: str) -> Finding:
     """Is this a version that the scheduler knows?"""
     numbers = version.strip().split(".")[:2]
-    if len(numbers) < 2 or not all(number.isdigit() for number in numbers):
+    if len(numbers) < 2 or not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
         return Finding("version", Grade.WARN, f"oned calls itself {printable(version, 40)!r}", "is this OpenNebula?")
     release = (int(numbers[0]), int(numbers[1]))
     said = f"OpenNebula {printable(version.strip(), 40)}"
