@@ -85,8 +85,8 @@ CALLS = {
         ("one.vm.migrate", (0, 3, True, True, 100, 0)),
     ),
     "message": (
-        action(ActionKind.MESSAGE, 16, attributes=(("LEASE_STATUS", "waiting: a < b & \"c\""),)),
-        ("one.vm.update", (16, '<TEMPLATE><LEASE_STATUS>waiting: a &lt; b &amp; "c"</LEASE_STATUS></TEMPLATE>', 1)),
+        action(ActionKind.MESSAGE, 16, attributes=(("LEASE_STATUS", "full: a < b & \"c\""),)),
+        ("one.vm.update", (16, "<TEMPLATE><LEASE_STATUS><![CDATA[full: a < b & \"c\"]]></LEASE_STATUS></TEMPLATE>", 1)),
     ),
 }  # fmt: skip
 
