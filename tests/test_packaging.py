@@ -1,0 +1,93 @@
+"""The files for systemd and its neighbours: they can be read, and they agree with the code and the documents."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from one_preempt.entrypoints.daemon import LONGEST_PAUSE_S, SIGN_OF_LIFE_S
+from one_preempt.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+UNIT = ROOT / "packaging/systemd/one-preempt.service"
+TMPFILES = ROOT / "packaging/tmpfiles/one_preempt.conf"
+LOGROTATE = ROOT / "packaging/logrotate/one_preempt"
+MINUTE_S = 60
+
+
+def entries() -> list[tuple[str, str, str]]:
+    """(section, key, value) of the unit, in order."""
+    section, found = "", []
+    for line in UNIT.read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("["):
+            section = line
+            continue
+        key, equal, value = line.partition("=")
+        assert equal, f"{line!r} is no entry of a unit"
+        found.append((section, key, value))
+    return found
+
+
+def value_of(wanted: str) -> str:
+    (value,) = [value for _section, key, value in entries() if key == wanted]
+    return value
+
+
+def test_the_unit_has_the_sections_that_systemd_knows_and_no_key_twice() -> None:
+    found = [(section, key) for section, key, _value in entries()]
+    assert {section for section, _key in found} == {"[Unit]", "[Service]", "[Install]"}
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    copy = tmp_path / UNIT.name
+    copy.write_text(re.sub(r"^ExecStart=.*", "ExecStart=/bin/true", UNIT.read_text(), flags=re.MULTILINE))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_unit_runs_as_oneadmin_after_oned_and_may_write_where_the_daemon_does() -> None:
+    assert (value_of("User"), value_of("Group"), value_of("Type")) == ("oneadmin", "oneadmin", "notify")
+    assert "opennebula.service" in value_of("After").split()
+    writable = {Path(path.removeprefix("-")) for path in value_of("ReadWritePaths").split()}
+    shipped = Settings()
+    assert Path(shipped.socket.path).parent in writable
+    assert shipped.store.held_capacity_path.parent in writable
+    assert Path(shipped.store.url.partition(":///")[2]).parent in writable
+
+
+def test_the_watchdog_is_patient_enough_for_the_signs_of_life() -> None:
+    minutes = re.fullmatch(r"(\d+)min", value_of("WatchdogSec"))
+    assert minutes is not None
+    assert int(minutes[1]) * MINUTE_S > 2 * (LONGEST_PAUSE_S + SIGN_OF_LIFE_S)
+
+
+def test_the_folders_that_are_made_belong_to_oneadmin() -> None:
+    lines = [line.split() for line in TMPFILES.read_text().splitlines() if not line.startswith("#")]
+    assert {line[1] for line in lines} == {"/run/one", "/var/lib/one/one_preempt"}
+    assert all(line[0] == "d" and line[3:5] == ["oneadmin", "oneadmin"] for line in lines)
+    modes = {line[1]: line[2] for line in lines}
+    assert modes["/var/lib/one/one_preempt"] == "0700"
+
+
+def test_the_log_that_is_rotated_is_the_one_the_documents_name() -> None:
+    text = LOGROTATE.read_text()
+    (path,) = re.findall(r"^(/\S+) \{$", text, re.MULTILINE)
+    assert text.count("{") == text.count("}") == 1
+    assert "copytruncate" in text, "the daemon keeps its log open"
+    assert path in (ROOT / "docs/administrator/install.md").read_text()
+
+
+def test_install_md_names_the_files_that_are_shipped() -> None:
+    text = (ROOT / "docs/administrator/install.md").read_text()
+    for path in (UNIT, TMPFILES, LOGROTATE):
+        assert str(path.relative_to(ROOT)) in text
