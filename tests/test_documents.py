@@ -295,7 +295,7 @@ def test_the_worked_policy_is_found_and_chooses(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "newest.py").write_text(code)
     monkeypatch.setattr(preemption, "__path__", [*preemption.__path__, str(tmp_path)])
     found = preemption_policies()
-    problem = ccpe13_table3.testbed_problem()
+    problem = ccpe13_table3.contended_testbed()
     chosen = {name: choose_victims(problem, found[name]) for name in ("NEWEST", "MOV", "MLIP")}
     victims = {name: choice.lease_ids for name, choice in chosen.items() if isinstance(choice, Choice)}
     assert victims == {"NEWEST": (5, 6), "MOV": (2, 3, 5), "MLIP": (1, 6)}
