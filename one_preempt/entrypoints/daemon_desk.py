@@ -69,15 +69,18 @@ class Desk:
         with self._lock:
             self._last = last
 
-    def answer(self, message: Message) -> dict[str, object]:
-        """The reply to a message; all but ``status`` wake the daemon."""
+    def answer(self, message: Message) -> dict[str, object] | None:
+        """The reply to a message; all but ``status`` wake the daemon.
+
+        ``place`` gets none where the daemon does not schedule: then it places by itself, as it does without a daemon.
+        """
         with self._lock:
             last = self._last
         if message.kind == "status":
             return {"ok": True, "schedules": self._schedules(last), "last_cycle": _described(last)}
         self._wake()
         if message.kind == "place":
-            return {"ok": True, "schedules": self._schedules(last)}
+            return {"ok": True, "schedules": True} if self._schedules(last) else None
         return {"ok": True}
 
     def _schedules(self, last: LastCycle | None) -> bool:

@@ -26,7 +26,8 @@ MAX_CLIENTS = 16
 SERVICE_USER = "oneadmin"
 _PEER = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
-Answer = Callable[[Message], Mapping[str, object]]
+# None leaves a question without an answer, as if nobody were there.
+Answer = Callable[[Message], Mapping[str, object] | None]
 
 
 class SocketUnavailable(OnePreemptError):
@@ -91,7 +92,8 @@ class DaemonSocket:
         try:
             async with asyncio.timeout(self._timeout_s):
                 reply = await self._reply(reader, writer)
-                writer.write(json.dumps(reply).encode() + b"\n")
+                if reply is not None:
+                    writer.write(json.dumps(reply).encode() + b"\n")
                 writer.close()
                 await writer.wait_closed()
         except (OSError, asyncio.IncompleteReadError):
@@ -100,7 +102,7 @@ class DaemonSocket:
             writer.transport.abort()
             self._clients -= 1
 
-    async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, object]:
+    async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, object] | None:
         if self._clients > self._max_clients:
             return _refusal(f"{self._max_clients} others are being answered")
         if _user_of(writer) not in self._users:

@@ -223,6 +223,14 @@ def test_the_client_waits_no_longer_than_it_was_told(tmp_path: Path) -> None:
         assert time.monotonic() - began_s < PATIENCE_S
 
 
+def test_a_question_that_the_daemon_leaves_open_is_no_answer_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.sock"
+    with DaemonSocket(lambda message: None, ME, PATIENCE_S).listening(path):
+        began_s = time.monotonic()
+        assert ask_daemon("place", {}, str(path), PATIENCE_S) is None
+    assert time.monotonic() - began_s < PATIENCE_S / 2
+
+
 def test_no_daemon_is_no_answer(tmp_path: Path) -> None:
     assert ask_daemon("place", {}, str(tmp_path / "nothing")) is None
     assert ask_daemon("place", {}, "/" + "x" * 300) is None
