@@ -6,7 +6,7 @@ SHARED_STORAGE for every operation. Lanes know nothing of each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from one_preempt.core.availability.profile import AvailabilityProfile
@@ -42,18 +42,19 @@ class ExclusiveLanes:
         self._profile(lane).release(start_s, end_s, 1)
 
     def as_early_as_possible(self, operations: Sequence[Operation], not_before_s: int) -> tuple[int, ...]:
-        """A start for each operation, in turn the earliest that its lane allows; takes nothing."""
-        planned: dict[int, AvailabilityProfile] = {}
-        marks: dict[int, int] = {}
-        starts = []
+        """A start for each operation, in turn the earliest that its lane allows; takes nothing.
+
+        Raises ValueError where a lane is taken without an end.
+        """
+        starts: list[int] = []
         for operation in operations:
-            profile = self._planning(operation.lane, planned, marks)
-            start_s = profile.earliest_fit(1, operation.duration_s, not_before_s)
+            start_s = self._profile(operation.lane).earliest_fit(1, operation.duration_s, not_before_s)
             if start_s is None:
+                self._vacate_all(operations, starts)
                 raise ValueError(f"lane {operation.lane} is taken without an end")
-            profile.reserve(start_s, start_s + operation.duration_s, 1)
+            self.occupy(operation.lane, start_s, start_s + operation.duration_s)
             starts.append(start_s)
-        _undo(planned, marks)
+        self._vacate_all(operations, starts)
         return tuple(starts)
 
     def as_late_as_possible(
@@ -63,47 +64,30 @@ class ExclusiveLanes:
 
         None where they do not all fit between the two instants; takes nothing.
         """
-        planned: dict[int, AvailabilityProfile] = {}
-        marks: dict[int, int] = {}
+        backwards = operations[::-1]
         starts: list[int] = []
-        for operation in reversed(operations):
-            profile = self._planning(operation.lane, planned, marks)
-            start_s = profile.latest_fit(1, operation.duration_s, not_before_s, end_by_s)
+        for operation in backwards:
+            start_s = self._profile(operation.lane).latest_fit(1, operation.duration_s, not_before_s, end_by_s)
             if start_s is None:
                 break
-            profile.reserve(start_s, start_s + operation.duration_s, 1)
+            self.occupy(operation.lane, start_s, start_s + operation.duration_s)
             starts.append(start_s)
-        _undo(planned, marks)
-        return tuple(reversed(starts)) if len(starts) == len(operations) else None
+        self._vacate_all(backwards, starts)
+        return tuple(starts[::-1]) if len(starts) == len(operations) else None
 
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant, and lanes in which nothing is planned."""
-        self._since_s = instant_s
-        for lane in list(self._lanes):
-            self._lanes[lane].forget_before(instant_s)
-            if len(self._lanes[lane].as_steps()[0]) == 1 and self._lanes[lane].free_at(instant_s) == 1:
+        self._since_s = max(self._since_s, instant_s)
+        for lane, profile in list(self._lanes.items()):
+            profile.forget_before(instant_s)
+            if profile.fits(1, self._since_s):
                 del self._lanes[lane]
 
-    def taken(self) -> tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]:
-        """Lanes that are ever taken, ascending: (lane, instants, free from each on)."""
-        found: Iterable[tuple[int, AvailabilityProfile]] = sorted(self._lanes.items())
-        described = ((lane, *(tuple(column.tolist()) for column in profile.as_steps())) for lane, profile in found)
-        return tuple((lane, times, free) for lane, times, free in described if free != (1,))
+    def _vacate_all(self, operations: Sequence[Operation], starts: Sequence[int]) -> None:
+        for operation, start_s in zip(operations, starts, strict=False):
+            self.vacate(operation.lane, start_s, start_s + operation.duration_s)
 
     def _profile(self, lane: int) -> AvailabilityProfile:
         if lane not in self._lanes:
             self._lanes[lane] = AvailabilityProfile(1, self._since_s)
         return self._lanes[lane]
-
-    def _planning(
-        self, lane: int, planned: dict[int, AvailabilityProfile], marks: dict[int, int]
-    ) -> AvailabilityProfile:
-        if lane not in planned:
-            planned[lane] = self._profile(lane)
-            marks[lane] = planned[lane].checkpoint()
-        return planned[lane]
-
-
-def _undo(planned: dict[int, AvailabilityProfile], marks: dict[int, int]) -> None:
-    for lane, profile in planned.items():
-        profile.rollback(marks[lane])

@@ -78,7 +78,7 @@ class AvailabilityProfile:
         return int(gap_starts[-1]) if short[-1] < count - 1 else None
 
     def latest_fit(self, amount: int, duration_s: int, not_before_s: int, end_by_s: int) -> int | None:
-        """The last instant from which `amount` is free for the duration, ending by `end_by_s`; None if there is none."""
+        """The last instant from which `amount` is free for the duration, done by `end_by_s`; None if there is none."""
         not_before_s = max(not_before_s, self.since_s)
         if end_by_s - not_before_s < duration_s:
             return None

@@ -1,1 +1,1 @@
-"""Which requests may overtake waiting ones (no durations yet, so none are held back)."""
+"""Which leases may overtake waiting ones, and which of these are promised a start: one file a policy."""

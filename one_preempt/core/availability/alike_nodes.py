@@ -1,0 +1,144 @@
+"""Nodes that are all alike, each for one VM: they are counted, and which ones they are is decided at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from one_preempt.core.availability.profile import AvailabilityProfile
+from one_preempt.core.availability.timed_request import TimedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNodes:
+    """Nodes that a lease has or is promised; `end_s` None = nobody knows the end."""
+
+    nodes: int
+    start_s: int
+    end_s: int | None
+
+
+class AlikeNodes:
+    """An `Availability` of nodes that nothing tells apart; a demand is a number of nodes. At most one stay a lease."""
+
+    def __init__(self, nodes: int, since_s: int = 0) -> None:
+        self.profile = AvailabilityProfile(nodes, since_s)
+        self._held: dict[int, HeldNodes] = {}
+        self._times_freed = 0
+        self._freed_when_placed: dict[int, int] = {}
+        self._shields: list[HeldNodes] = []
+
+    def held(self) -> Mapping[int, HeldNodes]:
+        """Who has or is promised nodes, by lease; not to be changed."""
+        return self._held
+
+    # -- what a backfilling policy asks ----------------------------------------------------------------------
+
+    def start_of(self, lease_id: int) -> int | None:
+        """When the lease starts or has started; None where nothing is held for it."""
+        held = self._held.get(lease_id)
+        return None if held is None else held.start_s
+
+    def place(self, request: TimedRequest[int], not_before_s: int) -> int | None:
+        """Hold the nodes from the first instant at which they are free for the duration; None where there is none."""
+        start_s = self.profile.earliest_fit(request.demand, request.duration_s, not_before_s)
+        if start_s is not None:
+            self.hold(request, start_s)
+        return start_s
+
+    def place_at(self, request: TimedRequest[int], start_s: int) -> bool:
+        """Hold the nodes from exactly then on, if they are free for the duration."""
+        if request.demand > self.profile.free_at(start_s):
+            return False
+        if not self.profile.fits(request.demand, start_s, request.end_s(start_s)):
+            return False
+        self.hold(request, start_s)
+        return True
+
+    def bring_forward(self, request: TimedRequest[int], not_before_s: int) -> int:
+        """Let a lease that is promised nodes start earlier, if that has become possible; returns its start."""
+        held = self._held[request.lease_id]
+        if self._freed_when_placed[request.lease_id] == self._times_freed:
+            return held.start_s
+        self.profile.release(held.start_s, held.end_s, held.nodes)
+        start_s = self.profile.earliest_fit(request.demand, request.duration_s, not_before_s)
+        if start_s is None or start_s >= held.start_s:
+            self.profile.reserve(held.start_s, held.end_s, held.nodes)
+            self._freed_when_placed[request.lease_id] = self._times_freed
+            return held.start_s
+        self._times_freed += 1
+        del self._held[request.lease_id]
+        self.hold(request, start_s)
+        return start_s
+
+    def withdraw(self, lease_id: int) -> None:
+        """Give back all that is held for the lease."""
+        held = self._held.pop(lease_id)
+        self.profile.release(held.start_s, held.end_s, held.nodes)
+        self._times_freed += 1
+
+    def keeps(self, lease_ids: Iterable[int]) -> bool:
+        """Is there still room for what these leases are promised?"""
+        if self.profile.lowest(self.profile.since_s) >= 0:
+            return True
+        promised = (self._held[lease_id] for lease_id in lease_ids)
+        return all(self.profile.fits(0, max(one.start_s, self.profile.since_s), one.end_s) for one in promised)
+
+    def shield(self, lease_id: int) -> None:
+        """Keep others off what comes free in the second in which the lease starts, beyond what it waits for.
+
+        The extra nodes of EASY are those that are left over when enough have come free, one lease after another;
+        a lease whose end is expected in the same second, but is not waited for, adds none.
+        """
+        held = self._held[lease_id]
+        missing = held.nodes - self.profile.free_at(held.start_s - 1)
+        if missing <= 0:
+            return
+        left_over = -missing
+        for _, nodes in sorted((other, one.nodes) for other, one in self._held.items() if one.end_s == held.start_s):
+            if left_over >= 0:
+                break
+            left_over += nodes
+        surplus = self.profile.free_at(held.start_s) - left_over
+        if left_over >= 0 and surplus > 0:
+            self._shields.append(HeldNodes(surplus, held.start_s, held.start_s + 1))
+            self.profile.reserve(held.start_s, held.start_s + 1, surplus)
+
+    def unshield(self) -> None:
+        """Give back what `shield` kept."""
+        for shielded in self._shields:
+            self.profile.release(shielded.start_s, shielded.end_s, shielded.nodes)
+        self._shields.clear()
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def hold(self, request: TimedRequest[int], start_s: int) -> None:
+        """Hold nodes from then on, free or not: for a lease that was seen running, or an advance reservation.
+
+        Raises ValueError where the lease holds nodes already.
+        """
+        if request.lease_id in self._held:
+            raise ValueError(f"lease {request.lease_id} holds nodes already")
+        held = HeldNodes(request.demand, start_s, request.end_s(start_s))
+        self.profile.reserve(held.start_s, held.end_s, held.nodes)
+        self._held[request.lease_id] = held
+        self._freed_when_placed[request.lease_id] = self._times_freed
+
+    def finish(self, lease_id: int, now_s: int) -> None:
+        """The lease has ended: what was held for it from now on is free."""
+        held = self._held.pop(lease_id)
+        if held.end_s is None or held.end_s > now_s:
+            self.profile.release(max(held.start_s, now_s), held.end_s, held.nodes)
+            self._times_freed += 1
+
+    def extend(self, lease_id: int, end_s: int) -> None:
+        """The lease runs longer than expected: its nodes are held until then, even where they are promised."""
+        held = self._held[lease_id]
+        if held.end_s is None or held.end_s >= end_s:
+            return
+        self.profile.reserve(held.end_s, end_s, held.nodes)
+        self._held[lease_id] = HeldNodes(held.nodes, held.start_s, end_s)
+
+    def forget_before(self, now_s: int) -> None:
+        """Drop the time before an instant; who holds nodes until then is kept until `finish`."""
+        self.profile.forget_before(now_s)

@@ -1,0 +1,88 @@
+"""What a gang asks for: VMs that run at the same time, each with needs and hosts where it may go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.preemption.packing import Packing
+from one_preempt.core.preemption.problem import PreemptionProblem, SearchLimits
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LikeVms:
+    """VMs of a gang that nothing tells apart: they are counted.
+
+    `members` are rows of the gang's `needs`, `need` has shape (R,), `allowed` (H,); a host takes at most
+    `most_per_host` of them.
+    """
+
+    members: tuple[int, ...]
+    need: IntArray
+    allowed: BoolArray
+    most_per_host: int
+
+
+@dataclass(frozen=True, eq=False)
+class GangDemand:
+    """N VMs that start together or not at all. A serial VM is a gang of one.
+
+    Attributes:
+        needs: Shape (N, R): what each VM takes.
+        allowed: Shape (N, H): where each VM may go at all.
+        separate: Anti-affinity: groups of VMs (rows of `needs`) that must be on different hosts.
+        host_order: Rows of all hosts, the preferred one first; None = ascending.
+
+    Raises:
+        ValueError: Shapes do not agree or an amount is negative.
+    """
+
+    needs: IntArray
+    allowed: BoolArray
+    separate: tuple[tuple[int, ...], ...] = ()
+    host_order: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.needs.ndim != 2 or not len(self.needs) or self.allowed.shape[:1] != self.needs.shape[:1]:
+            raise ValueError(f"needs {self.needs.shape} and allowed {self.allowed.shape} do not describe the same VMs")
+        if (self.needs < 0).any():
+            raise ValueError("needs must not be negative")
+        if self.host_order is not None and self.host_order.shape != self.allowed.shape[1:]:
+            raise ValueError(f"host_order has shape {self.host_order.shape}, expected {self.allowed.shape[1:]}")
+
+    @property
+    def size(self) -> int:
+        """VMs in the gang."""
+        return len(self.needs)
+
+    @cached_property
+    def classes(self) -> tuple[LikeVms, ...]:
+        """The VMs by likeness, in the order of their first members."""
+        members_by_likeness: dict[tuple[bytes, bytes, tuple[int, ...]], list[int]] = {}
+        for vm in range(self.size):
+            groups = tuple(number for number, group in enumerate(self.separate) if vm in group)
+            likeness = (self.needs[vm].tobytes(), self.allowed[vm].tobytes(), groups)
+            members_by_likeness.setdefault(likeness, []).append(vm)
+        return tuple(
+            LikeVms(tuple(members), self.needs[members[0]], self.allowed[members[0]], 1 if groups else len(members))
+            for (_, _, groups), members in members_by_likeness.items()
+        )
+
+    @cached_property
+    def packing(self) -> Packing:
+        """The exact packing of VMs that differ; hosts in the preferred order."""
+        allowed = self.allowed if self.host_order is None else self.allowed[:, self.host_order]
+        nothing_free = np.zeros((allowed.shape[1], self.needs.shape[1]), dtype=np.int64)
+        return Packing(PreemptionProblem(nothing_free, self.needs, allowed, (), 0, self.separate), SearchLimits())
+
+
+def like_vms(count: int, need: tuple[int, ...], allowed: BoolArray) -> GangDemand:
+    """The demand of `count` equal VMs that may go where `allowed`, shape (H,), says."""
+    needs = np.tile(np.array(need, dtype=np.int64), (count, 1))
+    return GangDemand(needs, np.broadcast_to(allowed, (count, len(allowed))))

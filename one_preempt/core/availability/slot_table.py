@@ -1,0 +1,215 @@
+"""The slot table: who has which room on which host and when, hosts of all kinds, several resources.
+
+It answers from when on a gang fits together, and whether it fits exactly then (advance reservations, VW07). What has
+been reserved is taken back by naming it again. Overheads are reservations of a kind of their own; one that names a lane
+has that lane to itself, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand, LikeVms
+from one_preempt.core.availability.host_steps import HostSteps
+from one_preempt.core.availability.lanes import ExclusiveLanes
+from one_preempt.core.availability.reservation import Reservation
+from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.model.cluster_state import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTableChange:
+    """A reservation that was made or, where not `made`, taken back."""
+
+    reservation: Reservation
+    made: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GangSlot:
+    """Where and when a gang fits: the row of a host for each VM."""
+
+    start_s: int
+    host_rows: tuple[int, ...]
+
+
+class SlotTable:
+    """Reservations on H hosts with R resources.
+
+    `capacity`, shape (H, R), is what VMs may use on each host from `since_s` on. Nothing is known of the time before.
+    Room goes below zero where more is reserved than there is: what is observed need not have been planned.
+    """
+
+    def __init__(self, capacity: IntArray, since_s: int) -> None:
+        self._hosts = HostSteps(capacity, since_s)
+        self._since_s = since_s
+        self._reservations: dict[int, tuple[Reservation, ...]] = {}
+        self._journal: list[SlotTableChange] = []
+        self.lanes = ExclusiveLanes(since_s)
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    @property
+    def since_s(self) -> int:
+        """The first instant that is known."""
+        return self._since_s
+
+    def reservations_of(self, lease_id: int) -> tuple[Reservation, ...]:
+        """What is reserved for a lease, by kind and start."""
+        return self._reservations.get(lease_id, ())
+
+    def reservations(self) -> Mapping[int, tuple[Reservation, ...]]:
+        """What is reserved for each lease; not to be changed."""
+        return self._reservations
+
+    def free_over_time(self, row: int) -> tuple[IntArray, IntArray]:
+        """The instants at which a host's free resources change and what is free from each on; copies."""
+        return self._hosts.as_steps(row)
+
+    def free_during(self, start_s: int, end_s: int | None) -> IntArray:
+        """The least that is free on each host between two instants, shape (H, R)."""
+        return self._hosts.lowest(start_s, END_OF_TIME_S if end_s is None else end_s)
+
+    def overbooked(self) -> bool:
+        """Somewhere, some time, more is reserved than there is."""
+        return self._hosts.overbooked()
+
+    def fit_at(self, demand: GangDemand, start_s: int, end_s: int | None) -> tuple[int, ...] | None:
+        """The row of a host for each VM, such that all run together between two instants; None if they do not fit."""
+        room = self.free_during(start_s, end_s)
+        if len(demand.classes) == 1:
+            return _spread(demand, demand.classes[0], room)
+        order = np.arange(len(room)) if demand.host_order is None else demand.host_order
+        placed = demand.packing.placement(room[order])
+        return None if placed is None else tuple(int(order[position]) for position in placed)
+
+    def earliest_fit(self, demand: GangDemand, duration_s: int | None, not_before_s: int) -> GangSlot | None:
+        """The first instant from which the gang fits together for the duration; None where there is none.
+
+        Like VMs are counted in one sweep. VMs that differ are packed, but only at instants at which each kind would
+        fit alone.
+        """
+        not_before_s = max(not_before_s, self._since_s)
+        for start_s in self._possible_starts(demand, duration_s, not_before_s):
+            end_s = None if duration_s is None else start_s + duration_s
+            host_rows = self.fit_at(demand, start_s, end_s)
+            if host_rows is not None:
+                return GangSlot(start_s, host_rows)
+        return None
+
+    def may_start_before(
+        self, demand: GangDemand, duration_s: int | None, not_before_s: int, limit_s: int, rows: BoolArray
+    ) -> bool:
+        """Could a VM of the gang start before `limit_s` on one of these hosts, shape (H,)?
+
+        When nothing else has come free, only then can the gang do better than `limit_s`.
+        """
+        for like in demand.classes:
+            one = LikeVms(like.members[:1], like.need, like.allowed & rows, 1)
+            instants, fits = self._hosts.enough(one, _or_endless(duration_s), not_before_s)
+            if fits[: int(instants.searchsorted(limit_s))].any():
+                return True
+        return False
+
+    def _possible_starts(self, demand: GangDemand, duration_s: int | None, not_before_s: int) -> Iterable[int]:
+        wanted_s = _or_endless(duration_s)
+        found = [self._hosts.enough(like, wanted_s, not_before_s) for like in demand.classes]
+        instants = found[0][0] if len(found) == 1 else np.unique(np.concatenate([starts for starts, _ in found]))
+        possible = np.ones(len(instants), dtype=np.bool_)
+        for starts, fits in found:
+            possible &= fits[starts.searchsorted(instants, side="right") - 1]
+        return (int(start_s) for start_s in instants[possible & (instants < END_OF_TIME_S)])
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Take the room and the lane, free or not. Raises ValueError where the very same is reserved already."""
+        known = self.reservations_of(reservation.lease_id)
+        if reservation in known:
+            raise ValueError(f"{reservation} is in the slot table already")
+        self._reservations[reservation.lease_id] = tuple(sorted((*known, reservation), key=_order))
+        self._charge(reservation, made=True)
+
+    def release(self, reservation: Reservation) -> None:
+        """Give room and lane back. Raises ValueError where it is not reserved."""
+        known = self.reservations_of(reservation.lease_id)
+        if reservation not in known:
+            raise ValueError(f"{reservation} is not in the slot table")
+        left = tuple(other for other in known if other != reservation)
+        if left:
+            self._reservations[reservation.lease_id] = left
+        else:
+            del self._reservations[reservation.lease_id]
+        self._charge(reservation, made=False)
+
+    def checkpoint(self) -> int:
+        """A mark for `rollback` and `changes_since`, until the next `forget_before`."""
+        return len(self._journal)
+
+    def changes_since(self, mark: int) -> tuple[SlotTableChange, ...]:
+        """What was reserved and taken back since a mark, in order."""
+        return tuple(self._journal[mark:])
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the mark."""
+        while len(self._journal) > mark:
+            change = self._journal.pop()
+            (self.release if change.made else self.reserve)(change.reservation)
+            self._journal.pop()
+
+    def forget_before(self, instant_s: int) -> None:
+        """Drop the time before an instant, and reservations that have ended. Marks end here."""
+        self._since_s = max(self._since_s, instant_s)
+        self._hosts.forget_before(instant_s)
+        self.lanes.forget_before(instant_s)
+        self._journal.clear()
+        for lease_id, known in list(self._reservations.items()):
+            left = tuple(one for one in known if one.end_s is None or one.end_s > instant_s)
+            if left:
+                self._reservations[lease_id] = left
+            else:
+                del self._reservations[lease_id]
+
+    def _charge(self, reservation: Reservation, *, made: bool) -> None:
+        end_s = END_OF_TIME_S if reservation.end_s is None else reservation.end_s
+        by_row: dict[int, IntArray] = {}
+        for row, amounts in zip(reservation.host_rows, reservation.amounts, strict=True):
+            by_row[row] = by_row.get(row, 0) + np.array(amounts, dtype=np.int64)
+        for row, taken in by_row.items():
+            self._hosts.add(row, reservation.start_s, end_s, -taken if made else taken)
+        if reservation.lane is not None:
+            change_lane = self.lanes.occupy if made else self.lanes.vacate
+            change_lane(reservation.lane, reservation.start_s, reservation.end_s)
+        self._journal.append(SlotTableChange(reservation, made))
+
+
+def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...] | None:
+    """Fill hosts with like VMs in the preferred order."""
+    places = np.where(like.allowed & (room >= 0).all(axis=1), np.int64(like.most_per_host), np.int64(0))
+    for resource, amount in enumerate(like.need.tolist()):
+        if amount:
+            np.minimum(places, room[:, resource] // amount, out=places)
+    np.maximum(places, 0, out=places)
+    order = np.arange(len(places)) if demand.host_order is None else demand.host_order
+    behind = places[order].cumsum()
+    size = len(like.members)
+    if behind[-1] < size:
+        return None
+    return tuple(order[behind.searchsorted(np.arange(size), side="right")].tolist())
+
+
+def _or_endless(duration_s: int | None) -> int:
+    return END_OF_TIME_S if duration_s is None else duration_s
+
+
+def _order(reservation: Reservation) -> tuple[str, int, bool, int, tuple[int, ...]]:
+    return (
+        reservation.kind.value,
+        reservation.start_s,
+        reservation.end_s is None,
+        reservation.end_s or 0,
+        reservation.host_rows,
+    )

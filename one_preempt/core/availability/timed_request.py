@@ -1,0 +1,29 @@
+"""What a lease asks for in terms of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+DemandT = TypeVar("DemandT")
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRequest(Generic[DemandT]):
+    """A lease that wants room for `duration_s` seconds, in one piece; None = nobody knows for how long.
+
+    `demand` is a number of nodes (`AlikeNodes`) or a `GangDemand` (`UnlikeHosts`). It cannot start before `ready_at_s`.
+    """
+
+    lease_id: int
+    demand: DemandT
+    duration_s: int | None
+    ready_at_s: int = 0
+
+    def __post_init__(self) -> None:
+        if self.duration_s is not None and self.duration_s <= 0:
+            raise ValueError(f"lease {self.lease_id}: a duration of {self.duration_s} s")
+
+    def end_s(self, start_s: int) -> int | None:
+        """When it ends if it starts then."""
+        return None if self.duration_s is None else start_s + self.duration_s

@@ -1,0 +1,132 @@
+"""Hosts that differ, several resources, VMs that may go to some of them only: a gang is promised hosts by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.reservation import Reservation, ReservationKind
+from one_preempt.core.availability.slot_table import GangSlot, SlotTable
+from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.model.cluster_state import IntArray
+
+
+class UnlikeHosts:
+    """An `Availability` over a slot table; a demand is a `GangDemand`. A lease has one stay of kind RUN here.
+
+    The table may be used beside it for overheads and for other leases, but what comes free there has to be told by
+    `room_freed`, or promises are not brought forward.
+    """
+
+    def __init__(self, table: SlotTable) -> None:
+        self.table = table
+        self._stays: dict[int, Reservation] = {}
+        self._times_freed = 0
+        self._freed_when_placed: dict[int, int] = {}
+        self._row_freed: IntArray = np.zeros(len(table.free_during(table.since_s, None)), dtype=np.int64)
+
+    def stay_of(self, lease_id: int) -> Reservation | None:
+        """The room that the lease has or is promised."""
+        return self._stays.get(lease_id)
+
+    # -- what a backfilling policy asks ----------------------------------------------------------------------
+
+    def start_of(self, lease_id: int) -> int | None:
+        """When the lease starts or has started; None where nothing is held for it."""
+        stay = self._stays.get(lease_id)
+        return None if stay is None else stay.start_s
+
+    def place(self, request: TimedRequest[GangDemand], not_before_s: int) -> int | None:
+        """Hold hosts from the first instant at which the gang fits for the duration; None where there is none."""
+        slot = self.table.earliest_fit(request.demand, request.duration_s, not_before_s)
+        if slot is None:
+            return None
+        self.hold(request, slot)
+        return slot.start_s
+
+    def place_at(self, request: TimedRequest[GangDemand], start_s: int) -> bool:
+        """Hold hosts from exactly then on, if the gang fits for the duration."""
+        host_rows = self.table.fit_at(request.demand, start_s, request.end_s(start_s))
+        if host_rows is None:
+            return False
+        self.hold(request, GangSlot(start_s, host_rows))
+        return True
+
+    def bring_forward(self, request: TimedRequest[GangDemand], not_before_s: int) -> int:
+        """Let a lease that is promised hosts start earlier, if that has become possible; returns its start."""
+        lease_id = request.lease_id
+        stay = self._stays[lease_id]
+        freed = self._row_freed > self._freed_when_placed[lease_id]
+        self._freed_when_placed[lease_id] = self._times_freed
+        if not freed.any():
+            return stay.start_s
+        mark = self.table.checkpoint()
+        self.table.release(stay)
+        limits = (request.demand, request.duration_s, not_before_s)
+        slot = self.table.earliest_fit(*limits) if self.table.may_start_before(*limits, stay.start_s, freed) else None
+        if slot is None or slot.start_s >= stay.start_s:
+            self.table.rollback(mark)
+            return stay.start_s
+        self.room_freed(stay.host_rows)
+        self.hold(request, slot)
+        return slot.start_s
+
+    def withdraw(self, lease_id: int) -> None:
+        """Give back all that is held for the lease, because it has ended or is to have no promise any more."""
+        stay = self._stays.pop(lease_id)
+        self._give_back(stay)
+        self.room_freed(stay.host_rows)
+
+    def keeps(self, lease_ids: Iterable[int]) -> bool:
+        """Is there still room for what these leases are promised?"""
+        if not self.table.overbooked():
+            return True
+        return all(self._is_kept(self._stays[lease_id]) for lease_id in lease_ids)
+
+    def shield(self, lease_id: int) -> None:
+        """Nothing: hosts are promised by name, so nobody counts on the others."""
+
+    def unshield(self) -> None:
+        """Nothing: see `shield`."""
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def hold(self, request: TimedRequest[GangDemand], slot: GangSlot) -> None:
+        """Hold hosts from then on, free or not: for a lease that was seen running, or an advance reservation."""
+        stay = Reservation(
+            lease_id=request.lease_id,
+            kind=ReservationKind.RUN,
+            start_s=slot.start_s,
+            end_s=request.end_s(slot.start_s),
+            host_rows=slot.host_rows,
+            amounts=tuple(map(tuple, request.demand.needs.tolist())),
+        )
+        self.table.reserve(stay)
+        self._stays[request.lease_id] = stay
+        self._freed_when_placed[request.lease_id] = self._times_freed
+
+    def extend(self, lease_id: int, end_s: int) -> None:
+        """The lease runs longer than expected: its hosts are held until then, even where they are promised."""
+        stay = self._stays[lease_id]
+        if stay.end_s is None or stay.end_s >= end_s:
+            return
+        self._give_back(stay)
+        self._stays[lease_id] = replace(stay, end_s=end_s)
+        self.table.reserve(self._stays[lease_id])
+
+    def room_freed(self, host_rows: Iterable[int]) -> None:
+        """Room came free on these hosts: promises may be brought forward."""
+        self._times_freed += 1
+        self._row_freed[list(host_rows)] = self._times_freed
+
+    def _give_back(self, stay: Reservation) -> None:
+        """The table forgets stays that should have ended; the leases may still be there."""
+        if stay in self.table.reservations_of(stay.lease_id):
+            self.table.release(stay)
+
+    def _is_kept(self, stay: Reservation) -> bool:
+        room = self.table.free_during(max(stay.start_s, self.table.since_s), stay.end_s)
+        return bool((room[list(stay.host_rows)] >= 0).all())

@@ -1,0 +1,88 @@
+"""The question that a backfilling policy answers, and what it may ask of free capacity over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from one_preempt.core.availability.timed_request import TimedRequest
+
+AnyDemand = TypeVar("AnyDemand")
+
+
+class Availability(Protocol[AnyDemand]):
+    """Free capacity over time, less what leases have and are promised. A start is in seconds since the epoch."""
+
+    def start_of(self, lease_id: int) -> int | None:
+        """The start that the lease has or is promised; None where nothing is held for it."""
+
+    def place(self, request: TimedRequest[AnyDemand], not_before_s: int) -> int | None:
+        """Hold room from the first instant at which there is enough for the duration; None where there is none."""
+
+    def place_at(self, request: TimedRequest[AnyDemand], start_s: int) -> bool:
+        """Hold room from exactly then on, if there is enough for the duration."""
+
+    def bring_forward(self, request: TimedRequest[AnyDemand], not_before_s: int) -> int:
+        """Let a lease that is promised a start have an earlier one, if there is one by now; returns its start."""
+
+    def withdraw(self, lease_id: int) -> None:
+        """Give back what is held for the lease."""
+
+    def keeps(self, lease_ids: Iterable[int]) -> bool:
+        """Is there still room for what these leases are promised?"""
+
+    def shield(self, lease_id: int) -> None:
+        """Keep others off what the lease might need, more strictly than by what is held for it (see EASY)."""
+
+    def unshield(self) -> None:
+        """Give back what `shield` kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedStart:
+    """A lease that waits for a start that is held for it, and the start it was promised before, if any."""
+
+    lease_id: int
+    start_s: int
+    before_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillingDecision:
+    """What becomes of each lease in the queue, in the order of the queue.
+
+    `starting` lease ids start now, their room is held; `promised` wait for a start; `waiting` lease ids wait for
+    nothing in particular.
+    """
+
+    starting: tuple[int, ...]
+    promised: tuple[PromisedStart, ...]
+    waiting: tuple[int, ...]
+
+    @property
+    def next_start_s(self) -> int | None:
+        """The first of the promised starts."""
+        return min((one.start_s for one in self.promised), default=None)
+
+    @property
+    def changed(self) -> tuple[PromisedStart, ...]:
+        """The promises that are new or have changed."""
+        return tuple(one for one in self.promised if one.start_s != one.before_s)
+
+
+class BackfillingPolicy(Protocol):
+    """Decides who of the queue starts now, and who gets a promise that those behind must respect."""
+
+    @property
+    def name(self) -> str:
+        """What the configuration calls it."""
+
+    def decide(
+        self, queue: Sequence[TimedRequest[AnyDemand]], availability: Availability[AnyDemand], now_s: int
+    ) -> BackfillingDecision:
+        """Go through the queue, first to last; then room is held for all that start or have a promise.
+
+        Promises of an earlier decision are known by `availability`; one is only ever changed for an earlier start,
+        unless room was lost (somebody overran, a host is gone) or the queue has another order.
+        """
