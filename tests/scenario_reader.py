@@ -7,6 +7,7 @@ has run for an hour (or waits, without `host`). Users: lea of group locals (may 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import yaml
 
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
-from one_preempt.core.model.access import AclRule, Directory, Group, Quota, User
+from one_preempt.core.model.access import Directory, Group, Quota, User
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.host import Host, HostState, PciDevice
-from one_preempt.core.model.infrastructure import Cluster, Datastore, DatastoreType, Permissions
+from one_preempt.core.model.host import Host, HostDatastore, HostState, PciDevice
+from one_preempt.core.model.infrastructure import Cluster
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption, Outcome
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -33,6 +34,18 @@ from one_preempt.core.model.virtual_machine import (
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from one_preempt.settings import Settings, parse_settings
+from tests.scenario_infrastructure import (
+    acl_rules_of,
+    attributes_of,
+    clusters_of,
+    datastores_of,
+    disks_of,
+    networks_of,
+    nics_of,
+    numa_nodes_of,
+    topology_of,
+    vm_groups_of,
+)
 
 NOW_S = 1_700_000_000
 GROUPS = {"oneadmin": 0, "locals": 100, "externals": 101, "plain": 102}
@@ -90,6 +103,8 @@ def settings_of(document: dict[str, Any]) -> Settings:
 def snapshot_of(document: dict[str, Any]) -> PoolSnapshot:
     vms = {vm_id: _vm(vm_id, given or {}, document) for vm_id, given in document.get("vms", {}).items()}
     hosts = {host_id: _host(host_id, given or {}, vms) for host_id, given in document["hosts"].items()}
+    clusters = clusters_of(document, {host_id: host.cluster_id for host_id, host in hosts.items()})
+    hosts = {host_id: _with_cluster_template(host, clusters) for host_id, host in hosts.items()}
     return PoolSnapshot(
         observed_at_s=NOW_S,
         version="7.4.0",
@@ -97,28 +112,27 @@ def snapshot_of(document: dict[str, Any]) -> PoolSnapshot:
         raft_state=RaftState.SOLO,
         hosts=hosts,
         vms=vms,
-        clusters={0: Cluster(0, "default", tuple(hosts), (SYSTEM_DATASTORE,))},
-        datastores={SYSTEM_DATASTORE: _datastore(document.get("datastore") or {})},
-        directory=_directory(document.get("quotas") or {}),
+        clusters=clusters,
+        datastores=datastores_of(document, SYSTEM_DATASTORE),
+        networks=networks_of(document),
+        vm_groups=vm_groups_of(document),
+        directory=_directory(document),
     )
 
 
-def _directory(quotas: dict[str, dict[str, float]]) -> Directory:
+def _with_cluster_template(host: Host, clusters: Mapping[int, Cluster]) -> Host:
+    template = {f"CLUSTER_TEMPLATE/{name}": value for name, value in clusters[host.cluster_id].attributes.items()}
+    return replace(host, attributes={**host.attributes, **template})
+
+
+def _directory(document: dict[str, Any]) -> Directory:
+    quotas = document.get("quotas") or {}
     users = {
         uid: User(uid, name, _gid_of(name), "", (_gid_of(name),), vm_quotas=_quotas(quotas.get(name)))
         for name, uid in USERS.items()
     }
     groups = {gid: Group(gid, name) for name, gid in GROUPS.items()}
-    # Every group may use every host and datastore of the zone: HOST MANAGE and DATASTORE USE.
-    rules = tuple(
-        rule
-        for gid in GROUPS.values()
-        for rule in (
-            AclRule(gid * 2, 0x200000000 + gid, 0x2400000000, 2, 0x400000000),
-            AclRule(gid * 2 + 1, 0x200000000 + gid, 0x100400000000, 1, 0x400000000),
-        )
-    )
-    return Directory(users, groups, rules)
+    return Directory(users, groups, acl_rules_of(document, GROUPS.values()))
 
 
 def _quotas(given: dict[str, float] | None) -> tuple[Quota, ...]:
@@ -134,25 +148,6 @@ def _gid_of(user: str) -> int:
     return GROUPS[by_user[user]]
 
 
-def _datastore(given: dict[str, Any]) -> Datastore:
-    return Datastore(
-        id=SYSTEM_DATASTORE,
-        name="system",
-        uid=0,
-        gid=0,
-        permissions=Permissions(),
-        type=DatastoreType.SYSTEM,
-        enabled=True,
-        shared=given.get("shared", True),
-        cluster_ids=(0,),
-        total_mib=1_000_000,
-        free_mib=given.get("free", 900_000),
-        used_mib=100_000,
-        limit_mib=None,
-        tm_mad="shared",
-    )
-
-
 def _host(host_id: int, given: dict[str, Any], vms: dict[int, VirtualMachine]) -> Host:
     residents = [vm for vm in vms.values() if vm.host_id == host_id]
     devices = tuple(
@@ -165,8 +160,8 @@ def _host(host_id: int, given: dict[str, Any], vms: dict[int, VirtualMachine]) -
         id=host_id,
         name=f"host{host_id}",
         state=HostState[given.get("state", "MONITORED")],
-        cluster_id=0,
-        cluster_name="default",
+        cluster_id=given.get("cluster", 0),
+        cluster_name=f"cluster{given['cluster']}" if "cluster" in given else "default",
         max_cpu_centi=max_cpu,
         cpu_usage_centi=sum(vm.cpu_centi for vm in residents),
         max_memory_kib=max_memory_kib,
@@ -175,9 +170,17 @@ def _host(host_id: int, given: dict[str, Any], vms: dict[int, VirtualMachine]) -
         total_memory_kib=max_memory_kib,
         running_vms=len(residents),
         vm_ids=tuple(vm.id for vm in residents),
+        free_disk_mib=given.get("free_disk", 100_000),
+        datastores=tuple(HostDatastore(ds, free, free, 0) for ds, free in given.get("datastores", {}).items()),
+        vms_thread=given.get("vms_thread", 1),
         pci_devices=devices,
-        attributes={f"TEMPLATE/{name}": (str(value),) for name, value in given.get("attributes", {}).items()},
+        numa_nodes=numa_nodes_of(given),
+        attributes={**attributes_of(given), **_monitored(given)},
     )
+
+
+def _monitored(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {f"MONITORING/CAPACITY/{name}": (str(value),) for name, value in given.get("monitored", {}).items()}
 
 
 def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualMachine:
@@ -190,6 +193,7 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
             ({name: str(value) for name, value in lease.items()},) if isinstance(lease, dict) else (lease,)
         )
     uid = USERS[user]
+    topology, numa_nodes = topology_of(given)
     return VirtualMachine(
         id=vm_id,
         name=f"vm{vm_id}",
@@ -204,14 +208,32 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
         ended_at_s=0,
         cpu_centi=int(given.get("cpu", 1) * 100),
         memory_mib=given.get("memory", 1024),
+        automatic_requirements=given.get("automatic", ""),
+        automatic_datastore_requirements=given.get("automatic_ds", ""),
+        automatic_nic_requirements=given.get("automatic_nic", ""),
         sched_requirements=given.get("requirements", ""),
+        sched_datastore_requirements=given.get("ds_requirements", ""),
+        sched_rank=given.get("rank", ""),
+        sched_datastore_rank=given.get("ds_rank", ""),
         user_priority=str(given.get("priority", "")),
         lock_level=LockLevel[given.get("lock", "NONE")],
         service_id=str(given.get("service", "")),
-        pci_requests=tuple(PciRequest("10de", "0863", "0302") for _ in range(given.get("gpus", 0))),
+        vm_group_id=given["group"][0] if "group" in given else None,
+        vm_group_role=given["group"][1] if "group" in given else "",
+        disks=disks_of(given),
+        nics=nics_of(given),
+        pci_requests=_pci_requests(given),
+        topology=topology,
+        numa_nodes=numa_nodes,
         history=_history(given),
         user_template=template,
     )
+
+
+def _pci_requests(given: dict[str, Any]) -> tuple[PciRequest, ...]:
+    by_kind = (PciRequest("10de", "0863", "0302") for _ in range(given.get("gpus", 0)))
+    by_address = (PciRequest(short_address=address) for address in given.get("pci_addresses", ()))
+    return (*by_kind, *by_address)
 
 
 def _states(given: dict[str, Any]) -> tuple[VmState, int]:
@@ -232,8 +254,8 @@ def _history(given: dict[str, Any]) -> tuple[HistoryRecord, ...]:
             host_id=host_id,
             hostname=f"host{host_id}",
             cluster_id=0,
-            datastore_id=SYSTEM_DATASTORE,
-            action=0,
+            datastore_id=given.get("last_datastore", SYSTEM_DATASTORE),
+            action=given.get("last_action", 0),
             start_at_s=since_s,
             end_at_s=0,
             prolog_start_at_s=since_s,
@@ -303,6 +325,9 @@ def _preemption(name: str, given: dict[str, Any]) -> OpenPreemption:
     return OpenPreemption(preemption, opened_at_s)
 
 
+PLACING = frozenset({ActionKind.DEPLOY, ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
+
+
 def sentences(plan: Plan) -> list[str]:
     """The plan's actions but messages, as short sentences: "deploy 7 on 0 after stop 1, stop 2"."""
     named = {action.id: f"{action.kind} {action.vm_id}" for action in (*plan.actions, *plan.advised_actions)}
@@ -311,7 +336,7 @@ def sentences(plan: Plan) -> list[str]:
         if action.kind is ActionKind.MESSAGE:
             continue
         sentence = named[action.id]
-        if action.kind in (ActionKind.DEPLOY, ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE):
+        if action.kind in PLACING:
             sentence += f" on {action.host_id}"
         if action.after:
             sentence += " after " + ", ".join(named[earlier] for earlier in action.after)

@@ -33,6 +33,14 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     if "states" in expected:
         states = {lease_id: decided.state.leases[lease_id].state.value for lease_id in expected["states"]}
         assert states == expected["states"]
+    placed = {action.vm_id: action for action in decided.plan.actions if action.kind in scenario_reader.PLACING}
+    if "datastores" in expected:
+        assert {vm_id: placed[vm_id].datastore_id for vm_id in expected["datastores"]} == expected["datastores"]
+    if "networks" in expected:
+        assert {vm_id: dict(placed[vm_id].nics) for vm_id in expected["networks"]} == expected["networks"]
+    if "migrations" in expected:
+        types = {vm_id: placed[vm_id].migration_type.name for vm_id in expected["migrations"]}
+        assert types == expected["migrations"]
     for vm_id, words in expected.get("told", {}).items():
         texts = [
             text

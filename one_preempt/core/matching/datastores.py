@@ -12,6 +12,7 @@ from one_preempt.core.matching.expressions import Expressions
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Datastore, DatastoreType
@@ -79,6 +80,17 @@ class DatastoreMatch:
                 return store
         return unmonitored if self._accept_unmonitored else None
 
+    def why_no_candidate(self, vm: VirtualMachine) -> Unplaced:
+        """The reason for which `candidates` found nothing."""
+        prematch = self._prematched.get(vm.id)
+        return reasons.none_usable(
+            reasons.DATASTORE,
+            "enabled system datastores",
+            exist=bool(self._stores),
+            permitted=any(self._eligible(vm, store, prematch, met=True) for store in self._stores),
+            requirement="SCHED_DS_REQUIREMENTS",
+        )
+
     def why_none(self, vm: VirtualMachine, host: Host) -> str:
         """The code of the reason for which `choose` found nothing on a host."""
         usable = [store for store in self.candidates(vm) if host.cluster_id in store.cluster_ids]
@@ -103,10 +115,10 @@ class DatastoreMatch:
         return tuple(
             self._stores[row]
             for row in best_first(scores).tolist()
-            if self._eligible(vm, self._stores[row], prematch, bool(met[row]))
+            if self._eligible(vm, self._stores[row], prematch, met=bool(met[row]))
         )
 
-    def _eligible(self, vm: VirtualMachine, store: Datastore, prematch: Prematch | None, met: bool) -> bool:
+    def _eligible(self, vm: VirtualMachine, store: Datastore, prematch: Prematch | None, *, met: bool) -> bool:
         if prematch is not None:
             return store.id in prematch.datastore_ids
         return met and (self._access is None or self._access.may_use(self._access.owner_of(vm), store))

@@ -49,10 +49,18 @@ class Expressions:
 
     def rank(self, text: str) -> Rank:
         """The rank `text`; one that cannot be read makes all equal, as it does for the matchmaker."""
+        known = self._read_rank(text)
+        return known if isinstance(known, Rank) else parse_rank("")
+
+    def rank_problem(self, attribute: str, text: str) -> str:
+        """What is wrong with the rank `text`, which the VM has as `attribute`; "" where nothing is."""
+        known = self._read_rank(text)
+        return "" if isinstance(known, Rank) else f"{attribute} cannot be read and counts for nothing: {known}."
+
+    def _read_rank(self, text: str) -> Rank | ExpressionError:
         if text not in self._ranks:
             try:
                 self._ranks[text] = parse_rank(text)
             except ExpressionError as error:
                 self._ranks[text] = error
-        known = self._ranks[text]
-        return known if isinstance(known, Rank) else parse_rank("")
+        return self._ranks[text]

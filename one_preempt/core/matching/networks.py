@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
 from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.expressions import Expressions
 from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Network
@@ -55,6 +57,16 @@ class NetworkMatch:
             self._found[key] = self._match(vm, nic, allowed)
         return self._found[key]
 
+    def why_no_candidate(self, vm: VirtualMachine, nic: Nic) -> Unplaced:
+        """The reason for which `candidates` found nothing for a NIC."""
+        return reasons.none_usable(
+            reasons.NETWORK,
+            f"networks for NIC {nic.id}",
+            exist=bool(self._networks),
+            permitted=any(self._permitted(vm, network) for network in self._networks),
+            requirement="its SCHED_REQUIREMENTS",
+        )
+
     def choose(self, vm: VirtualMachine, host: Host, room: Room) -> tuple[tuple[int, int], ...] | None:
         """(NIC id, network id) for every open NIC, each its best network with a lease left, or None."""
         chosen: list[tuple[int, int]] = []
@@ -83,12 +95,10 @@ class NetworkMatch:
         )
         met = self._expressions.all_met(requirements, self._table)
         scores = self._expressions.rank(nic.sched_rank or self._default_rank).scores(self._table)
-        owner = self._access.owner_of(vm) if self._access else None
         ordered = [(self._networks[row], bool(met[row])) for row in best_first(scores).tolist()]
         if allowed is not None:
             return tuple(network for network, _ in ordered if network.id in allowed)
-        return tuple(
-            network
-            for network, suits in ordered
-            if suits and (self._access is None or owner is None or self._access.may_use(owner, network))
-        )
+        return tuple(network for network, suits in ordered if suits and self._permitted(vm, network))
+
+    def _permitted(self, vm: VirtualMachine, network: Network) -> bool:
+        return self._access is None or self._access.may_use(self._access.owner_of(vm), network)

@@ -77,6 +77,14 @@ class Matchmaker:
             order = self._orders[vm.sched_rank] = best_first(scores)
         return order
 
+    def rank_problem(self, vm: VirtualMachine) -> str:
+        """Which of the VM's ranks cannot be read, as one sentence; "" where all can. Such a rank makes all equal."""
+        ranks = [("SCHED_RANK", vm.sched_rank), ("SCHED_DS_RANK", vm.sched_datastore_rank)]
+        ranks += [(f"SCHED_RANK of NIC {nic.id}", nic.sched_rank) for nic in vm.nics if nic.automatic]
+        return next(
+            (problem for name, text in ranks if text and (problem := self.expressions.rank_problem(name, text))), ""
+        )
+
     def place(
         self,
         vm: VirtualMachine,
@@ -185,16 +193,14 @@ class Matchmaker:
         except UnreadableExpression as error:
             return reasons.unplaced(reasons.UNREADABLE, str(error))
         if not stores:
-            return reasons.unplaced(
-                reasons.DATASTORE, "No system datastore is enabled, usable by its owner and as required."
-            )
+            return self._datastores.why_no_candidate(vm)
         for nic, networks in nics:
             if not networks:
-                text = f"No network for NIC {nic.id} is usable by its owner and as required."
-                return reasons.unplaced(reasons.NETWORK, text)
+                return self._networks.why_no_candidate(vm, nic)
         full_id = image_datastore_without_room(vm, room)
         if full_id is not None:
-            return reasons.unplaced(reasons.IMAGE_DATASTORE, f"Image datastore {full_id} has no room for its disks.")
+            text = f"Image datastore {full_id} has no room for its disks: delete images there, or choose another one."
+            return reasons.unplaced(reasons.IMAGE_DATASTORE, text)
         return None
 
     def _with_room(

@@ -45,6 +45,20 @@ _SENTENCES = {
     NETWORK: "{n} without networks with free leases",
 }
 
+# What its owner, or the administrator, can do about it.
+_MENDS = {
+    PINNED_ONLY: "Add or drop TOPOLOGY/PIN_POLICY in its template.",
+    REQUIREMENTS: "Change SCHED_REQUIREMENTS, or wait for such a host.",
+    AFFINITY: "Change the VM group, or wait for other hosts.",
+    CAPACITY: "It starts when others leave.",
+    DEVICES: "It starts when others give their devices back.",
+    NUMA: "It starts when others leave, or with a smaller TOPOLOGY.",
+    DISPATCH_LIMIT: "It is tried again in the next cycle.",
+    DATASTORE: "Free space there, or change SCHED_DS_REQUIREMENTS.",
+    UNMONITORED: "Wait until OpenNebula has measured them.",
+    NETWORK: "Free addresses there, or change the SCHED_REQUIREMENTS of its NICs.",
+}
+
 # What time or a preemption can mend names the reason, else the furthest test that any host reached.
 _DECISIVE = (DISPATCH_LIMIT, CAPACITY, DEVICES, NUMA)
 
@@ -66,12 +80,23 @@ def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
     """The refusal after all hosts were tested; `needs` names the VM and what it asks for."""
     tested = {code: counts[code] for code in _SENTENCES if counts.get(code)}
     if not tested:
-        return unplaced(NO_HOSTS, "There is no host.")
+        return unplaced(NO_HOSTS, "There is no host: the administrator has to create one.")
     code = next((code for code in _DECISIVE if code in tested), list(tested)[-1])
     if code == NOT_ENABLED:
-        return Unplaced(Reason(NO_HOSTS, f"No host is enabled and monitored ({tested[code]} are not)."), tested)
+        text = f"No host is enabled and monitored ({tested[code]} are not): the administrator has to enable one."
+        return Unplaced(Reason(NO_HOSTS, text), tested)
     if code == NOT_AUTHORIZED and len(tested) <= 2:
-        text = "Its owner may use none of the enabled hosts: no rule gives HOST MANAGE."
+        text = "Its owner may use none of the enabled hosts: ask the administrator for the right HOST MANAGE."
         return Unplaced(Reason(code, text), tested)
     parts = ", ".join(_SENTENCES[part].format(n=tested[part]) for part in reversed(tested))
-    return Unplaced(Reason(code, f"No host for {needs}: {parts}."), tested)
+    mend = f" {_MENDS[code]}" if code in _MENDS else ""
+    return Unplaced(Reason(code, f"No host for {needs}: {parts}.{mend}"), tested)
+
+
+def none_usable(code: str, things: str, *, exist: bool, permitted: bool, requirement: str) -> Unplaced:
+    """The refusal where no datastore or network will do, whatever the host: none exists, is permitted, or suits."""
+    if not exist:
+        return unplaced(code, f"There are no {things}: ask the administrator for one.")
+    if not permitted:
+        return unplaced(code, f"Its owner may use none of the {things}: ask the administrator for the right USE.")
+    return unplaced(code, f"None of the {things} that its owner may use meets {requirement}: change that.")

@@ -141,7 +141,7 @@ def test_the_reason_counts_hosts_by_what_they_lack() -> None:
     assert code == "no-capacity"
     assert text == (
         "No host for VM 1 (3 CPU, 2048 MiB): 2 without enough free CPU or memory, 1 not meeting its requirements, "
-        "1 not enabled or not monitored."
+        "1 not enabled or not monitored. It starts when others leave."
     )
 
 
