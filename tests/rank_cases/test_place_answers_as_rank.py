@@ -33,7 +33,7 @@ ONLY_RANK: dict[tuple[int, int], set[Action]] = {
 ONLY_OURS: dict[tuple[int, int], set[Action]] = {(1091, 3): {(1, "deploy", 0, 200, ())}}
 
 
-def wanted(case: Case) -> set[Action]:
+def wanted(case: Case) -> frozenset[Action]:
     key = (case.seed, case.kind)
     return actions(case.plan) - ONLY_RANK.get(key, set()) | ONLY_OURS.get(key, set())
 

@@ -51,9 +51,10 @@ def run(plan_id: int, decide: Callable[[BinaryIO, Messages], str]) -> None:
     with suppress(OSError):  # nobody listens any more
         document = _standard_input()
         output = _standard_output_for_the_plan()
-        output.write(answer(plan_id, decide, document, Messages(sys.stderr)) + "\n")
+        errors = sys.stderr or open(os.devnull, "w")
+        output.write(answer(plan_id, decide, document, Messages(errors)) + "\n")
         output.flush()
-        sys.stderr.flush()
+        errors.flush()
     # Neither freeing hundreds of megabytes nor a closed stream shall have the last word.
     os._exit(0)
 
