@@ -32,8 +32,7 @@ _STATE_TEXTS = {
 def tell_owners(draft: PlanDraft) -> None:
     """Append the messages that are due, as the last actions of the plan."""
     written = 0
-    for lease_id in sorted(draft.state.leases):
-        lease = draft.state.leases[lease_id]
+    for lease in _in_turn(draft):
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
@@ -44,6 +43,13 @@ def tell_owners(draft: PlanDraft) -> None:
             written += 1
             if written == MESSAGES_A_CYCLE:
                 return
+
+
+def _in_turn(draft: PlanDraft) -> list[Lease]:
+    """All leases, another one first in each cycle: an owner who wipes fifty messages a cycle silences nobody."""
+    leases = [draft.state.leases[lease_id] for lease_id in sorted(draft.state.leases)]
+    first = draft.state.now_s % max(1, len(leases))
+    return leases[first:] + leases[:first]
 
 
 def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
