@@ -127,8 +127,7 @@ class Room:
             numa.charge(vm)
             self._put(self._numa, placement.host_id, numa)
         self._take_space(vm, placement)
-        for _, network_id in placement.nics:
-            self._put(self._network_free, network_id, self.free_leases(network_id) - 1)
+        self._take_leases(placement)
 
     def leave(self, vm_id: int) -> None:
         """Count a VM as gone from its host: capacity, devices and pinned threads come back, disk space does not."""
@@ -148,6 +147,22 @@ class Room:
         self._charge(self.hosts.index_by_id[host_id], resources)
         taken = self._devices_taken.get(host_id, frozenset())
         self._put(self._devices_taken, host_id, taken | frozenset(device_addresses))
+
+    def reserve(self, placement: Placement, device_addresses: Iterable[str] = ()) -> None:
+        """Keep all that a VM will need at `placement` once it comes: capacity, devices, disk space, leases."""
+        vm = self.snapshot.vms[placement.vm_id]
+        self.hold(placement.host_id, vm.resources, device_addresses)
+        self._take_space(vm, placement)
+        self._take_leases(placement)
+
+    def hold_space(self, datastore_id: int, host_id: int, size_mib: int) -> None:
+        """Keep space on a system datastore: on its part on `host_id` where it is not shared."""
+        store = self.snapshot.datastores.get(datastore_id)
+        if store is not None and store.shared:
+            self._put(self._datastore_free_mib, store.id, self.datastore_free_mib(store.id) - size_mib)
+        elif store is not None:
+            left_mib = self.host_disk_free_mib(host_id, store.id) - size_mib
+            self._put(self._host_disk_free_mib, (host_id, store.id), left_mib)
 
     def checkpoint(self) -> int:
         """A mark to which `rollback` returns."""
@@ -182,16 +197,18 @@ class Room:
     def _take_space(self, vm: VirtualMachine, placement: Placement) -> None:
         demand = self.demand_of(vm)
         store = self.snapshot.datastores.get(-1 if placement.datastore_id is None else placement.datastore_id)
-        if store is not None and not store.shared:
-            left_mib = self.host_disk_free_mib(placement.host_id, store.id) - demand.system_mib
-            self._put(self._host_disk_free_mib, (placement.host_id, store.id), left_mib)
-        if moves(vm) or returns_to_its_disks(vm):
+        already_there = moves(vm) or returns_to_its_disks(vm)
+        if store is not None and not (store.shared and already_there):
+            self.hold_space(store.id, placement.host_id, demand.system_mib)
+        if already_there:
             return
-        if store is not None and store.shared:
-            self._put(self._datastore_free_mib, store.id, self.datastore_free_mib(store.id) - demand.system_mib)
         for image_store_id, size_mib in demand.image_mib.items():
             left_mib = self.datastore_free_mib(image_store_id) - size_mib
             self._put(self._datastore_free_mib, image_store_id, left_mib)
+
+    def _take_leases(self, placement: Placement) -> None:
+        for _, network_id in placement.nics:
+            self._put(self._network_free, network_id, self.free_leases(network_id) - 1)
 
     def _charge(self, row: int, resources: Resources) -> None:
         amounts = _amounts(resources)

@@ -146,6 +146,7 @@ def _keep_victims_leaving(
     draft.actions.extend(sequence_actions(draft, preemption, lease, ours, places))
     for placement in placements:
         draft.hold_room(placement, [victim.vm_id for victim in outstanding])
+    draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"
     return None

@@ -9,7 +9,7 @@ from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
@@ -21,6 +21,7 @@ from one_preempt.core.model.plan import (
     PreemptionEnd,
     Reason,
     Refusal,
+    Victim,
 )
 from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -113,11 +114,18 @@ class PlanDraft:
         return record.outcome_at_s <= self.state.now_s < record.outcome_at_s + pause_s
 
     def hold_room(self, placement: Placement, leaving: Iterable[int]) -> None:
-        """Keep the room of a VM that is to come, devices too, though some of it is still held by `leaving` VMs."""
+        """Keep all that a VM which is to come will need, though some of it is still held by `leaving` VMs."""
         vm = self.state.snapshot.vms[placement.vm_id]
         offered = self.room.free_devices(placement.host_id, leaving)
         devices = assign_devices(vm.pci_requests, offered) or ()
-        self.room.hold(placement.host_id, vm.resources, [device.address for device in devices])
+        self.room.reserve(placement, [device.address for device in devices])
+
+    def hold_memory_images(self, victims: Iterable[Victim]) -> None:
+        """Keep the space for the memory of victims that are being stopped."""
+        for victim in victims:
+            vm = self.state.snapshot.vms[victim.vm_id]
+            if victim.method is PreemptionMethod.STOP and vm.last_history is not None:
+                self.room.hold_space(vm.last_history.datastore_id, victim.host_id, vm.memory_mib)
 
     def hold_whole_host(self, host_id: int) -> None:
         """Keep all that is free on a host: what is to come there is not known in this cycle."""
