@@ -20,6 +20,7 @@ from one_preempt.core.model.access import Directory, Group, Quota, User
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostDatastore, HostState, PciDevice
 from one_preempt.core.model.infrastructure import Cluster
+from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption, Outcome
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -317,7 +318,8 @@ def _action(name: str, given: dict[str, Any]) -> ActionRecord:
 def _preemption(name: str, given: dict[str, Any]) -> OpenPreemption:
     preemptor = int(name.partition("@")[0])
     victims = tuple(
-        Victim(vm["vm"], vm.get("lease", vm["vm"]), vm["host"], vm.get("method", "stop")) for vm in given["victims"]
+        Victim(vm["vm"], vm.get("lease", vm["vm"]), vm["host"], PreemptionMethod(vm.get("method", "stop")))
+        for vm in given["victims"]
     )
     placements = tuple(Placement(vm_id, host_id, SYSTEM_DATASTORE) for vm_id, host_id in given["places"].items())
     opened_at_s = NOW_S - given.get("ago_s", 30)
