@@ -67,6 +67,12 @@ def state_name(vm: SimVm) -> str:
     return vm.lcm_state.name if vm.state == _S.ACTIVE else vm.state.name
 
 
+def _objection(action: str, vm: SimVm) -> str:
+    if action.startswith("terminate"):
+        return f"Could not terminate VM {vm.id}, wrong state {state_name(vm)}."
+    return f"This action is not available for state {state_name(vm)}"
+
+
 class VmActions(VmCalls):
     """one.vm.action, deploy, migrate, recover."""
 
@@ -82,10 +88,7 @@ class VmActions(VmCalls):
         if action == "resume" and (objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))):
             raise OnedError(ErrorCode.ACTION, objection)
         if state_name(vm) not in LEGAL[action]:
-            raise OnedError(
-                ErrorCode.ACTION,
-                f'Error performing action "{action}": This action is not available for state {state_name(vm)}',
-            )
+            raise OnedError(ErrorCode.ACTION, f'Error performing action "{action}": {_objection(action, vm)}')
         word, _, hardness = action.partition("-")
         if word in ("poweroff", "undeploy", "terminate"):
             getattr(self, f"_{word}")(vm, caller, bool(hardness))
@@ -375,7 +378,7 @@ class VmActions(VmCalls):
         elif operation == 4:
             self._recreate(vm, caller)
         elif vm.state != _S.ACTIVE:
-            word = "retry" if operation == 2 else "recover"
+            word = "a retry" if operation == 2 else "a recover operation"
             raise OnedError(ErrorCode.ACTION, f"Could not perform {word} on VM {vm_id}, wrong state {state_name(vm)}.")
         else:
             self._recover_active(vm, operation)

@@ -61,7 +61,10 @@ def test_an_action_is_accepted_exactly_in_its_states(stage: Stage, action: str, 
         with pytest.raises(OnedError) as refused:
             stage.cloud.vm_action(ONEADMIN, action, vm.id)
         assert refused.value.code == ErrorCode.ACTION
-        assert refused.value.message.endswith(f"This action is not available for state {any_state}")
+        unavailable = f"This action is not available for state {any_state}"
+        words = f"Could not terminate VM {vm.id}, wrong state {any_state}."
+        expected = words if action.startswith("terminate") else unavailable
+        assert refused.value.message == f'Error performing action "{action}": {expected}'
         return
     assert stage.cloud.vm_action(ONEADMIN, action, vm.id) == vm.id
     stage.cloud.settle()
@@ -105,7 +108,8 @@ def test_recovery_keeps_the_books_right_in_every_state(stage: Stage, any_state: 
     vm = stage.bring(any_state)
     at_rest = vm.state.name != "ACTIVE"
     if (operation < 3 and at_rest) or (operation == 4 and any_state in ("HOLD", "DONE")):
-        with pytest.raises(OnedError, match=f"wrong state {any_state}"):
+        word = {0: "a recover operation", 1: "a recover operation", 2: "a retry", 4: "delete-recreate"}[operation]
+        with pytest.raises(OnedError, match=f"Could not perform {word} on VM {vm.id}, wrong state {any_state}"):
             stage.cloud.vm_recover(ONEADMIN, vm.id, operation)
         return
     stage.cloud.vm_recover(ONEADMIN, vm.id, operation)
