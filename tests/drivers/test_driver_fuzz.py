@@ -19,7 +19,9 @@ from tests.rank_cases.cases import cases
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2000"))
 MESSAGE = re.compile(r"(ERROR: (\d+ )?[^\d\n]|WARN: [^\d\n])[^\n]*")
-SMALL = [case for case in cases() if len(case.document) < 25_000][:12]
+SMALL = [
+    min((case for case in cases() if case.kind == kind), key=lambda case: len(case.document)) for kind in range(10)
+]
 ROOTS = [etree.fromstring(case.document.encode()) for case in SMALL]
 TEXTS = st.one_of(
     st.sampled_from([

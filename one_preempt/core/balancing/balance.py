@@ -7,13 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from one_preempt.core.balancing.cluster_load import FULL
-from one_preempt.core.balancing.migrations import Migrations
+from one_preempt.core.balancing.migrations import TRIES, Migrations
 from one_preempt.core.model.plan import Placement
 
 WORTH_MOVING = FULL // 20
 """A VM moves only where it leaves its new host emptier than its old one was by this much: 5 % of a host."""
-
-TRIES_PER_HOST = 64
 
 
 def balance(migrations: Migrations) -> Iterator[Placement]:
@@ -36,7 +34,7 @@ def balance(migrations: Migrations) -> Iterator[Placement]:
 
 def _move_one(migrations: Migrations, source: int) -> Placement | None:
     """The migration from one host that helps most and that every rule allows."""
-    for _, vm_id, target in _improvements(migrations, source)[:TRIES_PER_HOST]:
+    for _, vm_id, target in _improvements(migrations, source)[:TRIES]:
         moved = migrations.try_move(migrations.room.snapshot.vms[vm_id], source, target)
         if moved is not None:
             return moved
@@ -54,6 +52,6 @@ def _improvements(migrations: Migrations, source: int) -> list[tuple[int, int, i
         gains = load.spread_gains(vm.resources, source)
         worth = load.load[source] - load.arrived(vm.resources) >= WORTH_MOVING
         rows = np.flatnonzero(migrations.targets(vm) & worth & (gains > 0))
-        best = rows[np.lexsort((rows, -gains[rows]))][:TRIES_PER_HOST]
+        best = rows[np.lexsort((rows, -gains[rows]))][:TRIES]
         found.extend((-int(gains[row]), vm_id, int(row)) for row in best)
     return sorted(found)

@@ -19,14 +19,20 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 UNLIMITED = -1
+TRIES = 64
+"""How many hosts are tried for a VM, best first: those that fail do so by rules that mostly forbid the others too."""
 
 
 @dataclass(frozen=True, slots=True)
 class BalancingLimits:
-    """At most so many migrations (UNLIMITED: as many as help), and what counts as load."""
+    """At most so many migrations (UNLIMITED: as many as help), and what counts as load.
+
+    `trials` bounds the search: it ends once so many migrations were tried against all rules.
+    """
 
     migrations: int = UNLIMITED
     weights: Weights = field(default_factory=Weights)
+    trials: int = 20_000
 
 
 class Migrations:
@@ -38,13 +44,17 @@ class Migrations:
         self.load = ClusterLoad(matchmaker.hosts, limits.weights)
         self.moved: set[int] = set()
         self._movable = movable
-        self._left = limits.migrations
+        self._limits = limits
+        self._trials = 0
         self.residents = self._observe_residents()
 
     @property
     def left(self) -> int:
         """How many more VMs may be moved."""
-        return len(self._movable) if self._left == UNLIMITED else max(0, self._left - len(self.moved))
+        if self._trials >= self._limits.trials:
+            return 0
+        most = len(self._movable) if self._limits.migrations == UNLIMITED else self._limits.migrations
+        return max(0, most - len(self.moved))
 
     def may_move(self, vm_id: int) -> bool:
         """The VM may be moved, and was not."""
@@ -58,6 +68,7 @@ class Migrations:
 
     def try_move(self, vm: VirtualMachine, source: int, target: int) -> Placement | None:
         """Move the VM to row `target` where every rule allows it."""
+        self._trials += 1
         among = np.zeros(len(self.matchmaker.hosts.ids), dtype=np.bool_)
         among[target] = True
         placed = self.matchmaker.place(vm, self.room, among, limited=False)

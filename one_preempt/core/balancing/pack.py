@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from one_preempt.core.balancing.migrations import Migrations
+from one_preempt.core.balancing.migrations import TRIES, Migrations
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
@@ -54,7 +54,7 @@ def _empty(migrations: Migrations, source: int, targets: list[int]) -> list[_Mov
 def _to_the_fullest(migrations: Migrations, vm: VirtualMachine, source: int, targets: list[int]) -> _Moved | None:
     suits = migrations.targets(vm)
     rows = np.array([row for row in targets if suits[row]], dtype=np.int64)
-    for row in rows[np.lexsort((rows, -migrations.load.load[rows]))].tolist():
+    for row in rows[np.lexsort((rows, -migrations.load.load[rows]))][:TRIES].tolist():
         placement = migrations.try_move(vm, source, row)
         if placement is not None:
             return vm, row, placement

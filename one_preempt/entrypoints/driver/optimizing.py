@@ -89,7 +89,9 @@ def wish_of(attributes: Mapping[str, tuple[str, ...]], settings: OptimizerSettin
     for name in _UNUSED_WEIGHTS:
         if number(name, 0) > 0:
             messages.warning(f"ONE_DRS/{name} is not considered: load is what VMs were given of CPU and memory")
-    thresholds = [int(number(name, UNLIMITED)) for name in _THRESHOLDS if said(name)] or [settings.migration_threshold]
+    thresholds = [int(number(name, settings.migration_threshold)) for name in _THRESHOLDS if said(name)] or [
+        settings.migration_threshold
+    ]
     weights = Weights(*(max(0, int(number(name, 1) * 100)) for name in ("CPU_WEIGHT", "MEMORY_WEIGHT")))
     limited = [threshold for threshold in thresholds if threshold != UNLIMITED]
     return Wish(

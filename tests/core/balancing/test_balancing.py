@@ -221,3 +221,14 @@ def test_who_never_moves(why: str) -> None:
     other = replace(running(vm(1), 0), **STAYS[why])  # type: ignore[arg-type]
     matched = {number: Prematch((0, 1), frozenset({100})) for number in (0, 1, 2)}
     assert movable_vms([plain, other, running(vm(2), 0), running(vm(3), 0)], matched, rules, {2}) == {0}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_search_ends_when_its_trials_are_used_up(name: str) -> None:
+    vms = [running(vm(0), 0), running(vm(1), 1), *(running(vm(n), 2) for n in range(2, 6))]
+    cluster = cluster_of([(800, 16384)] * 3, vms, frozenset(range(6)))
+    maker = matchmaker(cluster.snapshot)
+    assert (
+        len(list(POLICIES[name](Migrations(maker, maker.new_room(), cluster.movable, BalancingLimits(trials=1))))) == 1
+    )
+    assert not list(POLICIES[name](Migrations(maker, maker.new_room(), cluster.movable, BalancingLimits(trials=0))))
