@@ -28,14 +28,14 @@ def ask_daemon(
             connection.settimeout(timeout_s)
             connection.connect(path)
             connection.sendall(message)
-            line = _one_line(connection, deadline_s)
+            line = read_line(connection, deadline_s)
             answer = json.loads(line)
     except (OSError, ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) and isinstance(answer.get("ok"), bool) else None
 
 
-def _one_line(connection: socket.socket, deadline_s: float) -> bytes:
+def read_line(connection: socket.socket, deadline_s: float) -> bytes:
     """What comes before the first line feed. Raises `OSError` where it does not come in time, or is too long."""
     received = bytearray()
     while b"\n" not in received:

@@ -1,4 +1,4 @@
-"""The daemon's end of the socket: a thread that answers short questions while the daemon schedules.
+"""The daemon's end of the socket: threads that answer short questions while the daemon schedules.
 
 Whatever comes in (noise, halves of messages, clients that neither write nor read) costs its sender the connection
 and the daemon nothing: sizes, times and numbers are bounded, and only trusted users are answered.
@@ -6,7 +6,6 @@ and the daemon nothing: sizes, times and numbers are bounded, and only trusted u
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pwd
@@ -14,15 +13,17 @@ import socket
 import stat
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, MAX_MESSAGE_BYTES
+from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, read_line
 from one_preempt.adapters.daemon_socket.messages import Message, MessageError, parse_message
 from one_preempt.errors import OnePreemptError
 
 MAX_CLIENTS = 16
+ACCEPT_AGAIN_S = 0.1
 SERVICE_USER = "oneadmin"
 _PEER = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
@@ -43,7 +44,7 @@ def trusted_users() -> frozenset[int]:
 
 
 class DaemonSocket:
-    """Answers by `answer`, which is called in the socket's own thread and must not wait for anything."""
+    """Answers by `answer`, which is called in threads of the socket's own and must not wait for anything."""
 
     def __init__(
         self,
@@ -56,72 +57,92 @@ class DaemonSocket:
         self._users = users
         self._timeout_s = timeout_s
         self._max_clients = max_clients
-        self._clients = 0
+        self._lock = threading.Lock()
+        self._clients: dict[socket.socket, threading.Thread] = {}
+        self._stopping = threading.Event()
 
     @contextmanager
     def listening(self, path: Path) -> Iterator[None]:
         """Answer at `path` meanwhile. Raises `SocketUnavailable`."""
-        listener = _listener(path)
-        mine = path.stat().st_ino
-        loop = asyncio.new_event_loop()
-        stop = asyncio.Event()
-        thread = threading.Thread(target=loop.run_until_complete, args=(self._serve(listener, stop),), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            loop.call_soon_threadsafe(stop.set)
-            thread.join()
-            loop.close()
+        with _listener(path) as listener:
+            mine = path.stat().st_ino
+            thread = threading.Thread(target=self._let_in, args=(listener,), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                self._stopping.set()
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
+                self._send_away()
+                with suppress(OSError):
+                    if path.stat().st_ino == mine:
+                        path.unlink()
+
+    def _let_in(self, listener: socket.socket) -> None:
+        """Give each client a thread, as long as there are not too many."""
+        while not self._stopping.is_set():
+            try:
+                connection, _address = listener.accept()
+            except OSError:  # the end; or no descriptor is left, which passes
+                self._stopping.wait(ACCEPT_AGAIN_S)
+                continue
+            if not self._takes(connection):
+                with connection, suppress(OSError):
+                    connection.setblocking(False)
+                    connection.send(_line(_refusal(f"{self._max_clients} others are being answered")))
+
+    def _takes(self, connection: socket.socket) -> bool:
+        """Whether there was a place, and a thread, for one more."""
+        thread = threading.Thread(target=self._meet, args=(connection,), daemon=True)
+        with self._lock, suppress(RuntimeError):
+            if len(self._clients) < self._max_clients:
+                thread.start()
+                self._clients[connection] = thread
+                return True
+        return False
+
+    def _send_away(self) -> None:
+        with self._lock:
+            left = dict(self._clients)
+        for connection, thread in left.items():
             with suppress(OSError):
-                if path.stat().st_ino == mine:
-                    path.unlink()
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
-    async def _serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
-        server = await asyncio.start_unix_server(self._meet, sock=listener, limit=MAX_MESSAGE_BYTES)
-        await stop.wait()
-        server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client: one line in, one line out."""
-        self._clients += 1
+    def _meet(self, connection: socket.socket) -> None:
+        """One client: one line in, one line out. One that goes away, is too slow, or talks too much gets nothing."""
         try:
-            async with asyncio.timeout(self._timeout_s):
-                reply = await self._reply(reader, writer)
+            with connection, suppress(OSError):
+                connection.settimeout(self._timeout_s)
+                reply = self._reply(connection)
                 if reply is not None:
-                    writer.write(json.dumps(reply).encode() + b"\n")
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # it went away, or was too slow
+                    connection.sendall(_line(reply))
         finally:
-            writer.transport.abort()
-            self._clients -= 1
+            with self._lock:
+                del self._clients[connection]
 
-    async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Mapping[str, object] | None:
-        if self._clients > self._max_clients:
-            return _refusal(f"{self._max_clients} others are being answered")
-        if _user_of(writer) not in self._users:
+    def _reply(self, connection: socket.socket) -> Mapping[str, object] | None:
+        # What was sent is read before it is refused: to close on unread bytes would take the reason along.
+        line = read_line(connection, time.monotonic() + self._timeout_s)
+        if _user_of(connection) not in self._users:
             return _refusal("only oneadmin, root and the daemon's own user are answered")
         try:
-            return self._answer(parse_message(await reader.readuntil(b"\n")))
-        except asyncio.LimitOverrunError:
-            return _refusal(f"a message has at most {MAX_MESSAGE_BYTES} bytes")
+            return self._answer(parse_message(line))
         except MessageError as error:
             return _refusal(str(error))
+
+
+def _line(reply: Mapping[str, object]) -> bytes:
+    return json.dumps(reply).encode() + b"\n"
 
 
 def _refusal(why: str) -> dict[str, object]:
     return {"ok": False, "error": why}
 
 
-def _user_of(writer: asyncio.StreamWriter) -> int:
+def _user_of(connection: socket.socket) -> int:
     """The user id of the process at the other end, as the kernel knows it."""
-    connection: socket.socket = writer.get_extra_info("socket")
     _pid, uid, _gid = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return int(uid)
 
@@ -137,7 +158,6 @@ def _listener(path: Path) -> socket.socket:
         aside.chmod(0o600)
         aside.replace(path)
         listener.listen(MAX_CLIENTS)
-        listener.setblocking(False)
     except OSError as error:
         listener.close()
         raise SocketUnavailable(f"no socket at {path}: {error.strerror or error}; see socket.path") from None
