@@ -6,9 +6,13 @@ import sqlite3
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
-from tests.stories.storyteller import ADMINISTRATOR, ENABLED, TYPES, Story
+from tests.stories.group_rules import DAEMON, allowed_hosts
+from tests.stories.requests_told import ADMINISTRATOR, OWNERS
+from tests.stories.room_left import Room, needs, rooms
+from tests.stories.storyteller import ENABLED, NO_LIMITS, SYSTEM_DATASTORE, Story
+from tests.stories.world import GROUP_IDS
 
-DAEMON = "oneadmin"
+QUIET_CYCLES = 4
 SENT_OUT = {"stop", "undeploy", "undeploy-hard", "terminate", "terminate-hard", "suspend", "poweroff"}
 RUNNING, STOPPED, UNDEPLOYED = "3/3", "4/0", "9/0"
 
@@ -21,6 +25,9 @@ def judge(story: Story) -> list[str]:
     wrong += _calls(story)
     wrong += _lost(story)
     wrong += _not_returned(story)
+    wrong += story.broken_rules
+    wrong += _refused(story)
+    wrong += _unconnected(story)
     wrong += _store(story)
     if "Traceback" in story.world.daemon.log:
         wrong.append("the daemon's log has a traceback")
@@ -28,24 +35,36 @@ def judge(story: Story) -> list[str]:
 
 
 def calm_down(story: Story) -> None:
-    """Faults end, hosts come back, locks go, local requests end; then some quiet cycles."""
+    """Faults end, hosts come back, locks and quotas go, the datastore empties, local requests end; then some quiet
+    cycles: until nothing happens any more, ten at most."""
     emulator = story.world.emulator
     emulator.control("clear_faults")
+    emulator.control("fill_datastore", SYSTEM_DATASTORE, -1)
+    for name in (*OWNERS, *GROUP_IDS):
+        story.world.set_quota(name, NO_LIMITS)
     for host_id in story.hosts:
         emulator.control("revive_host", host_id)
         emulator.must(ADMINISTRATOR, "one.host.status", host_id, ENABLED)
+    states = story.world.states()
     for vm_id, told in sorted(story.vms.items()):
+        if states[vm_id].startswith("6/"):
+            continue
         emulator.call(ADMINISTRATOR, "one.vm.unlock", vm_id)
         emulator.call(ADMINISTRATOR, "one.vm.action", "unresched", vm_id)
-        if not told.types or _has_failed(story, vm_id):
+        if not told.types or _has_failed(states[vm_id]):
             told.ended_by_people |= emulator.call(ADMINISTRATOR, "one.vm.action", "terminate-hard", vm_id)[0]
             told.ended_by_people |= emulator.call(ADMINISTRATOR, "one.vm.recover", vm_id, 3)[0]
+    quiet = 0
     for _ in range(10):
+        before = story.world.states()
         story.step(60)
+        same = story.world.states() == before and not story.reports[-1].get("issued")
+        quiet = quiet + 1 if same else 0
+        if quiet == QUIET_CYCLES:
+            return
 
 
-def _has_failed(story: Story, vm_id: int) -> bool:
-    state = story.world.state(vm_id)
+def _has_failed(state: str) -> bool:
     return state.startswith("3/") and state not in ("3/3",)
 
 
@@ -99,6 +118,8 @@ def _sent_out(story: Story, call: dict[str, Any], gang_stops: set[int]) -> list[
     allowed = {"stop": {"BE-SUSPENDABLE", "DC-MIGRATABLE"}, "terminate": {"BE-CANCELLABLE"}}.get(action, set())
     if told.types & allowed or (action == "stop" and told.gang and vm_id in gang_stops):
         return []
+    if action == "undeploy" and told.may_shut_down:
+        return []
     return [f"sent out without right: {call}, claimed {sorted(told.types)}"]
 
 
@@ -109,58 +130,75 @@ def _lost(story: Story) -> list[str]:
         for call in story.world.emulator.log()
         if call["user"] == DAEMON and call["method"] == "one.vm.action" and call["arguments"][0] == "terminate"
     }
+    states = story.world.states()
     return [
         f"VM {vm_id} is lost"
         for vm_id, told in story.vms.items()
-        if story.world.state(vm_id).startswith("6/") and not told.ended_by_people and vm_id not in terminated
+        if states[vm_id].startswith("6/") and not told.ended_by_people and vm_id not in terminated
     ]
 
 
 def _not_returned(story: Story) -> list[str]:
     """Preempted leases that are still out though all their VMs would fit."""
     wrong = []
+    states = story.world.states()
     query = "SELECT id FROM leases WHERE preempted_by IS NOT NULL AND ended_at_s IS NULL"
     for row in _rows(story, query):
         members = [
             member["vm_id"]
             for member in _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']} ORDER BY vm_id")
         ]
-        living = [vm_id for vm_id in members if not story.world.state(vm_id).startswith("6/")]
-        out = [vm_id for vm_id in living if story.world.state(vm_id) != RUNNING]
+        living = [vm_id for vm_id in members if not states[vm_id].startswith("6/")]
+        out = [vm_id for vm_id in living if states[vm_id] != RUNNING]
         resting = (STOPPED, UNDEPLOYED, "1/0", "2/0", RUNNING)
-        if out and all(story.world.state(vm_id) in resting for vm_id in living) and _fit(story, out):
+        if out and all(states[vm_id] in resting for vm_id in living) and _fit(story, out):
             wrong.append(f"lease {row['id']} was preempted and did not return: {out}")
     return wrong
 
 
 def _fit(story: Story, vm_ids: list[int]) -> bool:
-    """First fit over what the hosts' books leave, the largest VM first: if this fits, there was room."""
-    free = [
-        [host["max_cpu"] - host["cpu"], host["max_memory"] - host["memory"]]
-        for host in story.world.host_documents()
-        if host["state"] == 2
+    """First fit, the largest VM first: if this fits, there was room."""
+    left = rooms(story.world)
+    vms = sorted((story.world.vm(vm_id) for vm_id in vm_ids), key=needs, reverse=True)
+    return all(any(room.take(vm) for room in left if room.host_id in _allowed(story, vm, left)) for vm in vms)
+
+
+def _allowed(story: Story, vm: ElementTree.Element, left: list[Room]) -> set[int]:
+    """The hosts that the rules of the VM's group leave."""
+    hosts, vm_id = {room.host_id for room in left}, int(vm.findtext("ID", "-1"))
+    roles = story.roles()
+    return allowed_hosts(story.world, roles, vm_id, hosts) if vm_id in roles else hosts
+
+
+def _refused(story: Story) -> list[str]:
+    """Calls of the daemon that oned refused: nothing happens between its look and its calls, so none should be."""
+    return [
+        f"refused: {call}"
+        for call in story.world.emulator.log()
+        if call["user"] == DAEMON and call["code"] and not call["method"].startswith("one_preempt.")
     ]
-    needs = sorted((_needs(story.world.vm(vm_id)) for vm_id in vm_ids), reverse=True)
-    for cpu, memory in needs:
-        room = next((host for host in free if host[0] >= cpu and host[1] >= memory), None)
-        if room is None:
-            return False
-        room[0] -= cpu
-        room[1] -= memory
-    return True
 
 
-def _needs(vm: ElementTree.Element) -> tuple[int, int]:
-    return int(float(vm.findtext("TEMPLATE/CPU", "0")) * 100), int(vm.findtext("TEMPLATE/MEMORY", "0")) * 1024
+def _unconnected(story: Story) -> list[str]:
+    """VMs that the daemon started without a network for an automatic NIC, or with one network twice."""
+    wrong = []
+    started = [call for call in story.world.emulator.log() if call["method"] == "one.vm.deploy" and not call["code"]]
+    by_people = {call["arguments"][0] for call in started if call["user"] != DAEMON}
+    for vm_id in {call["arguments"][0] for call in started} - by_people:
+        nics = [nic.findtext("NETWORK_ID") for nic in story.world.vm(vm_id).iterfind("TEMPLATE/NIC")]
+        if None in nics or len(set(nics)) < len(nics):
+            wrong.append(f"the automatic NICs of VM {vm_id} have the networks {nics}")
+    return wrong
 
 
 def _store(story: Story) -> list[str]:
     """Store and cloud agree, and every call has its reason in the log."""
     still_open = _rows(story, "SELECT id FROM preemptions WHERE closed_at_s IS NULL AND advised_only = 0")
     wrong = [f"preemption {row['id']} is still open" for row in still_open]
+    states = story.world.states()
     for row in _rows(story, "SELECT id FROM leases WHERE ended_at_s IS NULL"):
         members = _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']}")
-        if all(story.world.state(member["vm_id"]).startswith("6/") for member in members):
+        if all(states[member["vm_id"]].startswith("6/") for member in members):
             wrong.append(f"lease {row['id']} has ended and the store does not know")
     explained = {(row["kind"], row["vm_id"]) for row in _rows(story, "SELECT * FROM actions") if row["reason_text"]}
     names = {"one.vm.deploy": "deploy", "one.vm.update": "message"}
@@ -180,4 +218,4 @@ def _rows(story: Story, query: str) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute(query)]
 
 
-__all__ = ["TYPES", "judge", "unasked_moves"]
+__all__ = ["judge", "unasked_moves"]

@@ -5,53 +5,41 @@ A story is its seed. What people did is remembered, so that the judge can say wh
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.stories.group_rules import broken_rules
 from tests.stories.processes import DaemonDied
-from tests.stories.world import World
+from tests.stories.requests_told import ADMINISTRATOR, OWNERS, TYPES, Requests
 
-OWNERS = {"lea": "locals", "eva": "externals", "evan": "externals", "paul": "plain"}
-TYPES = ["BE-SUSPENDABLE", "BE-SUSPENDABLE", "BE-CANCELLABLE", "DC-MIGRATABLE"]
-ADMINISTRATOR = "root"
 ENABLED, DISABLED, OFFLINE = 0, 1, 2
+SYSTEM_DATASTORE = 100
+LIFTED = -2
+NO_LIMITS = {"VMS": LIFTED, "RUNNING_VMS": LIFTED, "CPU": LIFTED, "RUNNING_CPU": LIFTED}
 
 
 @dataclass
-class Told:
-    """What people did to a VM, as far as the judge must know."""
-
-    owner: str
-    types: set[str] = field(default_factory=set)
-    gang: bool = False
-    ended_by_people: bool = False
-
-
-@dataclass
-class Story:
+class Story(Requests):
     """One story being told."""
 
-    world: World
-    seed: int
-    shipped: bool = False
-    vms: dict[int, Told] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     overcommitted: list[str] = field(default_factory=list)
+    broken_rules: list[str] = field(default_factory=list)
     endpoint_was_faulty: bool = False
 
     def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+        super().__post_init__()
         self.hosts = self._host_ids()
+        self._seen_calls = 0
 
     def tell(self, steps: int) -> None:
         """External leases fill the cloud; then some events, some time, a cycle, `steps` times."""
+        requests = [self.external_request, self.gang_request, self.device_request, self.pinned_request]
+        requests += [self.external_request, self.grouped_request, self.networked_request]
         for _ in range(2 * len(self.hosts) + self.random.randint(1, 3)):
-            self.events.append(
-                self.random.choice([self._external_request, self._external_request, self._gang_request])()
-            )
+            self.events.append(self.random.choice(requests)())
         self.step(30)
         self.step(30)
         for _ in range(steps):
@@ -67,6 +55,17 @@ class Story:
         except DaemonDied:
             self.world.restart_daemon()
         self._look_at_hosts()
+        self._look_at_groups()
+
+    def _look_at_groups(self) -> None:
+        """Rules of VM groups are the daemon's duty: oned breaks them without a word."""
+        calls = self.world.emulator.log(self._seen_calls)
+        self._seen_calls += len(calls)
+        self.broken_rules += broken_rules(self.world, self.roles(), calls)
+
+    def roles(self) -> dict[int, str]:
+        """The roles of the members of the VM group."""
+        return {vm_id: told.role for vm_id, told in self.vms.items() if told.role}
 
     def _look_at_hosts(self) -> None:
         for host in self.world.host_documents():
@@ -77,11 +76,15 @@ class Story:
 
     def _event(self) -> None:
         kinds: list[tuple[int, Callable[[], str]]] = [
-            (4, self._external_request),
-            (6, self._local_request),
-            (2, self._plain_request),
-            (2, self._gang_request),
-            (1, self._malformed_request),
+            (4, self.external_request),
+            (6, self.local_request),
+            (1, self.plain_request),
+            (2, self.gang_request),
+            (1, self.malformed_request),
+            (4, self.device_request),
+            (3, self.pinned_request),
+            (3, self.grouped_request),
+            (3, self.networked_request),
             (3, self._owner_ends),
             (6, self._owner_acts),
             (2, self._owner_updates),
@@ -90,6 +93,8 @@ class Story:
             (2, self._administrator_deploys),
             (1, self._administrator_migrates),
             (2, self._administrator_switches_host),
+            (1, self._administrator_sets_a_quota),
+            (1, self._datastore_fills_or_empties),
             (2, self._driver_fails),
             (1, self._host_dies_or_comes_back),
             (1, self._endpoint_fails),
@@ -98,37 +103,6 @@ class Story:
         weights = [weight for weight, _ in kinds]
         _, event = self.random.choices(kinds, weights)[0]
         self.events.append(event())
-
-    def _submit(self, user: str, lease: dict[str, Any] | None, cpu: float | None = None) -> int:
-        cpu = cpu if cpu is not None else self.random.choice([0.5, 1, 1, 2])
-        memory = self.random.choice([256, 512, 1024, 2048])
-        vm_id = self.world.submit(user, cpu=cpu, memory=memory, lease=lease)
-        told = Told(user, gang=bool(lease and lease.get("SIZE")))
-        if OWNERS[user] == "externals" and lease and lease.get("TYPE") in TYPES:
-            told.types.add(lease["TYPE"])
-        self.vms[vm_id] = told
-        return vm_id
-
-    def _external_request(self) -> str:
-        user = self.random.choice(["eva", "evan"])
-        return f"{user} asks for {self._submit(user, {'TYPE': self.random.choice(TYPES)})}"
-
-    def _local_request(self) -> str:
-        return f"lea asks for {self._submit('lea', None, self.random.choice([1, 2, 2]))}"
-
-    def _plain_request(self) -> str:
-        return f"paul asks for {self._submit('paul', None)}"
-
-    def _gang_request(self) -> str:
-        user = self.random.choice(["eva", "lea"])
-        kind = "DC-NON-PREEMPTABLE" if user == "lea" else self.random.choice(TYPES)
-        size = self.random.choice([2, 2, 3])
-        lease = {"TYPE": kind, "NAME": f"gang{len(self.vms)}", "SIZE": size}
-        return f"{user} asks for the gang {[self._submit(user, lease, 1) for _ in range(size)]}"
-
-    def _malformed_request(self) -> str:
-        lease = self.random.choice([{"TYPE": "ALWAYS"}, {"SIZE": "-1"}, {"TYPE": "BE-SUSPENDABLE", "SIZE": "x" * 5000}])
-        return f"paul asks for {self._submit('paul', lease)} with nonsense"
 
     def _some_vm(self) -> int | None:
         living = [vm_id for vm_id, told in self.vms.items() if not told.ended_by_people]
@@ -223,6 +197,24 @@ class Story:
         """What `onehost flush` does after disabling: every VM on the host is marked for rescheduling."""
         for vm_id in self.world.running_on(host_id):
             self.world.action(ADMINISTRATOR, "resched", vm_id)
+
+    def _administrator_sets_a_quota(self) -> str:
+        name = self.random.choice([*OWNERS, *set(OWNERS.values())])
+        limits = self.random.choice(
+            [
+                {"RUNNING_VMS": self.random.randint(0, 3)},
+                {"RUNNING_CPU": self.random.randint(1, 3)},
+                {"VMS": 4},
+                NO_LIMITS,
+            ]
+        )
+        self.world.set_quota(name, limits)
+        return f"the quota of {name} becomes {limits}"
+
+    def _datastore_fills_or_empties(self) -> str:
+        free_mib = self.random.choice([0, 300, 1000, -1])
+        self.world.emulator.control("fill_datastore", SYSTEM_DATASTORE, free_mib)
+        return f"the datastore has {free_mib} MiB left"
 
     def _driver_fails(self) -> str:
         operation = self.random.choice(

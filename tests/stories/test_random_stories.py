@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.stories.clouds import random_cloud
 from tests.stories.judge import judge, unasked_moves
 from tests.stories.storyteller import Story
-from tests.stories.world import World, description
+from tests.stories.world import World
 
 STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "200"))
 SHIPPED_STORIES = 50
 STEPS = 14
 
 
-def _cloud(seed: int) -> dict[str, Any]:
-    chance = random.Random(seed + 1_000_000)
-    hosts = [
-        {"name": f"node{number}", "cpu": chance.choice([1, 2, 2, 4]), "memory_mib": chance.choice([2048, 4096, 8192])}
-        for number in range(chance.choice([1, 2, 2, 3]))
-    ]
-    return description(hosts)
-
-
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_a_random_story_ends_well(seed: int, tmp_path: Path) -> None:
-    world = World.begin(tmp_path, _cloud(seed))
+    world = World.begin(tmp_path, random_cloud(seed))
     try:
         story = Story(world, seed)
         story.tell(STEPS)
@@ -41,7 +31,7 @@ def test_a_random_story_ends_well(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(SHIPPED_STORIES))
 def test_as_shipped_nothing_is_sent_out_but_what_was_marked(seed: int, tmp_path: Path) -> None:
-    world = World.begin(tmp_path, _cloud(seed), settings={})
+    world = World.begin(tmp_path, random_cloud(seed), settings={})
     try:
         Story(world, seed).tell(STEPS)
         assert unasked_moves(world.emulator.log()) == []

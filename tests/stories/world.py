@@ -7,7 +7,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from one_preempt.settings import Settings, StoreSettings
 from tests.stories.processes import Daemon, DaemonDied, Emulator
 
 CYCLE_S = 15
+GROUP_IDS = {"locals": 100, "externals": 101, "plain": 102}
 RIGHTS: dict[str, Any] = {
     "beyond_rights": "hold",
     "rules": [{"name": "locals", "match": {"group": "locals"}, "may_preempt": True}],
@@ -31,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "cycle_interval_s": CYCLE_S,
     "matchmaker": {"max_host": 0, "max_dispatch": 0},
     "limits": {"minimum_run_time_s": 0, "cooldown_s": 0, "victims_per_hour": 1000, "victim_retry_s": 60},
+    "victims": {"methods": {"BE-SUSPENDABLE": ["stop", "undeploy"]}},
     "leases": RIGHTS,
     "log": {"level": "info"},
 }
@@ -52,7 +54,7 @@ def description(hosts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     """A cloud with these hosts, four users and everything that a VM without disks needs."""
     return {
         "version": "7.4.0",
-        "groups": [{"name": "locals"}, {"name": "externals"}, {"name": "plain"}],
+        "groups": [{"name": name} for name in GROUP_IDS],
         "users": [
             {"name": "lea", "group": "locals"},
             {"name": "eva", "group": "externals"},
@@ -62,7 +64,7 @@ def description(hosts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         ],
         "acls": [
             f"@{gid} {right}"
-            for gid in (100, 101, 102)
+            for gid in GROUP_IDS.values()
             for right in ("VM/* CREATE *", "HOST/* MANAGE #0", "DATASTORE/* USE #0", "NET/* USE #0")
         ],
         "clusters": [{"name": "main"}],
@@ -143,14 +145,34 @@ class World:
             self.cycle(seconds)
 
     def submit(
-        self, user: str, *, cpu: float = 1, memory: int = 512, lease: dict[str, Any] | None = None, more: str = ""
-    ) -> int:
+        self, user: str, *, cpu: float = 1, memory: int = 512, lease: dict[str, Any] | None = None, more: str = "",
+        hold: bool = False,
+    ) -> int:  # fmt: skip
         """A VM; its id."""
+        vm_id = self.try_to_submit(user, cpu=cpu, memory=memory, lease=lease, more=more, hold=hold)
+        assert vm_id is not None
+        return vm_id
+
+    def try_to_submit(
+        self, user: str, *, cpu: float, memory: int, lease: dict[str, Any] | None, more: str, hold: bool = False
+    ) -> int | None:
+        """A VM; its id, or None where a quota forbids it."""
         template = f'NAME="{user}"\nCPU="{cpu}"\nMEMORY="{memory}"\n{more}\n'
         if lease is not None:
             values = ", ".join(f'{name}="{value}"' for name, value in lease.items())
             template += f"LEASE=[{values}]\n"
-        return int(self.emulator.must(user, "one.vm.allocate", template, False))
+        accepted, value = self.emulator.call(user, "one.vm.allocate", template, hold)
+        assert accepted or "quota" in value, value
+        return int(value) if accepted else None
+
+    def set_quota(self, name: str, limits: dict[str, int]) -> None:
+        """Of a user or a group."""
+        values = ", ".join(f'{metric}="{limit}"' for metric, limit in limits.items())
+        text = f"VM=[{values}]"
+        if name in GROUP_IDS:
+            self.emulator.must("root", "one.group.quota", GROUP_IDS[name], text)
+        else:
+            self.emulator.must("root", "one.user.quota", self.user_ids[name][0], text)
 
     def action(self, user: str, action: str, vm_id: int) -> bool:
         """Whether oned accepted it."""
@@ -188,7 +210,7 @@ class World:
             int(vm.text or -1) for host in pool if host.findtext("ID") == str(host_id) for vm in host.findall("VMS/ID")
         ]
 
-    @property
+    @cached_property
     def user_ids(self) -> dict[str, tuple[int, int]]:
         """(uid, gid) by name."""
         pool = ElementTree.fromstring(self.emulator.must("root", "one.userpool.info"))

@@ -123,6 +123,8 @@ class LifeCycle(CloudState):
         memory_mib, disk_mib = self._sizes_of(vm, job.operation)
         duration_ms = durations.duration_ms(job.operation, memory_mib, disk_mib)
         fault = self.faults.strike(job.operation, job.vm_id, job.host_id)
+        if _cannot_be_saved(vm, job.operation):
+            job.finish = partial(self._finish, vm, False)
         if fault is None:
             return duration_ms
         if fault.misbehaviour == Misbehaviour.HANG:
@@ -422,3 +424,8 @@ class LifeCycle(CloudState):
 def _disk_mib(vm: SimVm) -> int:
     disks = [disk for disk in vectors_of(vm.template, "DISK") if on_system_datastore(disk)]
     return sum(int(disk.get("SIZE", "0")) for disk in disks)
+
+
+def _cannot_be_saved(vm: SimVm, operation: Operation) -> bool:
+    """The hypervisor saves no guest to which a device of the host was handed over."""
+    return operation == Operation.SAVE and vm.history[-1].vm_mad == "kvm" and bool(vectors_of(vm.template, "PCI"))

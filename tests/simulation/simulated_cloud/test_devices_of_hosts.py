@@ -73,21 +73,31 @@ def test_after_a_deploy_the_vm_tells_its_device(
         "0x01",
         "0x01",
     )
-    stage.do(vm, "stop")
+    stage.do(vm, "undeploy")
     stage.cloud.settle()
     assert holders(host) == ["-1"]
     assert "ADDRESS" not in request
     assert request["SHORT_ADDRESS"] == "02:00.0"
 
 
-def test_after_a_stop_a_device_of_the_same_kind_will_do(stage: Stage) -> None:
+def test_after_an_undeploy_a_device_of_the_same_kind_will_do(stage: Stage) -> None:
     host = stage.cloud.add_host("gpu", pci_devices=[device("02"), device("03")])
     first = deployed(stage, host, 'PCI = [ SHORT_ADDRESS = "02:00.0" ]')
-    stage.do(first, "stop")
+    stage.do(first, "undeploy")
     stage.cloud.settle()
     second = deployed(stage, host, 'PCI = [ VENDOR = "10de" ]')
     stage.cloud.vm_deploy(ONEADMIN, first.id, host.id, enforce=True)
     assert holders(host) == [str(second.id), str(first.id)]
+
+
+def test_a_guest_with_a_device_cannot_be_saved(stage: Stage) -> None:
+    host = stage.cloud.add_host("gpu", pci_devices=[device("02")])
+    vm = deployed(stage, host, 'PCI = [ VENDOR = "10de" ]')
+    for action in ("suspend", "stop"):
+        stage.do(vm, action)
+        stage.cloud.settle()
+        assert vm.lcm_state.name == "RUNNING"
+        assert "SAVE: failed" in str(vm.user_template["ERROR"])
 
 
 @pytest.mark.parametrize("fails", [False, True])
