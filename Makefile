@@ -9,7 +9,7 @@ CHECKED := one_preempt tests benchmarks
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo picture test lint format bench experiments lock clean
+.PHONY: help setup demo picture test rank-cases fuzz lint format fuzz bench experiments lock clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ picture: $(RUNTIME) ## Make the picture of the demonstration, docs/images/demo.s
 test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
 	@$(BIN)/python -m pytest -n 2 $(TESTS)
 
+rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, about two minutes
+	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases
+
+fuzz: $(DEVELOPMENT) ## Try 100,000 broken inputs of each kind, for a night (FUZZ_EXAMPLES=100000)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 $$(find tests -name 'test_*_fuzz.py')
+
 lint: $(DEVELOPMENT) ## Check style, types and who may import whom
 	@$(BIN)/ruff check $(CHECKED)
 	@$(BIN)/ruff format --check $(CHECKED)
@@ -54,6 +60,9 @@ lint: $(DEVELOPMENT) ## Check style, types and who may import whom
 format: $(DEVELOPMENT) ## Mend what ruff can mend
 	@$(BIN)/ruff check --fix $(CHECKED)
 	@$(BIN)/ruff format $(CHECKED)
+
+fuzz: $(DEVELOPMENT) ## Try 100,000 random inputs on every parser that reads others' words; takes an hour or two
+	@FUZZ_EXAMPLES=100000 $(BIN)/python -m pytest -n 2 --durations 5 $$(find tests -name 'test_*_fuzz.py')
 
 bench: $(DEVELOPMENT) ## Measure the speed; fails where a limit is missed
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
