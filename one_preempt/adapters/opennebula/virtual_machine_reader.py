@@ -11,6 +11,7 @@ from lxml.etree import _Element
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
     optional_number,
+    pieces_of,
     read_objects,
     shortened,
     texts_of,
@@ -39,6 +40,11 @@ _SCALARS = frozenset({
 _VM_ID = re.compile(rb"<VM>\s*<ID>([0-9]{1,18})</ID>")
 _VECTORS = frozenset({"DISK", "NIC", "PCI", "NUMA_NODE", "TOPOLOGY", "VMGROUP", "SCHED_ACTION"})
 
+# oned writes users' texts into CDATA sections without minding the end mark of a section inside them, so that a text
+# can hold elements: another owner, a restricted attribute. But what oned writes stands once, and its attributes are
+# sorted by name, while smuggled ones stand between two parts of the attribute that brought them.
+_SMUGGLED = ": its owner has smuggled markup into an attribute; only documents as oned writes them are read"
+
 Vectors = dict[str, list[dict[str, str]]]
 
 
@@ -50,14 +56,19 @@ def read_vm_pool(document: bytes, problems: list[str]) -> dict[int, VirtualMachi
 
 def ids_in_vm_pool(document: bytes) -> frozenset[int]:
     """The ids of all VMs of a pool, also of those whose documents cannot be read."""
-    return frozenset(int(found) for found in _VM_ID.findall(document))
+    heads = (_VM_ID.match(piece) for piece in pieces_of(document, "VM"))
+    return frozenset(int(head[1]) for head in heads if head is not None)
 
 
 def read_virtual_machine(element: _Element) -> VirtualMachine:
     """One VM element. `KeyError` or `ValueError` where it lacks what every VM has."""
     parts = {child.tag: child for child in element}
+    if len(parts) != len(element):
+        raise ValueError(f"an element stands twice in its document{_SMUGGLED}")
+    # Only the short body of one.vmpool.info comes without permissions.
+    extended = "PERMISSIONS" in parts
     texts = {tag: part.text or "" for tag, part in parts.items()}
-    scalars, vectors = _template(parts["TEMPLATE"])
+    scalars, vectors = _template(parts["TEMPLATE"], is_sorted=extended)
     user_template = _user_template(parts.get("USER_TEMPLATE"))
     lock = texts_of(parts["LOCK"]) if "LOCK" in parts else {}
     group = vectors["VMGROUP"][0] if "VMGROUP" in vectors else {}
@@ -98,8 +109,7 @@ def read_virtual_machine(element: _Element) -> VirtualMachine:
         scheduled_actions=_scheduled_actions(parts.get("SCHED_ACTIONS"), vectors),
         history=_history(parts.get("HISTORY_RECORDS")),
         user_template=user_template,
-        # Only the short body of one.vmpool.info comes without permissions.
-        extended="PERMISSIONS" in parts,
+        extended=extended,
     )
 
 
@@ -115,24 +125,38 @@ def cpu_centi(text: str) -> int:
     return int(np.float32(text) * np.float32(100))
 
 
-def _template(template: _Element) -> tuple[dict[str, str], Vectors]:
+def _template(template: _Element, *, is_sorted: bool) -> tuple[dict[str, str], Vectors]:
     scalars: dict[str, str] = {}
     vectors: Vectors = {}
+    names: list[str] = []
     for child in template:
-        tag = child.tag
+        tag = str(child.tag)
+        names.append(tag)
         if tag in _VECTORS:
             vectors.setdefault(tag, []).append(texts_of(child))
         elif tag in _SCALARS:
             scalars[tag] = child.text or ""
+    if is_sorted:
+        # Scheduled actions are appended to the rest.
+        _check_order([name for name in names if name != "SCHED_ACTION"] if "SCHED_ACTION" in vectors else names)
     return scalars, vectors
 
 
 def _user_template(template: _Element | None) -> Template:
     # In lists first: tens of thousands of attributes of one name would otherwise be copied again for each.
     attributes: dict[str, list[AttributeValue]] = {}
+    names: list[str] = []
     for child in template if template is not None else ():
-        attributes.setdefault(str(child.tag), []).append(texts_of(child) if len(child) else child.text or "")
+        name = str(child.tag)
+        names.append(name)
+        attributes.setdefault(name, []).append(texts_of(child) if len(child) else child.text or "")
+    _check_order(names)
     return {name: tuple(values) for name, values in attributes.items()}
+
+
+def _check_order(names: list[str]) -> None:
+    if names != sorted(names):
+        raise ValueError(f"its attributes are not in oned's order{_SMUGGLED}")
 
 
 def _first_text(template: Template, name: str) -> str:

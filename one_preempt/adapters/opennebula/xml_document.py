@@ -210,9 +210,19 @@ def _one_by_one(document: bytes, pool: str, tag: str, problems: list[str]) -> It
         raise UnreadableDocument(f"a <{pool}> was expected, not {shortened(whole[:80].decode(errors='replace'))}")
     if not whole.endswith(b"</%b>" % pool.encode()):
         raise UnreadableDocument(f"the {pool} has no end; was it cut off?")
-    pieces = re.compile(rb"<!\[CDATA\[.*?\]\]>|<(/?)%s>" % tag.encode(), re.DOTALL)
+    for piece in pieces_of(document, tag):
+        try:
+            yield _parse(piece)
+        except etree.XMLSyntaxError as error:
+            problems.append(f"a {tag} was left out: {error.msg} ({shortened(piece[:80].decode(errors='replace'))})")
+    problems.append(f"the {pool} was not well-formed XML; its objects were read one by one")
+
+
+def pieces_of(document: bytes, tag: str) -> Iterator[bytes]:
+    """The text of each outermost `tag` of a pool; what stands in CDATA sections counts for nothing."""
+    marks = re.compile(rb"<!\[CDATA\[.*?\]\]>|<(/?)%s>" % tag.encode(), re.DOTALL)
     depth = start = 0
-    for match in pieces.finditer(document):
+    for match in marks.finditer(document):
         if match[1] is None:
             continue
         if match[1] == b"":
@@ -221,14 +231,7 @@ def _one_by_one(document: bytes, pool: str, tag: str, problems: list[str]) -> It
         elif depth:
             depth -= 1
             if depth == 0:
-                piece = document[start : match.end()]
-                try:
-                    yield _parse(piece)
-                except etree.XMLSyntaxError as error:
-                    problems.append(
-                        f"a {tag} was left out: {error.msg} ({shortened(piece[:80].decode(errors='replace'))})"
-                    )
-    problems.append(f"the {pool} was not well-formed XML; its objects were read one by one")
+                yield document[start : match.end()]
 
 
 def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element], T], problems: list[str]) -> None:

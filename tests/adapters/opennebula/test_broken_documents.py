@@ -68,19 +68,19 @@ def test_a_vm_that_cannot_be_read_is_left_out_alone_and_told(pattern: bytes, rep
 
 
 HARMLESS = {
-    "a value of 1 MB": b"<BIG>" + b"x" * 1_000_000 + b"</BIG>",
-    "markup in a value": b"<M><![CDATA[</USER_TEMPLATE></VM><VM><ID>99</ID>]]></M>",
+    "a value of 1 MB": b"<X>" + b"x" * 1_000_000 + b"</X>",
+    "markup in a value": b"<X><![CDATA[</USER_TEMPLATE></VM><VM><ID>99</ID>]]></X>",
     "an attribute named like the pool's objects": b"<VM><ID>98</ID><NAME>fake</NAME></VM>",
-    "entities that stand for themselves": b"<E>&lt;VM&gt;&amp;#x1;</E>",
-    "numbers where words are expected": b"<SCHED_RANK>-1e999</SCHED_RANK>",
-    "a vector where a text is expected": b"<LEASE_TYPE><A>1</A></LEASE_TYPE>",
+    "entities that stand for themselves": b"<X>&lt;VM&gt;&amp;#x1;</X>",
+    "numbers where words are expected": b"<SERVICE_ID>-1e999</SERVICE_ID>",
+    "a vector where a text is expected": b"<SERVICE_ID><A>1</A></SERVICE_ID>",
     "a comment and a processing instruction": b"<!-- <VM> --><?php echo 1 ?>",
 }
 
 
 @pytest.mark.parametrize("attribute", HARMLESS.values(), ids=HARMLESS.keys())
 def test_whatever_users_write_into_their_template_stays_inside_it(attribute: bytes) -> None:
-    machines, problems = read(with_vm_5(rb"<USER_TEMPLATE>", b"<USER_TEMPLATE>" + attribute))
+    machines, problems = read(with_vm_5(rb"</USER_TEMPLATE>", attribute + b"</USER_TEMPLATE>"))
     assert list(machines) == sorted([*OTHERS, 5])
     assert problems == []
     assert (machines[5].uid, machines[5].state_name, machines[5].host_id) == (0, "RUNNING", 3)
@@ -142,6 +142,31 @@ def test_no_value_of_a_field_stops_the_other_vms(field: bytes, value: bytes) -> 
         assert 0 <= machines[5].resources.memory_mib < 1 << 49
 
 
+SMUGGLED = {
+    "another owner": (
+        rb"<USER_TEMPLATE>.*?(?=</USER_TEMPLATE>)",
+        b"<USER_TEMPLATE></USER_TEMPLATE><UID>0</UID><USER_TEMPLATE>",
+    ),
+    "another id": (rb"</USER_TEMPLATE>", b"</USER_TEMPLATE><ID>17</ID>"),
+    "another history": (rb"(?=<TEMPLATE>)", b"<HISTORY_RECORDS/>"),
+    "a restricted attribute": (rb"<USER_TEMPLATE>", b"<USER_TEMPLATE><A/><USER_PRIORITY>9</USER_PRIORITY><A/>"),
+    "a template": (rb"<CPU>", b"<AAA/><TEMPLATE_ID>7</TEMPLATE_ID><AAA/><CPU>"),
+    "other requirements": (rb"<MEMORY>", b"<L/><AUTOMATIC_REQUIREMENTS/><L/><MEMORY>"),
+    "another VM inside": (rb"</USER_TEMPLATE>", b"</USER_TEMPLATE><VM><ID>17</ID></VM><USER_TEMPLATE/>"),
+}
+
+
+@pytest.mark.parametrize(("pattern", "replacement"), SMUGGLED.values(), ids=SMUGGLED.keys())
+def test_a_vm_whose_owner_smuggled_markup_past_the_end_of_a_section_is_left_out(
+    pattern: bytes, replacement: bytes
+) -> None:
+    machines, problems = read(with_vm_5(pattern, replacement))
+    assert list(machines) == OTHERS
+    assert len(problems) == 1
+    assert problems[0].startswith("VM '5' was left out: ")
+    assert "smuggled markup" in problems[0]
+
+
 def test_a_host_that_cannot_be_read_does_not_take_the_others_along() -> None:
     pool = (RECORDING / "hostpool.info.xml").read_bytes()
     for broken in (b"<ID>2</ID><NAME>node03</NAME><STATE>soon", b"<NAME>node03</NAME><STATE>2"):
@@ -191,15 +216,15 @@ def test_a_host_nested_beyond_measure_is_left_out_alone() -> None:
     assert len(problems) == 1
 
 
-@pytest.mark.parametrize("repeated", [b"<A>1</A>", b"<V><A>1</A></V>"])
+@pytest.mark.parametrize("repeated", [b"<Z>1</Z>", b"<Z><A>1</A></Z>"])
 def test_ten_thousands_of_attributes_of_one_name_cost_no_more_than_as_many_names(repeated: bytes) -> None:
     pool = (RECORDING / "hostpool.info.xml").read_bytes()
     started_s = time.process_time()
-    hosts = read_host_pool(pool.replace(b"<TEMPLATE>", b"<TEMPLATE>" + repeated * 40_000, 1), b"", {}, [])
-    machines, problems = read(with_vm_5(rb"<USER_TEMPLATE>", b"<USER_TEMPLATE>" + repeated * 40_000))
+    hosts = read_host_pool(pool.replace(b"</TEMPLATE>", repeated * 40_000 + b"</TEMPLATE>", 1), b"", {}, [])
+    machines, problems = read(with_vm_5(rb"</USER_TEMPLATE>", repeated * 40_000 + b"</USER_TEMPLATE>"))
     assert time.process_time() - started_s < 4, "copying them again for each takes four times as long"
     assert 40_000 in {len(values) for host in hosts.values() for values in host.attributes.values()}
-    assert len(machines[5].user_template["A" if b"V" not in repeated else "V"]) == 40_000
+    assert len(machines[5].user_template["Z"]) == 40_000
     assert problems == []
 
 
@@ -212,3 +237,12 @@ def test_a_number_that_is_none_costs_itself_where_another_will_do(digits: str) -
     assert {device.numa_node for host in hosts.values() for device in host.pci_devices} <= {-1}
     assert problems == []
     assert zone_id_in(f"<A><FEDERATION><ZONE_ID>{digits}</ZONE_ID></FEDERATION></A>".encode()) in (0, -7)
+
+
+@pytest.mark.parametrize("words", [b"<![CDATA[<VM><ID>17</ID></VM>]]>", b"<VM><ID>17</ID></VM>"])
+def test_nobody_can_pretend_that_another_vm_exists_but_cannot_be_read(words: bytes) -> None:
+    pool = with_vm_5(rb"<STATE>3<", b"<STATE>x<")
+    without_17 = re.sub(rb"<VM><ID>17</ID>.*?</VM>(?=<VM>|</VM_POOL>)", b"", pool, flags=re.DOTALL)
+    forged = without_17.replace(b"</USER_TEMPLATE>", b"<Z>" + words + b"</Z></USER_TEMPLATE>")
+    documents = {"vmpool.infoextended": forged, "hostpool.info": (RECORDING / "hostpool.info.xml").read_bytes()}
+    assert assemble_snapshot(documents, 1).unreadable_vm_ids == {5}

@@ -62,14 +62,15 @@ def alone(version: str, name: str) -> VirtualMachine:
 
 
 def machine_with(template: str, user_template: str = "", rest: str = "") -> VirtualMachine:
-    return read_virtual_machine(
-        etree.fromstring(
-            "<VM><ID>7</ID><UID>2</UID><GID>1</GID><UNAME>u</UNAME><GNAME>g</GNAME><NAME>n</NAME><PERMISSIONS/>"
-            "<STATE>1</STATE><LCM_STATE>0</LCM_STATE><RESCHED>0</RESCHED><STIME>5</STIME><ETIME>0</ETIME>"
-            f"<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY>{template}</TEMPLATE>"
-            f"<USER_TEMPLATE>{user_template}</USER_TEMPLATE>{rest}</VM>"
-        )
+    document = etree.fromstring(
+        "<VM><ID>7</ID><UID>2</UID><GID>1</GID><UNAME>u</UNAME><GNAME>g</GNAME><NAME>n</NAME><PERMISSIONS/>"
+        "<STATE>1</STATE><LCM_STATE>0</LCM_STATE><RESCHED>0</RESCHED><STIME>5</STIME><ETIME>0</ETIME>"
+        f"<TEMPLATE><CPU>1</CPU><MEMORY>64</MEMORY>{template}</TEMPLATE>"
+        f"<USER_TEMPLATE>{user_template}</USER_TEMPLATE>{rest}</VM>"
     )
+    for sorted_by_oned in (*document.iterchildren("TEMPLATE"), *document.iterchildren("USER_TEMPLATE")):
+        sorted_by_oned[:] = sorted(sorted_by_oned, key=lambda attribute: str(attribute.tag))
+    return read_virtual_machine(document)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
