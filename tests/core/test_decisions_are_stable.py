@@ -35,7 +35,7 @@ hosts = st.fixed_dictionaries(
         "datastores": st.dictionaries(st.just(101), st.sampled_from((300, 3000)), max_size=1),
     }
 )
-running = st.fixed_dictionaries(
+running: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "host": st.integers(0, 5),
         "user": st.sampled_from(("eva", "evan", "paul")),
@@ -43,7 +43,7 @@ running = st.fixed_dictionaries(
         "resched": st.sampled_from((False, False, True)),
     }
 )
-pending = st.fixed_dictionaries(
+pending: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "user": st.sampled_from(("lea", "eva", "paul")),
         "cpu": sizes,

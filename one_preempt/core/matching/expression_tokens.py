@@ -46,6 +46,7 @@ class Token:
         if self.kind is TokenKind.END:
             return "the end"
         cut = self.text if len(self.text) <= _SHOWN_CHARACTERS else self.text[:_SHOWN_CHARACTERS] + "..."
+        cut = "".join(character if character.isprintable() else "?" for character in cut)
         return f'"{cut}"' if self.quoted else f"'{cut}'"
 
 
