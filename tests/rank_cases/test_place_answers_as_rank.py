@@ -24,7 +24,7 @@ from tests.rank_cases.cases import DEVICES, Action, Case, actions, cases
 EXECUTABLES = Path(sys.executable).parent
 AS_PROCESSES = 320 if os.environ.get("RANK_CASES") == "all" else 24
 
-# Defects of `rank` that are not followed, with the actions that only one of the two has (decision 0025).
+# Defects of `rank` that are not followed, with the actions that only one of the two has (decision 0026).
 ONLY_RANK: dict[tuple[int, int], set[Action]] = {
     (2016, DEVICES): {(8, "deploy", 3, 200, ())},
     (2022, DEVICES): {(7, "deploy", 4, 200, ())},
