@@ -11,6 +11,7 @@ from one_preempt.adapters.opennebula.snapshot_assembly import assemble_snapshot
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.entrypoints.cli.set_up import (
     Grade,
+    judge_daemon,
     judge_hosts,
     judge_leadership,
     judge_mode,
@@ -134,3 +135,26 @@ def test_a_cloud_without_a_host_that_takes_vms_is_worth_a_look(snapshot: PoolSna
 def test_the_mode_says_whether_anything_is_preempted() -> None:
     assert "advise" in judge_mode(Settings()).text
     assert "moml" in judge_mode(Settings(preemption="act")).text
+
+
+LAST = {"error": "", "leads": True}
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade", "words"),
+    [
+        (None, Grade.OK, "none answers at /run/x"),
+        ({"ok": True, "schedules": True, "last_cycle": LAST}, Grade.OK, "it schedules"),
+        ({"ok": True, "schedules": False, "last_cycle": None}, Grade.OK, "first cycle"),
+        ({"ok": True, "schedules": False, "last_cycle": {**LAST, "leads": False}}, Grade.OK, "to lead"),
+        ({"ok": True, "schedules": False, "last_cycle": LAST}, Grade.WARN, "long ago"),
+        ({"ok": True, "schedules": False, "last_cycle": {"error": "oned\n is away"}}, Grade.WARN, "is away"),
+        ({"ok": True, "schedules": False, "last_cycle": 3}, Grade.OK, ""),
+        ({"ok": False, "error": "only oneadmin"}, Grade.WARN, "only oneadmin"),
+    ],
+)
+def test_the_daemon_is_judged_by_what_it_says(answer: dict[str, object] | None, grade: Grade, words: str) -> None:
+    finding = judge_daemon("/run/x", answer)
+    assert finding.grade is grade
+    assert words in finding.text
+    assert "\n" not in finding.text

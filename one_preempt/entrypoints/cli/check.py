@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.adapters.lease_store.database import database_exists
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
@@ -19,6 +20,7 @@ from one_preempt.entrypoints.cli.options import config_option, json_option, writ
 from one_preempt.entrypoints.cli.set_up import (
     Finding,
     Grade,
+    judge_daemon,
     judge_hosts,
     judge_leadership,
     judge_mode,
@@ -38,7 +40,7 @@ OWN_USER = -1
 @config_option
 @json_option
 def check_command(config_path: Path | None, as_json: bool) -> int:
-    """Look for what is wrong: configuration, database, endpoint, rights, version, other schedulers.
+    """Look for what is wrong: configuration, database, daemon, endpoint, rights, version, other schedulers.
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
@@ -67,6 +69,7 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
     yield Finding("configuration", Grade.OK, str(source) if source else "no file: the values as shipped hold")
     yield judge_mode(settings)
     yield judge_database(settings)
+    yield judge_daemon(settings.socket.path, ask_daemon("status", {}, settings.socket.path))
     try:
         with closing(open_transport(settings)) as transport:
             yield from endpoint_findings(settings, transport)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -62,6 +62,23 @@ def judge_rights(user_document: bytes) -> Finding:
         return Finding("rights", Grade.OK, f"{name} is an administrator")
     mend = f"put it into the group oneadmin (oneuser chgrp {name} oneadmin), or let ONE_AUTH name an administrator"
     return Finding("rights", Grade.FAIL, f"{name} is no administrator: most of the cloud is hidden from it", mend)
+
+
+def judge_daemon(path: str, answer: Mapping[str, object] | None) -> Finding:
+    """How does the daemon say it is? `answer`: what it said at the socket `path`, or None."""
+    subject = "daemon"
+    if answer is None:
+        return Finding(subject, Grade.OK, f"none answers at {path}; before it is started that is as it should be")
+    if not answer["ok"]:
+        text = printable(str(answer.get("error")), 200)
+        return Finding(subject, Grade.WARN, f"it does not say how it is: {text}", "run this as oneadmin")
+    last = answer.get("last_cycle")
+    if answer.get("schedules") is True or not isinstance(last, Mapping):
+        return Finding(subject, Grade.OK, "it schedules" if last else "its first cycle is not over yet")
+    if not last.get("error") and last.get("leads") is False:
+        return Finding(subject, Grade.OK, "it runs, and waits for its front-end to lead")
+    why = printable(str(last.get("error") or "its last cycle was long ago"), 200)
+    return Finding(subject, Grade.WARN, f"it runs and does not schedule: {why}", "see its log")
 
 
 def judge_leadership(state: RaftState) -> Finding:
