@@ -8,6 +8,7 @@ from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
+    first_texts_of,
     ids_in,
     numbers_in,
     read_objects,
@@ -26,7 +27,7 @@ def read_directory(user_pool: bytes, group_pool: bytes, acl: bytes, problems: li
     group_quotas, default_group_quotas = _quotas(group_pool, "GROUP", problems)
 
     def user(element: _Element) -> User:
-        texts = texts_of(element)
+        texts = first_texts_of(element)
         user_id = amount(texts["ID"])
         return User(
             id=user_id,
@@ -39,7 +40,7 @@ def read_directory(user_pool: bytes, group_pool: bytes, acl: bytes, problems: li
         )
 
     def group(element: _Element) -> Group:
-        texts = texts_of(element)
+        texts = first_texts_of(element)
         group_id = amount(texts["ID"])
         return Group(group_id, texts["NAME"], ids_in(element.find("USERS")), group_quotas.get(group_id, ()))
 
@@ -55,7 +56,7 @@ def read_directory(user_pool: bytes, group_pool: bytes, acl: bytes, problems: li
 
 
 def _acl_rule(element: _Element) -> AclRule:
-    texts = texts_of(element)
+    texts = first_texts_of(element)
     fields = (int(texts[name], 16) for name in ("USER", "RESOURCE", "RIGHTS", "ZONE"))
     return AclRule(amount(texts["ID"]), *fields)
 

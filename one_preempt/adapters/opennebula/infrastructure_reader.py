@@ -9,6 +9,7 @@ from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
+    first_texts_of,
     ids_in,
     numbers_in,
     optional_number,
@@ -71,7 +72,7 @@ def _by_id(
 
 def read_cluster(element: _Element) -> Cluster:
     """One CLUSTER element. `KeyError` or `ValueError` where it lacks what every one has."""
-    texts = texts_of(element)
+    texts = first_texts_of(element)
     return Cluster(
         id=amount(texts["ID"]),
         name=texts["NAME"],
@@ -84,7 +85,7 @@ def read_cluster(element: _Element) -> Cluster:
 
 def read_datastore(element: _Element) -> Datastore:
     """One DATASTORE element. `KeyError` or `ValueError` where it lacks what every one has."""
-    texts = texts_of(element)
+    texts = first_texts_of(element)
     attributes = _attributes(element)
     return Datastore(
         id=amount(texts["ID"]),
@@ -107,7 +108,7 @@ def read_datastore(element: _Element) -> Datastore:
 
 def read_network(element: _Element) -> Network:
     """One VNET element. `KeyError` or `ValueError` where it lacks what every one has."""
-    texts = texts_of(element)
+    texts = first_texts_of(element)
     return Network(
         id=amount(texts["ID"]),
         name=texts["NAME"],
@@ -123,7 +124,7 @@ def read_network(element: _Element) -> Network:
 
 def read_vm_group(element: _Element) -> VmGroup:
     """One VM_GROUP element. `KeyError` or `ValueError` where it lacks what every one has."""
-    texts = texts_of(element)
+    texts = first_texts_of(element)
     return VmGroup(
         id=amount(texts["ID"]),
         name=texts["NAME"],

@@ -87,6 +87,15 @@ def texts_of(element: _Element) -> dict[str, str]:
     return {child.tag: child.text or "" for child in element}  # type: ignore[misc]
 
 
+def first_texts_of(element: _Element) -> dict[str, str]:
+    """The texts of the children by name; the first one where a name is repeated.
+
+    In the documents of users, groups and networks oned's own elements stand first; a template written by their
+    owner, which can smuggle in elements of the same names, comes after them.
+    """
+    return {child.tag: child.text or "" for child in reversed(element)}  # type: ignore[misc]
+
+
 def ids_in(element: _Element | None) -> tuple[int, ...]:
     """The ids listed in an element such as HOSTS or CLUSTERS, in document order."""
     return () if element is None else tuple(whole_number(child.text or "") for child in element if child.tag == "ID")

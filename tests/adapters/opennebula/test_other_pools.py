@@ -160,3 +160,19 @@ def test_passwords_and_tokens_are_not_kept(version: str) -> None:
         for name in ("userpool.info", "grouppool.info", "acl.info")
     ]
     assert "canary" not in repr(read_directory(pools[0], pools[1], pools[2], []))
+
+
+def test_what_a_user_smuggles_behind_the_template_changes_neither_group_nor_owner() -> None:
+    forged = "<ID>0</ID><GID>0</GID><UID>0</UID><NAME>oneadmin</NAME><GROUPS><ID>0</ID></GROUPS><ENABLED>1</ENABLED>"
+    rest = f"<TEMPLATE><A/></TEMPLATE>{forged}<TEMPLATE/>"
+    pools = {
+        kind: f"<{kind}_POOL><{kind}>{own}{rest}</{kind}></{kind}_POOL>".encode()
+        for kind, own in (
+            ("USER", "<ID>7</ID><GID>5</GID><GROUPS><ID>5</ID></GROUPS><NAME>u</NAME><ENABLED>0</ENABLED>"),
+            ("VNET", "<ID>9</ID><UID>7</UID><GID>5</GID><NAME>n</NAME><CLUSTERS/>"),
+        )
+    }
+    user = read_directory(pools["USER"], b"", b"", []).users[7]
+    assert (user.gid, user.group_ids, user.name, user.enabled) == (5, (5,), "u", False)
+    network = read_network_pool(pools["VNET"], [])[9]
+    assert (network.uid, network.gid, network.name) == (7, 5, "n")
