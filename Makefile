@@ -61,9 +61,6 @@ format: $(DEVELOPMENT) ## Mend what ruff can mend
 	@$(BIN)/ruff check --fix $(CHECKED)
 	@$(BIN)/ruff format $(CHECKED)
 
-fuzz: $(DEVELOPMENT) ## Try 100,000 random inputs on every parser that reads others' words; for the night
-	@FUZZ_EXAMPLES=100000 $(BIN)/python -m pytest -n 2 --durations 5 $$(find tests -name 'test_*_fuzz.py')
-
 bench: $(DEVELOPMENT) ## Measure the speed; fails where a limit is missed
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
