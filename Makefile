@@ -9,7 +9,7 @@ CHECKED := one_preempt tests benchmarks
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo picture test rank-cases fuzz lint format fuzz bench experiments lock clean
+.PHONY: help setup demo picture test rank-cases fuzz lint format bench experiments lock clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
