@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -79,7 +80,7 @@ class FrontRow:
 
 @contextmanager
 def front_row(
-    folder: Any,
+    folder: Path,
     settings: dict[str, Any] | None = None,
     hosts: list[dict[str, Any]] | None = None,
     limits: Limits = PATIENT,

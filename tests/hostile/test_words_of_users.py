@@ -13,6 +13,10 @@ from tests.hostile.corpus import INJECTION, TERMINAL, TEXTS
 from tests.hostile.front_row import FrontRow, front_row
 
 LEASE_KEYS = ("TYPE", "NAME", "SIZE", "DURATION", "START", "DEADLINE", "MAX_SUSPENSIONS", "SHUTDOWN_OK", "PRIORITY")
+HARMLESS = (
+    "SCHED_RANK", "RANK", "SCHED_DS_RANK", "USER_PRIORITY", "SERVICE_ID", "SCHED_MESSAGE", "LEASE_STATUS", "ERROR",
+)  # fmt: skip
+ONE_TEXT: dict[str, list[Attribute]] = {label: [text] for label, text in TEXTS.items()}
 SHAPES: dict[str, list[Attribute]] = {
     "a vector": [{"A": "1", "B": INJECTION}],
     "an empty vector": [{}],
@@ -38,25 +42,25 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     with front_row(tmp_path_factory.mktemp("words"), hosts=ROOM, instant=True) as row:
         hostile: dict[int, str] = {}
 
-        def submit(label: str, **attributes: list[Attribute]) -> None:
+        def submit(label: str, attributes: TemplateDict) -> int:
             vm_id = row.submit("eva")
             row.vm(vm_id).user_template.update(attributes)
             hostile[vm_id] = label
+            return vm_id
 
         first = row.submit("paul")
-        for label, values in {**{name: [text] for name, text in TEXTS.items()}, **SHAPES}.items():
-            submit(f"SCHED_REQUIREMENTS: {label}", SCHED_REQUIREMENTS=values)
-            submit(f"SCHED_DS_REQUIREMENTS: {label}", SCHED_DS_REQUIREMENTS=values)
-            orders = dict.fromkeys(("SCHED_RANK", "RANK", "SCHED_DS_RANK", "USER_PRIORITY", "SERVICE_ID"), values)
-            submit(f"ranks and messages: {label}", **orders, SCHED_MESSAGE=values, LEASE_STATUS=values, ERROR=values)
-            submit(f"LEASE: {label}", LEASE=values, SCHED_MESSAGE=values)
-            submit(f"the names with {label}", LEASE=[{"TYPE": "DC-MIGRATABLE", "SIZE": "9999", "NAME": "x"}])
-            if isinstance(values[0], str):
-                row.vm(max(hostile)).name = row.vm(max(hostile)).uname = values[0]
-                submit(f"NAME of a lease: {label}", LEASE=[{"TYPE": "BE-SUSPENDABLE", "NAME": values[0]}])
+        for label, values in {**ONE_TEXT, **SHAPES}.items():
+            submit(f"SCHED_REQUIREMENTS: {label}", {"SCHED_REQUIREMENTS": values})
+            submit(f"SCHED_DS_REQUIREMENTS: {label}", {"SCHED_DS_REQUIREMENTS": values})
+            submit(f"harmless: {label}", dict.fromkeys(HARMLESS, values))
+            submit(f"LEASE: {label}", {"LEASE": values, "SCHED_MESSAGE": values})
+        for label, text in TEXTS.items():
+            submit(f"NAME of a lease: {label}", {"LEASE": [{"TYPE": "BE-SUSPENDABLE", "NAME": text}]})
+            named = row.vm(submit(f"called {label}", {"LEASE": [{"TYPE": "DC-MIGRATABLE", "SIZE": "99", "NAME": "x"}]}))
+            named.name = named.uname = named.gname = text
         for key in LEASE_KEYS:
-            submit(f"{key} of a lease", LEASE=[{"TYPE": "BE-SUSPENDABLE", key: INJECTION}])
-        submit("a thousand attributes", **{f"A{number}": [TERMINAL] for number in range(1000)})
+            submit(f"{key} of a lease", {"LEASE": [{"TYPE": "BE-SUSPENDABLE", key: INJECTION}]})
+        submit("a thousand attributes", {f"A{number}": [TERMINAL] for number in range(1000)})
         last = row.submit("paul")
         before = {vm_id: deepcopy(row.vm(vm_id).user_template) for vm_id in hostile}
         row.run(2)

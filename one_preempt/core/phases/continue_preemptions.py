@@ -33,9 +33,7 @@ def continue_preemptions(draft: PlanDraft) -> None:
 def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     preemption = open_preemption.preemption
     if _is_half_seen(draft, preemption):
-        draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
-        for placement in preemption.placements:
-            draft.hold_whole_host(placement.host_id)
+        _wait_until_seen(draft, open_preemption)
         return
     lease = draft.state.leases.get(preemption.preemptor_lease_id)
     end = _over(draft, preemption, lease)
@@ -56,6 +54,21 @@ def _is_half_seen(draft: PlanDraft, preemption: Preemption) -> bool:
     concerned = {placement.vm_id for placement in preemption.placements}
     concerned.update(victim.vm_id for victim in preemption.victims)
     return not unreadable.isdisjoint(concerned)
+
+
+def _wait_until_seen(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
+    """Keep all that it may need, but not for ever: an owner can make a VM unreadable on purpose."""
+    preemption = open_preemption.preemption
+    if _is_too_slow(draft, open_preemption):
+        draft.ended.append(_give_up(preemption, "unreadable", "a VM of it could not be read for preemption_timeout_s"))
+        return
+    draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
+    for placement in preemption.placements:
+        draft.hold_whole_host(placement.host_id)
+
+
+def _is_too_slow(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:
+    return abs(draft.state.now_s - open_preemption.opened_at_s) > draft.policies.limits.preemption_timeout_s
 
 
 def _give_up(preemption: Preemption, code: str, text: str) -> PreemptionEnd:
@@ -92,7 +105,7 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
         return _give_up(preemption, "paused", "preempting is paused")
     if draft.policies.mode is not Mode.ACT:
         return _give_up(preemption, "advise", "the configuration says preemption: advise now")
-    if abs(draft.state.now_s - open_preemption.opened_at_s) > draft.policies.limits.preemption_timeout_s:
+    if _is_too_slow(draft, open_preemption):
         return _give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
     for placement in preemption.placements:
         host = draft.state.snapshot.hosts.get(placement.host_id)
