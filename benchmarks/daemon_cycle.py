@@ -122,7 +122,7 @@ def _furnish_vm(vm: _Element) -> None:
         group = etree.Element("VMGROUP")
         _set(group, "ROLE", "apart" if number // GROUPS % 2 else "together")
         _set(group, "VMGROUP_ID", str(number % GROUPS))
-        next(vm.iterchildren("TEMPLATE")).append(group)
+        _insert(next(vm.iterchildren("TEMPLATE")), group)
 
 
 def _groups() -> bytes:
@@ -156,13 +156,23 @@ def _set(element: _Element, path: str, text: str) -> None:
     assert place is not None, path
     found = place.find(name)
     if found is None:
-        found = etree.SubElement(place, name)
+        found = etree.Element(name)
+        _insert(place, found)
     found.text = text
+
+
+def _insert(place: _Element, element: _Element) -> None:
+    """As oned writes templates: sorted by name."""
+    before = sum(1 for child in place if str(child.tag) <= str(element.tag))
+    place.insert(before, element)
 
 
 def cycle(replies: dict[str, bytes], settings: Settings) -> Plan:
     """What the daemon does from the bodies to a plan that may be carried out, with an empty store."""
-    state = reconcile(snapshot_from(replies), Ledger(), admission_rules(settings), now_s=0).state
+    snapshot = snapshot_from(replies)
+    if snapshot.problems:
+        raise SystemExit(f"the pools were not read whole: {snapshot.problems[:3]}")
+    state = reconcile(snapshot, Ledger(), admission_rules(settings), now_s=0).state
     plan = decide(state, policies(settings))
     violations = verify(state, plan)
     if violations:
