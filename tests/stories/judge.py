@@ -77,11 +77,11 @@ def _violations(story: Story) -> list[str]:
 def _calls(story: Story) -> list[str]:
     """The daemon's calls on VMs that it had no right to send out."""
     wrong = []
-    unasked = unasked_moves(story.world.emulator.log())
+    unasked = unasked_moves(story.calls)
     gang_stops = {
         row["vm_id"] for row in _rows(story, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")
     }
-    for call in story.world.emulator.log():
+    for call in story.calls:
         if call["user"] != DAEMON or call["code"] or call["method"].startswith("one_preempt."):
             continue
         if call["method"].startswith("one.host.status"):
@@ -127,7 +127,7 @@ def _lost(story: Story) -> list[str]:
     """VMs that ended though nobody with the right ended them."""
     terminated = {
         call["arguments"][1]
-        for call in story.world.emulator.log()
+        for call in story.calls
         if call["user"] == DAEMON and call["method"] == "one.vm.action" and call["arguments"][0] == "terminate"
     }
     states = story.world.states()
@@ -174,7 +174,7 @@ def _refused(story: Story) -> list[str]:
     """Calls of the daemon that oned refused: nothing happens between its look and its calls, so none should be."""
     return [
         f"refused: {call}"
-        for call in story.world.emulator.log()
+        for call in story.calls
         if call["user"] == DAEMON and call["code"] and not call["method"].startswith("one_preempt.")
     ]
 
@@ -182,7 +182,7 @@ def _refused(story: Story) -> list[str]:
 def _unconnected(story: Story) -> list[str]:
     """VMs that the daemon started without a network for an automatic NIC, or with one network twice."""
     wrong = []
-    started = [call for call in story.world.emulator.log() if call["method"] == "one.vm.deploy" and not call["code"]]
+    started = [call for call in story.calls if call["method"] == "one.vm.deploy" and not call["code"]]
     by_people = {call["arguments"][0] for call in started if call["user"] != DAEMON}
     for vm_id in {call["arguments"][0] for call in started} - by_people:
         nics = [nic.findtext("NETWORK_ID") for nic in story.world.vm(vm_id).iterfind("TEMPLATE/NIC")]
@@ -202,7 +202,7 @@ def _store(story: Story) -> list[str]:
             wrong.append(f"lease {row['id']} has ended and the store does not know")
     explained = {(row["kind"], row["vm_id"]) for row in _rows(story, "SELECT * FROM actions") if row["reason_text"]}
     names = {"one.vm.deploy": "deploy", "one.vm.update": "message"}
-    for call in story.world.emulator.log():
+    for call in story.calls:
         if call["user"] != DAEMON or call["method"] not in ("one.vm.deploy", "one.vm.action", "one.vm.update"):
             continue
         kind = names.get(call["method"], call["arguments"][0])

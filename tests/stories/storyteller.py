@@ -32,7 +32,7 @@ class Story(Requests):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.hosts = self._host_ids()
-        self._seen_calls = 0
+        self.calls: list[dict[str, Any]] = []
 
     def tell(self, steps: int) -> None:
         """External leases fill the cloud; then some events, some time, a cycle, `steps` times."""
@@ -59,8 +59,8 @@ class Story(Requests):
 
     def _look_at_groups(self) -> None:
         """Rules of VM groups are the daemon's duty: oned breaks them without a word."""
-        calls = self.world.emulator.log(self._seen_calls)
-        self._seen_calls += len(calls)
+        calls = self.world.emulator.log(len(self.calls))
+        self.calls += calls
         self.broken_rules += broken_rules(self.world, self.roles(), calls)
 
     def roles(self) -> dict[int, str]:

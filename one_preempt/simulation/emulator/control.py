@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.signatures import PARAMETER_ERROR, UNKNOWN_METHOD
@@ -107,7 +108,7 @@ class Control:
         return json.dumps(front.cloud.audit())
 
     def _log(self, front: CloudFront, first: int = 0) -> str:
-        return json.dumps([asdict(call) for call in islice(front.calls, first, None)])
+        return msgspec.json.encode(list(islice(front.calls, first, None))).decode()
 
 
 _METHODS: dict[str, Callable[..., int | str | bool]] = {

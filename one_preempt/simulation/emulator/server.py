@@ -89,6 +89,7 @@ class EndpointServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "one_preempt-emulator"
+    wbufsize = 1 << 16  # head and body leave together
 
     def setup(self) -> None:
         self.endpoint = cast(EndpointServer, self.server)
