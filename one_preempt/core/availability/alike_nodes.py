@@ -60,19 +60,16 @@ class AlikeNodes:
         held = self._held[request.lease_id]
         if self._freed_when_placed[request.lease_id] == self._times_freed:
             return held.start_s
-        self.profile.release(held.start_s, held.end_s, held.nodes)
-        start_s = self.profile.earliest_fit(request.demand, request.duration_s, not_before_s)
-        if start_s is None or start_s >= held.start_s:
-            self.profile.reserve(held.start_s, held.end_s, held.nodes)
-            self._freed_when_placed[request.lease_id] = self._times_freed
+        self._freed_when_placed[request.lease_id] = self._times_freed
+        start_s = self.profile.earlier_fit(request.demand, request.duration_s, not_before_s, held.start_s)
+        if start_s is None:
             return held.start_s
-        self._times_freed += 1
-        del self._held[request.lease_id]
+        self.withdraw(request.lease_id)
         self.hold(request, start_s)
         return start_s
 
     def withdraw(self, lease_id: int) -> None:
-        """Give back all that is held for the lease."""
+        """Give back all that is held for the lease, because it has ended or is to have no promise any more."""
         held = self._held.pop(lease_id)
         self.profile.release(held.start_s, held.end_s, held.nodes)
         self._times_freed += 1
@@ -124,13 +121,6 @@ class AlikeNodes:
         self._held[request.lease_id] = held
         self._freed_when_placed[request.lease_id] = self._times_freed
 
-    def finish(self, lease_id: int, now_s: int) -> None:
-        """The lease has ended: what was held for it from now on is free."""
-        held = self._held.pop(lease_id)
-        if held.end_s is None or held.end_s > now_s:
-            self.profile.release(max(held.start_s, now_s), held.end_s, held.nodes)
-            self._times_freed += 1
-
     def extend(self, lease_id: int, end_s: int) -> None:
         """The lease runs longer than expected: its nodes are held until then, even where they are promised."""
         held = self._held[lease_id]
@@ -140,5 +130,5 @@ class AlikeNodes:
         self._held[lease_id] = HeldNodes(held.nodes, held.start_s, end_s)
 
     def forget_before(self, now_s: int) -> None:
-        """Drop the time before an instant; who holds nodes until then is kept until `finish`."""
+        """Drop the time before an instant; a lease that should have ended by then is known until it is withdrawn."""
         self.profile.forget_before(now_s)

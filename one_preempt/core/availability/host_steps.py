@@ -57,6 +57,10 @@ class HostSteps:
         lowest: IntArray = np.where(outside, _PLENTY, self._free).min(axis=2)
         return lowest.T
 
+    def instants(self) -> IntArray:
+        """All instants at which something changes on any host, ascending."""
+        return np.unique(self._times)
+
     def overbooked(self) -> bool:
         """Somewhere, some time, more is taken than there is."""
         return bool((self._free < 0).any())

@@ -58,12 +58,26 @@ class AvailabilityProfile:
     def earliest_fit(self, amount: int, duration_s: int | None, not_before_s: int) -> int | None:
         """The first instant from which `amount` is free for the duration; None where there is none.
 
-        Only at `not_before_s` and where a shortage ends can it be: the gaps between shortages are gone through.
+        It can only be at `not_before_s` or where a shortage ends: the gaps between shortages are gone through.
         """
-        not_before_s = max(not_before_s, self.since_s)
-        count, first = self._count, self._step_at(not_before_s)
+        return self._first_gap(amount, duration_s, not_before_s, self._count)
+
+    def earlier_fit(self, amount: int, duration_s: int | None, not_before_s: int, held_from_s: int) -> int | None:
+        """The first instant before `held_from_s` from which `amount`, held for the duration from then on, would fit.
+
+        From `held_from_s` on it may overlap itself, so only what is free before counts; nothing has to be released.
+        None where there is no such instant. What is held must not be overbooked.
+        """
+        behind = int(self._times[: self._count].searchsorted(held_from_s))
+        start_s = self._first_gap(amount, duration_s, not_before_s, behind)
+        return start_s if start_s is not None and start_s < held_from_s else None
+
+    def _first_gap(self, amount: int, duration_s: int | None, not_before_s: int, behind: int) -> int | None:
+        """The first start of a gap between shortages that is long enough; nothing is short from step `behind` on."""
         times = self._times
-        short: IntArray = np.flatnonzero(self._free[0, first:count] < amount)
+        not_before_s = max(not_before_s, self.since_s)
+        first = self._step_at(not_before_s)
+        short: IntArray = np.flatnonzero(self._free[0, first:behind] < amount)
         if not len(short):
             return not_before_s
         wanted_s = END_OF_TIME_S if duration_s is None else duration_s
@@ -75,7 +89,7 @@ class AvailabilityProfile:
         gap = int(long_enough.argmax()) if len(long_enough) else 0
         if len(long_enough) and long_enough[gap]:
             return int(gap_starts[gap])
-        return int(gap_starts[-1]) if short[-1] < count - 1 else None
+        return int(gap_starts[-1]) if short[-1] < self._count - 1 else None
 
     def latest_fit(self, amount: int, duration_s: int, not_before_s: int, end_by_s: int) -> int | None:
         """The last instant from which `amount` is free for the duration, done by `end_by_s`; None if there is none."""

@@ -115,12 +115,16 @@ class SlotTable:
         return False
 
     def _possible_starts(self, demand: GangDemand, duration_s: int | None, not_before_s: int) -> Iterable[int]:
-        wanted_s = _or_endless(duration_s)
-        found = [self._hosts.enough(like, wanted_s, not_before_s) for like in demand.classes]
-        instants = found[0][0] if len(found) == 1 else np.unique(np.concatenate([starts for starts, _ in found]))
-        possible = np.ones(len(instants), dtype=np.bool_)
-        for starts, fits in found:
-            possible &= fits[starts.searchsorted(instants, side="right") - 1]
+        """Instants, ascending, at which each kind of VM would fit alone, and the gang perhaps for the first time."""
+        found = [self._hosts.enough(like, _or_endless(duration_s), not_before_s) for like in demand.classes]
+        if len(found) == 1:
+            instants, possible = found[0]
+        else:
+            # More room may come free than any kind needs alone, so every change counts.
+            instants = np.unique(np.concatenate([self._hosts.instants(), *(starts for starts, _ in found)]))
+            instants = instants[instants >= not_before_s]
+            fitting = [fits[starts.searchsorted(instants, side="right") - 1] for starts, fits in found]
+            possible = np.logical_and.reduce(fitting)
         return (int(start_s) for start_s in instants[possible & (instants < END_OF_TIME_S)])
 
     # -- changing ----------------------------------------------------------------------------------------

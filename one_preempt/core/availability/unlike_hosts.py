@@ -117,6 +117,10 @@ class UnlikeHosts:
         self._stays[lease_id] = replace(stay, end_s=end_s)
         self.table.reserve(self._stays[lease_id])
 
+    def forget_before(self, now_s: int) -> None:
+        """Drop the time before an instant; a lease that should have ended by then is known until it is withdrawn."""
+        self.table.forget_before(now_s)
+
     def room_freed(self, host_rows: Iterable[int]) -> None:
         """Room came free on these hosts: promises may be brought forward."""
         self._times_freed += 1

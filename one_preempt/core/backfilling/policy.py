@@ -27,7 +27,7 @@ class Availability(Protocol[AnyDemand]):
         """Let a lease that is promised a start have an earlier one, if there is one by now; returns its start."""
 
     def withdraw(self, lease_id: int) -> None:
-        """Give back what is held for the lease."""
+        """Give back what is held for the lease, because it has ended or is to have no promise any more."""
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""

@@ -11,10 +11,11 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.timed_request import TimedRequest
-from one_preempt.core.backfilling.policy import BackfillingPolicy
+from one_preempt.core.backfilling.policy import Availability, BackfillingDecision, BackfillingPolicy
 
 TRACE = Path(__file__).parents[2] / "traces" / "haizea-blue-30days.swf.gz"
 ARRIVAL, END = 1, 0
@@ -45,7 +46,9 @@ def replay(jobs: Sequence[Job], decide: Decide) -> Starts:
     events = sorted((job.submit_s, ARRIVAL, job.id) for job in jobs)
     starts: Starts = {}
     while events:
-        now_s, ended, arrived = events[0][0], [], []
+        now_s = events[0][0]
+        ended: list[int] = []
+        arrived: list[int] = []
         while events and events[0][0] == now_s:
             _, what, job_id = heapq.heappop(events)
             (arrived if what == ARRIVAL else ended).append(job_id)
@@ -59,27 +62,51 @@ def replay(jobs: Sequence[Job], decide: Decide) -> Starts:
 # -- the production code ---------------------------------------------------------------------------------------
 
 
-def production(jobs: Sequence[Job], nodes: int, policy: BackfillingPolicy) -> Starts:
-    by_id = {job.id: TimedRequest(job.id, job.nodes, job.estimate_s) for job in jobs}
-    availability = AlikeNodes(nodes, min(job.submit_s for job in jobs))
+DemandT = TypeVar("DemandT")
+
+
+class Site(Availability[DemandT], Protocol):
+    """What both kinds of availability can do beyond what a policy asks."""
+
+    def extend(self, lease_id: int, end_s: int) -> None: ...
+
+    def forget_before(self, now_s: int) -> None: ...
+
+
+def scheduled(
+    jobs: Sequence[Job],
+    site: Site[DemandT],
+    policy: BackfillingPolicy,
+    demand_of: Callable[[Job], DemandT],
+    decisions: list[BackfillingDecision] | None = None,
+) -> Starts:
+    by_id = {job.id: TimedRequest(job.id, demand_of(job), job.estimate_s) for job in jobs}
+    estimate_s = {job.id: job.estimate_s for job in jobs}
     expected_ends: dict[int, int] = {}
-    queue: dict[int, TimedRequest[int]] = {}
+    queue: dict[int, TimedRequest[DemandT]] = {}
 
     def decide(now_s: int, ended: list[int], arrived: list[int]) -> Sequence[int]:
         for job_id in ended:
-            availability.finish(job_id, now_s)
+            site.withdraw(job_id)
             del expected_ends[job_id]
         for job_id, end_s in expected_ends.items():
             if end_s <= now_s:
-                availability.extend(job_id, now_s + 1)
-        availability.forget_before(now_s)
+                site.extend(job_id, now_s + 1)
+        site.forget_before(now_s)
         queue.update((job_id, by_id[job_id]) for job_id in arrived)
-        decision = policy.decide(list(queue.values()), availability, now_s)
+        decision = policy.decide(list(queue.values()), site, now_s)
         for job_id in decision.starting:
-            expected_ends[job_id] = now_s + queue.pop(job_id).duration_s  # type: ignore[operator]
+            del queue[job_id]
+            expected_ends[job_id] = now_s + estimate_s[job_id]
+        if decisions is not None:
+            decisions.append(decision)
         return decision.starting
 
     return replay(jobs, decide)
+
+
+def production(jobs: Sequence[Job], nodes: int, policy: BackfillingPolicy) -> Starts:
+    return scheduled(jobs, AlikeNodes(nodes), policy, lambda job: job.nodes)
 
 
 # -- the textbook ----------------------------------------------------------------------------------------------
