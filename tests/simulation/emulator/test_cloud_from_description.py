@@ -62,6 +62,17 @@ def test_rules_are_written_as_oned_shows_them(tmp_path: Path) -> None:
     assert list(cloud.acls.values())[-1].rights == Right.ADMIN
 
 
+def test_roles_of_groups_carry_their_rules(tmp_path: Path) -> None:
+    roles = '[{name: front, policy: ANTI_AFFINED, host_anti_affined: "0,2"}, {name: back, host_affined: "1"}]'
+    cloud = cloud_of(tmp_path, f"vm_groups: [{{name: tiers, public: true, roles: {roles}}}]\n")
+    group = cloud.vm_groups[0]
+    assert [role.vector for role in group.roles] == [
+        {"POLICY": "ANTI_AFFINED", "HOST_ANTI_AFFINED": "0,2"},
+        {"HOST_AFFINED": "1"},
+    ]
+    assert group.permissions.other_u
+
+
 def test_a_vm_is_deployed_to_the_first_host_where_it_fits(tmp_path: Path) -> None:
     vms = 'vms: [{name: "v{}", count: 3, template: {CPU: 2, MEMORY: 512}, story: [deploy h2 h1]}]\n'
     hosts = 'hosts: [{name: "h{}", count: 2, cpu: 4, memory_mib: 4096}]\n'
