@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import yaml
 
 from one_preempt.errors import OnePreemptError
+from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
 CONFIGURATION_VARIABLE = "ONE_PREEMPT_CONF"
+LONGEST_FILE = 1 << 20
 STATE_FOLDER = Path("/var/lib/one/one_preempt")
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
-PositiveRate = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+PositiveRate = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
 MethodName = Literal["stop", "undeploy", "terminate", "migrate", "live-migrate"]
@@ -233,18 +234,21 @@ def load_settings(path: Path | None = None) -> Settings:
     if source is None:
         return Settings()
     try:
-        text = source.read_text(encoding="utf-8")
+        with source.open(encoding="utf-8") as file:
+            text = file.read(LONGEST_FILE + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the configuration {source}: {_cause(error)}") from error
+    if len(text) > LONGEST_FILE:
+        raise SettingsError(f"{source} is longer than {LONGEST_FILE} characters: is it really the configuration?")
     return parse_settings(text, str(source))
 
 
 def parse_settings(text: str, source: str) -> Settings:
     """Check configuration text; `source` names it in messages."""
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise SettingsError(f"{source} is not YAML: {_yaml_cause(error)}") from error
+        content = load_strict_yaml(text)
+    except StrictYamlError as error:
+        raise SettingsError(f"{source} is not YAML that can be used: {error}") from error
     if content is None:
         return Settings()
     try:
@@ -282,15 +286,11 @@ def _cause(error: OSError | UnicodeDecodeError) -> str:
     return error.strerror or str(error)
 
 
-def _yaml_cause(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "nested too deeply or with a value out of range"
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark is not None else str(problem)
-
-
 def _in_plain_words(message: str) -> str:
     """msgspec's message with the place first: "at `$.limits.attempts`" becomes "limits.attempts: ..."."""
     what, separator, where = message.partition(" - at `")
-    place = where.rstrip("`").removeprefix("$").removeprefix(".") if separator else ""
+    place = where.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".") if separator else ""
+    if where.startswith("key` in"):
+        what = f"a key: {what}"
     what = what.replace("Object contains unknown field", "unknown key").replace("Expected", "expected")
     return f"{place}: {what}" if place else what

@@ -30,10 +30,12 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_version,
 )
 from one_preempt.errors import OnePreemptError
+from one_preempt.explain import printable
 from one_preempt.settings import Settings, configuration_path, load_settings
 
 STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 OWN_USER = -1
+LONGEST_FINDING = 1000
 
 
 @click.command("check")
@@ -135,7 +137,8 @@ def show(findings: list[Finding]) -> None:
 
     table = titled_table("Set-up", "", "about", "what was found")
     for found in findings:
-        table.add_row(Text(found.grade.value, style=STYLES[found.grade]), Text(found.subject), Text(found.text))
+        told = Text(printable(found.text, LONGEST_FINDING))
+        table.add_row(Text(found.grade.value, style=STYLES[found.grade]), Text(found.subject), told)
         if found.mend:
-            table.add_row("", "", Text(f"-> {found.mend}", style="dim"))
+            table.add_row("", "", Text(f"-> {printable(found.mend, LONGEST_FINDING)}", style="dim"))
     write_renderables([table])

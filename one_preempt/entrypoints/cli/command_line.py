@@ -9,6 +9,8 @@ import click
 from one_preempt import __version__
 from one_preempt.errors import OnePreemptError
 
+LONGEST_MISTAKE = 1000
+
 # Name -> (module of this package, one line for the list of commands).
 COMMANDS = {
     "demo": ("demo", "Watch a preemption on an emulated cloud; needs no OpenNebula."),
@@ -54,12 +56,19 @@ class CommandLine(click.Group):
         try:
             code = super().invoke(ctx)
         except OnePreemptError as error:
-            raise click.ClickException(str(error)) from error
+            raise _mistake(str(error)) from error
         except OSError as error:
             if error.filename is None:
                 raise
-            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+            raise _mistake(f"{error.filename}: {error.strerror}") from error
         ctx.exit(code or 0)
+
+
+def _mistake(text: str) -> click.ClickException:
+    """One line, whatever stood in the files or answers that it repeats: nothing of them controls the terminal."""
+    from one_preempt.core.model.plain_words import plain_words
+
+    return click.ClickException(plain_words(text, LONGEST_MISTAKE))
 
 
 @click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,60 @@
+"""YAML without its traps: no key twice, no aliases that a small file unfolds to a huge one, no invisible characters."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+
+class StrictYamlError(Exception):
+    """The text cannot be used; the message says where and why."""
+
+
+def load_strict_yaml(text: str) -> Any:
+    """The content of one YAML document. Raises `StrictYamlError`."""
+    try:
+        return yaml.load(text, _StrictLoader)
+    except yaml.MarkedYAMLError as error:
+        raise StrictYamlError(f"{_place(error)}{error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise StrictYamlError(f"line {line}: a character that YAML does not allow, {chr(error.character)!r}") from None
+    except RecursionError:
+        raise StrictYamlError("it is nested too deeply") from None
+    except ValueError as error:
+        raise StrictYamlError(f"a value is out of range: {str(error).partition(';')[0]}") from None
+
+
+def _place(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark
+    return "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise _refusal("an alias is not allowed here: write the value once more", event.start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and not _is_plain(node.value):
+            raise _refusal(f"a control character stands in {node.value[:40]!r}", node.start_mark)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise _refusal(f"the key '{key.value[:40]}' stands twice: keep one", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() or all(character.isprintable() or character in "\t\n" for character in text)
+
+
+def _refusal(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, mark)
