@@ -176,7 +176,7 @@ def _may_act(raft_state: RaftState) -> bool:
 
 def is_unissued(record: ActionRecord, state: ClusterState) -> bool:
     """Nothing was sent for this record, or nothing came of it."""
-    return observe_action(record, state.snapshot.vms.get(record.vm_id)) is Progress.TO_ISSUE
+    return observe_action(record, state.snapshot.vms.get(record.vm_id), state.now_s) is Progress.TO_ISSUE
 
 
 def ready_actions(plan: Plan, state: ClusterState) -> list[Action]:

@@ -7,6 +7,7 @@ has run for an hour (or waits, without `host`). Users: lea of group locals (may 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,7 +99,7 @@ def load(path: Path) -> dict[str, Any]:
 def settings_of(document: dict[str, Any]) -> Settings:
     given = document.get("settings", {})
     content = {} if given == "shipped" else USUAL_SETTINGS | given
-    return parse_settings(yaml.safe_dump(content), "scenario")
+    return parse_settings(json.dumps(content), "scenario")
 
 
 def snapshot_of(document: dict[str, Any]) -> PoolSnapshot:

@@ -12,7 +12,7 @@ _PREEMPTED_BY = re.compile(r"preempted by lease ([0-9]{1,18})\b")
 
 def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
     """What the owner of a preempted lease reads."""
-    return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait}"
+    return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait[:1].upper()}{wait[1:]}"
 
 
 def preemptor_in_status(vm: VirtualMachine) -> int | None:

@@ -28,8 +28,18 @@ MOVING_KINDS = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 VICTIM_KINDS = LEAVING_KINDS | MOVING_KINDS
 
 
-def observe_action(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
-    """Where `record` stands now that `vm` was observed (None: it exists no more)."""
+# oned answers before it acts: for a moment the VM is still seen where it was (0.2 s on an idle front-end).
+SETTLING_S = 5
+
+
+def observe_action(record: ActionRecord, vm: VirtualMachine | None, now_s: int) -> Progress:
+    """Where `record` stands now that `vm` was observed at `now_s` (None: it exists no more)."""
+    progress = _observed(record, vm)
+    settles = record.outcome is Outcome.ACCEPTED and 0 <= now_s - (record.outcome_at_s or 0) < SETTLING_S
+    return Progress.UNDER_WAY if progress is Progress.FAILED and settles else progress
+
+
+def _observed(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
     if record.attempts == 0:
         return Progress.TO_ISSUE
     if record.kind is ActionKind.MESSAGE:

@@ -112,9 +112,13 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
         if record.vm_id in snapshot.unreadable_vm_ids:
             still_open[action_id] = record
             continue
-        progress = observe_action(record, snapshot.vms.get(record.vm_id))
-        if progress in (Progress.DONE, Progress.FAILED):
-            closed.append(replace(record, closed_at_s=now_s, succeeded=progress is Progress.DONE))
+        vm = snapshot.vms.get(record.vm_id)
+        progress = observe_action(record, vm, now_s)
+        if progress is Progress.DONE:
+            closed.append(replace(record, closed_at_s=now_s, succeeded=True))
+        elif progress is Progress.FAILED:
+            error_text = record.error_text or _what_was_seen(vm)
+            closed.append(replace(record, closed_at_s=now_s, succeeded=False, error_text=error_text))
         else:
             still_open[action_id] = record
         if record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE):
@@ -254,5 +258,11 @@ def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> fr
 def _failures(closed: Iterable[ActionRecord]) -> Iterable[Discrepancy]:
     for record in closed:
         if not record.succeeded and record.kind not in MESSAGE_KINDS:
-            cause = record.error_text or "the VM fell back to where it was"
-            yield Discrepancy("action-failed", f"{record.kind} of VM {record.vm_id}: {cause}", record.vm_id)
+            yield Discrepancy("action-failed", f"{record.kind} of VM {record.vm_id}: {record.error_text}", record.vm_id)
+
+
+def _what_was_seen(vm: VirtualMachine | None) -> str:
+    """Why an accepted call counts as failed, as far as the VM tells."""
+    if vm is None:
+        return "the VM was ended meanwhile"
+    return f"the VM is {vm.state_name}" if phase_of(vm) is VmPhase.FAILED else "the VM fell back to where it was"

@@ -18,6 +18,10 @@ class Resources:
     def __sub__(self, other: Resources) -> Resources:
         return Resources(self.cpu_centi - other.cpu_centi, self.memory_mib - other.memory_mib)
 
+    def at_most(self, other: Resources) -> Resources:
+        """The smaller of each amount."""
+        return Resources(min(self.cpu_centi, other.cpu_centi), min(self.memory_mib, other.memory_mib))
+
     def fits_in(self, room: Resources) -> bool:
         """True when every amount is at most the same amount of `room`."""
         return self.cpu_centi <= room.cpu_centi and self.memory_mib <= room.memory_mib

@@ -157,8 +157,7 @@ def _keep_victims_leaving(
     # While a victim leaves by somebody else's hand there is no step of ours that the start could wait for.
     places = placements if len(ours) == len(outstanding) else ()
     draft.actions.extend(sequence_actions(draft, preemption, lease, ours, places))
-    for placement in placements:
-        draft.hold_room(placement, [victim.vm_id for victim in outstanding])
+    draft.hold_rooms(placements, [(victim.host_id, vms[victim.vm_id]) for victim in outstanding])
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"

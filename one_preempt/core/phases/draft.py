@@ -23,7 +23,7 @@ from one_preempt.core.model.plan import (
     Refusal,
     Victim,
 )
-from one_preempt.core.model.resources import Resources
+from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
@@ -113,12 +113,24 @@ class PlanDraft:
         # An instant in the future was written by a clock that has been set back since: it holds nothing up.
         return record.outcome_at_s <= self.state.now_s < record.outcome_at_s + pause_s
 
-    def hold_room(self, placement: Placement, leaving: Iterable[int]) -> None:
-        """Keep all that a VM which is to come will need, though some of it is still held by `leaving` VMs."""
-        vm = self.state.snapshot.vms[placement.vm_id]
-        offered = self.room.free_devices(placement.host_id, leaving)
-        devices = assign_devices(vm.pci_requests, offered) or ()
-        self.room.reserve(placement, [device.address for device in devices])
+    def hold_rooms(self, placements: Iterable[Placement], leaving: Iterable[tuple[int, VirtualMachine]]) -> None:
+        """Keep all that VMs which are to come will need, less what VMs that are leaving their hosts will give for it.
+
+        `leaving` are (host id, VM). What they give beyond the need is not handed on before it is seen to be free.
+        """
+        needed: dict[int, Resources] = {}
+        given: dict[int, Resources] = {}
+        leaving = list(leaving)
+        for host_id, vm in leaving:
+            given[host_id] = given.get(host_id, NO_RESOURCES) + vm.resources
+        for placement in placements:
+            vm = self.state.snapshot.vms[placement.vm_id]
+            offered = self.room.free_devices(placement.host_id, [leaver.id for _, leaver in leaving])
+            devices = assign_devices(vm.pci_requests, offered) or ()
+            self.room.reserve(placement, [device.address for device in devices])
+            needed[placement.host_id] = needed.get(placement.host_id, NO_RESOURCES) + vm.resources
+        for host_id, resources in needed.items():
+            self.room.hold(host_id, NO_RESOURCES - resources.at_most(given.get(host_id, NO_RESOURCES)))
 
     def hold_memory_images(self, victims: Iterable[Victim]) -> None:
         """Keep the space for the memory of victims that are being stopped."""

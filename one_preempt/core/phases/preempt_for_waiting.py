@@ -81,8 +81,8 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     if isinstance(placements, Reason):
         return placements
     mark = draft.room.checkpoint()
-    for placement in placements:
-        draft.hold_room(placement, [vm_id for victim in chosen for vm_id in victim.lease.vm_ids])
+    leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
+    draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
     victims = _victims(draft, chosen)
     if isinstance(victims, Reason):
         draft.room.rollback(mark)
