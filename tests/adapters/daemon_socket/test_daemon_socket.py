@@ -15,11 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from one_preempt.adapters.daemon_socket.client import MAX_MESSAGE_BYTES, ask_daemon
-from one_preempt.adapters.daemon_socket.messages import Message, MessageError, parse_message
+from one_preempt.adapters.daemon_socket.messages import Message
 from one_preempt.adapters.daemon_socket.server import DaemonSocket, SocketUnavailable, trusted_users
 
 ME = frozenset({os.geteuid()})
@@ -235,21 +233,6 @@ def test_no_daemon_is_no_answer(tmp_path: Path) -> None:
     assert ask_daemon("place", {}, str(tmp_path / "nothing")) is None
     assert ask_daemon("place", {}, "/" + "x" * 300) is None
     assert ask_daemon("place", {}, "\0") is None
-
-
-@settings(derandomize=True, max_examples=2000, deadline=None)
-@given(st.binary(max_size=200) | st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["version", "kind", "type", "id"]) | st.text(max_size=4), inner, max_size=4),
-).map(lambda value: json.dumps(value).encode()))  # fmt: skip
-def test_any_line_is_a_message_or_refused(line: bytes) -> None:
-    try:
-        message = parse_message(line)
-    except MessageError:
-        return
-    assert message.kind in ("place", "hook", "status", "wake")
-    assert (message.hook_type in ("VM", "HOST")) is (message.kind == "hook")
 
 
 def test_the_client_needs_the_standard_library_alone() -> None:
