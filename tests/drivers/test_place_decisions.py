@@ -130,6 +130,38 @@ def test_nothing_that_a_user_writes_stops_the_others(text: str) -> None:
     assert (places(plan), said) == ({1: ("deploy", 5)}, [])
 
 
+def smuggled(words: str) -> tuple[str, list[str]]:
+    """VMs 1 and 2, of which the first one's owner ends a text of his with `words`, which oned does not stop."""
+    evil = vm(1, user_template=f"<NOTE><![CDATA[{words}<![CDATA[]]></NOTE>")
+    return placed(line(document({1: evil, 2: vm(2)}, {5: host(5), 6: host(6)})))
+
+
+def test_nobody_is_placed_by_what_another_says_of_his_vm() -> None:
+    fake = vm(2, user_template="<SCHED_REQUIREMENTS>ID = 6</SCHED_REQUIREMENTS><NOTE>")
+    plan, said = smuggled(
+        "]]></NOTE></USER_TEMPLATE></VM>" + fake.partition("</NOTE>")[0].partition("</USER_TEMPLATE>")[0]
+    )
+    assert 2 not in places(plan)
+    assert said == ["WARN: VM '2' was left out: its id stands twice in the document"]
+
+
+def test_pools_of_a_users_own_are_refused() -> None:
+    pools = (
+        f"]]></NOTE></USER_TEMPLATE></VM></VM_POOL><HOST_POOL>{host(9)}</HOST_POOL><VM_POOL><VM><USER_TEMPLATE><NOTE>"
+    )
+    plan, said = smuggled(pools)
+    assert plan == EMPTY_PLAN
+    assert len(said) == 1
+    assert "smuggle" in said[0]
+
+
+def test_an_attribute_that_counts_cannot_be_said_twice() -> None:
+    evil = vm(1, template="<NOTE><![CDATA[]]></NOTE><CPU>0</CPU><NOTE><![CDATA[]]></NOTE>")
+    plan, said = placed(line(document({1: evil, 2: vm(2)}, {5: host(5)})))
+    assert places(plan) == {2: ("deploy", 5)}
+    assert said[0].startswith("WARN: VM '1' was left out: CPU stands twice")
+
+
 BROKEN = {
     "nothing": b"",
     "no base64": b"<SCHEDULER_DRIVER_ACTION/>",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from lxml import etree
@@ -34,6 +35,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.prematch import Prematch
 
 ROOT = "SCHEDULER_DRIVER_ACTION"
+PARTS = ("VM_POOL", "HOST_POOL", "DATASTORE_POOL", "VNET_POOL", "VM_GROUP_POOL", "CLUSTER_POOL", "REQUIREMENTS")
 MOST_PROBLEMS = 20
 # lxml may report an element some bytes after it was fed.
 _OVERLAP_BYTES = 4096
@@ -71,6 +73,7 @@ class _Pool:
     tag: str
     read_one: Callable[[_Element], Any]
     found: dict[int, Any] = field(default_factory=dict)
+    twice: set[int] = field(default_factory=set)
 
 
 class _Reader:
@@ -80,7 +83,7 @@ class _Reader:
         self._pools = {
             pool.tag: pool
             for pool in (
-                _Pool("VM_POOL", "VM", read_virtual_machine),
+                _Pool("VM_POOL", "VM", partial(read_virtual_machine, in_order=False)),
                 _Pool("HOST_POOL", "HOST", self._read_host),
                 _Pool("DATASTORE_POOL", "DATASTORE", read_datastore),
                 _Pool("VNET_POOL", "VNET", read_network),
@@ -90,9 +93,10 @@ class _Reader:
         }
         # lxml's own parser: it takes pieces, and gives objects when they are complete.
         self._parser = etree.XMLPullParser(
-            events=("start", "end"), tag=("REQUIREMENTS", ROOT, *self._pools), huge_tree=True,
+            events=("start", "end"), tag=(ROOT, *PARTS, *self._pools), huge_tree=True,
             resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True,
         )  # fmt: skip
+        self._parts_to_come = list(PARTS)
         self._hosts: HostReader | None = None
         self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._whole_characters = True
@@ -164,10 +168,17 @@ class _Reader:
                 self._check_root(element)
                 self._ended = event == "end"
             elif event == "start":
-                if element.tag == "REQUIREMENTS" and parent.getparent() is None:
-                    self._requirements_began = True
+                if parent.getparent() is None:
+                    self._begin_part(str(element.tag))
             elif element.tag in self._pools:
                 self._read_object(self._pools[element.tag], element, parent)
+
+    def _begin_part(self, tag: str) -> None:
+        """A user's markup that got out of its VM would have to bring pools of its own."""
+        if tag not in self._parts_to_come:
+            raise UnreadableDocument(f"a <{shortened(tag)}> stands where oned writes none; did a user smuggle it in?")
+        del self._parts_to_come[: self._parts_to_come.index(tag) + 1]
+        self._requirements_began = tag == PARTS[-1]
 
     def _read_host(self, element: _Element) -> Host:
         """Devices and NUMA nodes are most of a host, and read only where a VM asks for any: VMs come first."""
@@ -187,6 +198,11 @@ class _Reader:
             return
         try:
             item = pool.read_one(element)
+            if item.id in pool.found or item.id in pool.twice:
+                # One of them may be a user's, told in another's name.
+                pool.twice.add(item.id)
+                pool.found.pop(item.id, None)
+                raise ValueError("its id stands twice in the document")
             pool.found[item.id] = item
         except UNREADABLE_OBJECT as error:
             self._tell(why_left_out(element, error))

@@ -60,16 +60,19 @@ def ids_in_vm_pool(document: bytes) -> frozenset[int]:
     return frozenset(int(head[1]) for head in heads if head is not None)
 
 
-def read_virtual_machine(element: _Element) -> VirtualMachine:
-    """One VM element. `KeyError` or `ValueError` where it lacks what every VM has."""
+def read_virtual_machine(element: _Element, *, in_order: bool = True) -> VirtualMachine:
+    """One VM element. `KeyError` or `ValueError` where it lacks what every VM has.
+
+    `in_order`: refuse attributes that are not in oned's order, which a user's markup among them hardly keeps.
+    """
     parts = {child.tag: child for child in element}
     if len(parts) != len(element):
         raise ValueError(f"an element stands twice in its document{_SMUGGLED}")
     # Only the short body of one.vmpool.info comes without permissions.
     extended = "PERMISSIONS" in parts
     texts = {tag: part.text or "" for tag, part in parts.items()}
-    scalars, vectors = _template(parts["TEMPLATE"], is_sorted=extended)
-    user_template = _user_template(parts.get("USER_TEMPLATE"))
+    scalars, vectors = _template(parts["TEMPLATE"], is_sorted=extended and in_order)
+    user_template = _user_template(parts.get("USER_TEMPLATE"), is_sorted=in_order)
     lock = texts_of(parts["LOCK"]) if "LOCK" in parts else {}
     group = vectors["VMGROUP"][0] if "VMGROUP" in vectors else {}
     return VirtualMachine(
@@ -135,6 +138,8 @@ def _template(template: _Element, *, is_sorted: bool) -> tuple[dict[str, str], V
         if tag in _VECTORS:
             vectors.setdefault(tag, []).append(texts_of(child))
         elif tag in _SCALARS:
+            if tag in scalars:
+                raise ValueError(f"{tag} stands twice in its template{_SMUGGLED}")
             scalars[tag] = child.text or ""
     if is_sorted:
         # Scheduled actions are appended to the rest.
@@ -142,7 +147,7 @@ def _template(template: _Element, *, is_sorted: bool) -> tuple[dict[str, str], V
     return scalars, vectors
 
 
-def _user_template(template: _Element | None) -> Template:
+def _user_template(template: _Element | None, *, is_sorted: bool) -> Template:
     # In lists first: tens of thousands of attributes of one name would otherwise be copied again for each.
     attributes: dict[str, list[AttributeValue]] = {}
     names: list[str] = []
@@ -150,7 +155,8 @@ def _user_template(template: _Element | None) -> Template:
         name = str(child.tag)
         names.append(name)
         attributes.setdefault(name, []).append(texts_of(child) if len(child) else child.text or "")
-    _check_order(names)
+    if is_sorted:
+        _check_order(names)
     return {name: tuple(values) for name, values in attributes.items()}
 
 

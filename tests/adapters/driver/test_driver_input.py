@@ -75,8 +75,9 @@ def test_the_pools_are_those_that_the_pool_reader_reads() -> None:
 
 
 def test_devices_are_read_where_a_vm_asks_for_one() -> None:
-    wanted = b"<PCI><VENDOR>10de</VENDOR></PCI><TOPOLOGY><CORES>1</CORES></TOPOLOGY></TEMPLATE><USER_TEMPLATE>"
-    document = base64.b64decode(LINE).replace(b"</TEMPLATE><USER_TEMPLATE>", wanted, 1)
+    device, topology = b"<PCI><VENDOR>10de</VENDOR></PCI>", b"<TOPOLOGY><CORES>1</CORES></TOPOLOGY>"
+    document = base64.b64decode(LINE).replace(b"<SECURITY_GROUP_RULE>", device + b"<SECURITY_GROUP_RULE>", 1)
+    document = document.replace(b"<VCPU>", topology + b"<VCPU>", 1)
     hosts = read(base64.b64encode(document), 1 << 20).snapshot.hosts.values()
     assert any(host.pci_devices for host in hosts)
     assert any(host.numa_nodes for host in hosts)
