@@ -65,28 +65,34 @@ class HostSteps:
         """Somewhere, some time, more is taken than there is."""
         return bool((self._free < 0).any())
 
-    def enough(self, like: LikeVms, duration_s: int, not_before_s: int) -> tuple[IntArray, BoolArray]:
+    def enough(
+        self, like: LikeVms, duration_s: int, not_before_s: int, before_s: int = END_OF_TIME_S
+    ) -> tuple[IntArray, BoolArray]:
         """From when on all of `like` fit together for the duration, as far as they are concerned alone.
 
-        Returns instants, ascending from `not_before_s`, and for each whether they fit when starting there or later,
-        before the next instant. A host offers l places to a start t when at least l of the VMs fit on it in every step
-        that [t, t + duration) touches: for each l, its starts are the stretches with at least l, shortened by the
-        duration. The places of all hosts are added up in one sweep over where stretches begin and end.
+        Returns instants, ascending from `not_before_s` to `before_s`, and for each whether they fit when starting there
+        or later, before the next instant. A host offers l places to a start t when at least l of the VMs fit on it in
+        every step that [t, t + duration) touches: for each l, its starts are the stretches with at least l, shortened
+        by the duration. The places of all hosts are added up in one sweep over where these begin and end.
         """
-        instants, changes = [np.array([not_before_s], dtype=np.int64)], [np.zeros(1, dtype=np.int64)]
+        at_once = 0
+        instants, changes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         times, levels = self._levels(like)
         for ok, places in levels:
             begins, closes = _stretches(times, ok)
-            np.maximum(begins, not_before_s, out=begins)
             endless = closes >= END_OF_TIME_S
-            long_enough = (endless | (closes - begins >= duration_s)) & (begins < END_OF_TIME_S)
             ends = np.where(endless, END_OF_TIME_S, closes - duration_s + 1)
-            instants += [begins[long_enough], ends[long_enough]]
-            offered = np.full(len(instants[-1]), places, dtype=np.int64)
-            changes += [offered, -offered]
+            np.maximum(begins, not_before_s, out=begins)
+            offered = (begins < before_s) & (begins < ends)
+            later, ends = begins[offered & (begins > not_before_s)], ends[offered]
+            at_once += places * (len(ends) - len(later))
+            ends = ends[ends < before_s]
+            instants += [later, ends]
+            changes += [np.full(len(later), places), np.full(len(ends), -places)]
         instant, change = np.concatenate(instants), np.concatenate(changes)
         order = instant.argsort(kind="stable")
-        instant, total = instant[order], change[order].cumsum()
+        instant = np.concatenate(([not_before_s], instant[order]))
+        total = at_once + np.concatenate(([0], change[order].cumsum()))
         last_of_instant = np.append(instant[1:] != instant[:-1], True)
         return instant[last_of_instant], (total >= len(like.members))[last_of_instant]
 
@@ -94,7 +100,8 @@ class HostSteps:
         """The instants of the hosts that matter, shape (rows, K), and for each number l of VMs that occurs where at
         least l fit, shape (rows, K) with the last column False, and how many more l is than the number before.
         """
-        times, free, allowed = self._times, self._free, like.allowed
+        used = max(self._counts) + 1
+        times, free, allowed = self._times[:, :used], self._free[:, :, :used], like.allowed
         rows = np.flatnonzero(allowed)
         if 2 * len(rows) < len(allowed):
             times, free, allowed = times[rows], free[:, rows], allowed[rows]

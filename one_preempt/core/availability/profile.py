@@ -74,22 +74,22 @@ class AvailabilityProfile:
 
     def _first_gap(self, amount: int, duration_s: int | None, not_before_s: int, behind: int) -> int | None:
         """The first start of a gap between shortages that is long enough; nothing is short from step `behind` on."""
-        times = self._times
         not_before_s = max(not_before_s, self.since_s)
         first = self._step_at(not_before_s)
-        short: IntArray = np.flatnonzero(self._free[0, first:behind] < amount)
-        if not len(short):
-            return not_before_s
+        enough = self._free[0, first:behind] >= amount
+        # Where gaps begin and end, in turn; the last one has no end if there is enough in the last step, or behind it.
+        edges = self._times[first + 1 : behind][enough[1:] != enough[:-1]]
+        if not len(enough) or enough[0]:
+            edges = np.concatenate(([not_before_s], edges))
+        begins, closes = edges[::2], edges[1::2]
         wanted_s = END_OF_TIME_S if duration_s is None else duration_s
-        short += first
-        if short[0] > first and times[short[0]] - not_before_s >= wanted_s:
-            return not_before_s
-        gap_starts = times[short + 1]
-        long_enough = times[short[1:]] - gap_starts[:-1] >= wanted_s
-        gap = int(long_enough.argmax()) if len(long_enough) else 0
-        if len(long_enough) and long_enough[gap]:
-            return int(gap_starts[gap])
-        return int(gap_starts[-1]) if short[-1] < self._count - 1 else None
+        long_enough = closes - begins[: len(closes)] >= wanted_s
+        gap = int(long_enough.argmax()) if len(closes) else 0
+        if len(closes) and long_enough[gap]:
+            return int(begins[gap])
+        if len(begins) > len(closes):
+            return int(begins[-1])
+        return int(self._times[behind]) if behind < self._count else None
 
     def latest_fit(self, amount: int, duration_s: int, not_before_s: int, end_by_s: int) -> int | None:
         """The last instant from which `amount` is free for the duration, done by `end_by_s`; None if there is none."""

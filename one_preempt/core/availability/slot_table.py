@@ -86,46 +86,51 @@ class SlotTable:
         placed = demand.packing.placement(room[order])
         return None if placed is None else tuple(int(order[position]) for position in placed)
 
-    def earliest_fit(self, demand: GangDemand, duration_s: int | None, not_before_s: int) -> GangSlot | None:
-        """The first instant from which the gang fits together for the duration; None where there is none.
+    def earliest_fit(
+        self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int = END_OF_TIME_S
+    ) -> GangSlot | None:
+        """The first instant before `before_s` from which the gang fits together for the duration; None without one.
 
         Like VMs are counted in one sweep. VMs that differ are packed, but only at instants at which each kind would
         fit alone.
         """
         not_before_s = max(not_before_s, self._since_s)
-        for start_s in self._possible_starts(demand, duration_s, not_before_s):
+        for start_s in self._possible_starts(demand, duration_s, not_before_s, before_s):
             end_s = None if duration_s is None else start_s + duration_s
             host_rows = self.fit_at(demand, start_s, end_s)
             if host_rows is not None:
                 return GangSlot(start_s, host_rows)
         return None
 
-    def may_start_before(
-        self, demand: GangDemand, duration_s: int | None, not_before_s: int, limit_s: int, rows: BoolArray
-    ) -> bool:
-        """Could a VM of the gang start before `limit_s` on one of these hosts, shape (H,)?
+    def first_place(
+        self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int, rows: BoolArray
+    ) -> int | None:
+        """The first instant before `before_s` from which any VM of the gang fits on one of these hosts, shape (H,).
 
-        When nothing else has come free, only then can the gang do better than `limit_s`.
+        When nothing else has come free, the gang cannot start before it either.
         """
+        firsts = []
         for like in demand.classes:
             one = LikeVms(like.members[:1], like.need, like.allowed & rows, 1)
-            instants, fits = self._hosts.enough(one, _or_endless(duration_s), not_before_s)
-            if fits[: int(instants.searchsorted(limit_s))].any():
-                return True
-        return False
+            instants, fits = self._hosts.enough(one, _or_endless(duration_s), not_before_s, before_s)
+            firsts += instants[fits][:1].tolist()
+        return min(firsts, default=None)
 
-    def _possible_starts(self, demand: GangDemand, duration_s: int | None, not_before_s: int) -> Iterable[int]:
+    def _possible_starts(
+        self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int
+    ) -> Iterable[int]:
         """Instants, ascending, at which each kind of VM would fit alone, and the gang perhaps for the first time."""
-        found = [self._hosts.enough(like, _or_endless(duration_s), not_before_s) for like in demand.classes]
+        wanted_s = _or_endless(duration_s)
+        found = [self._hosts.enough(like, wanted_s, not_before_s, before_s) for like in demand.classes]
         if len(found) == 1:
             instants, possible = found[0]
         else:
             # More room may come free than any kind needs alone, so every change counts.
             instants = np.unique(np.concatenate([self._hosts.instants(), *(starts for starts, _ in found)]))
-            instants = instants[instants >= not_before_s]
+            instants = instants[(instants >= not_before_s) & (instants < before_s)]
             fitting = [fits[starts.searchsorted(instants, side="right") - 1] for starts, fits in found]
             possible = np.logical_and.reduce(fitting)
-        return (int(start_s) for start_s in instants[possible & (instants < END_OF_TIME_S)])
+        return (int(start_s) for start_s in instants[possible])
 
     # -- changing ----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.reservation import Reservation, ReservationKind
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
@@ -57,22 +57,39 @@ class UnlikeHosts:
 
     def bring_forward(self, request: TimedRequest[GangDemand], not_before_s: int) -> int:
         """Let a lease that is promised hosts start earlier, if that has become possible; returns its start."""
-        lease_id = request.lease_id
-        stay = self._stays[lease_id]
-        freed = self._row_freed > self._freed_when_placed[lease_id]
-        self._freed_when_placed[lease_id] = self._times_freed
-        if not freed.any():
+        stay = self._stays[request.lease_id]
+        freed = self._row_freed > self._freed_when_placed[request.lease_id]
+        self._freed_when_placed[request.lease_id] = self._times_freed
+        slot = self._earlier_slot(request, not_before_s, stay, freed) if freed.any() else None
+        if slot is None:
             return stay.start_s
-        mark = self.table.checkpoint()
-        self.table.release(stay)
-        limits = (request.demand, request.duration_s, not_before_s)
-        slot = self.table.earliest_fit(*limits) if self.table.may_start_before(*limits, stay.start_s, freed) else None
-        if slot is None or slot.start_s >= stay.start_s:
-            self.table.rollback(mark)
-            return stay.start_s
-        self.room_freed(stay.host_rows)
+        self.withdraw(request.lease_id)
         self.hold(request, slot)
         return slot.start_s
+
+    def _earlier_slot(
+        self, request: TimedRequest[GangDemand], not_before_s: int, stay: Reservation, freed: BoolArray
+    ) -> GangSlot | None:
+        """Hosts for an earlier start, which takes a place on a host where something came free since the last search.
+
+        So the hosts that changed are looked at first. What the lease itself holds counts as free; it is released
+        for that only where it matters.
+        """
+        own = np.zeros_like(freed)
+        own[list(stay.host_rows)] = True
+        limits = (stay.start_s, freed & ~own)
+        first_s = self.table.first_place(request.demand, request.duration_s, not_before_s, *limits)
+        if first_s is None and not (freed & own).any():
+            return None
+        mark = self.table.checkpoint()
+        self.table.release(stay)
+        if (freed & own).any():
+            first_s = self.table.first_place(request.demand, request.duration_s, not_before_s, stay.start_s, freed)
+        slot = None
+        if first_s is not None:
+            slot = self.table.earliest_fit(request.demand, request.duration_s, first_s, stay.start_s)
+        self.table.rollback(mark)
+        return slot
 
     def withdraw(self, lease_id: int) -> None:
         """Give back all that is held for the lease, because it has ended or is to have no promise any more."""

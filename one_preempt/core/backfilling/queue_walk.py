@@ -7,7 +7,7 @@ Feitelson 2001).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from one_preempt.core.availability.timed_request import TimedRequest
@@ -32,13 +32,20 @@ class QueueWalk:
     ) -> BackfillingDecision:
         """See `BackfillingPolicy`."""
         before = {request.lease_id: availability.start_of(request.lease_id) for request in queue}
-        self._drop_promises(queue, availability, now_s)
+        kept = self._kept_promises(before, availability, now_s)
         starting: list[int] = []
         promised: list[PromisedStart] = []
         waiting: list[int] = []
         for request in queue:
-            lease_id = request.lease_id
-            start_s = self._start_of(request, availability, now_s, len(promised), bool(promised or waiting))
+            lease_id, not_before_s = request.lease_id, max(now_s, request.ready_at_s)
+            start_s = None
+            if self.overtaking or not (promised or waiting):
+                if lease_id in kept:
+                    start_s = availability.bring_forward(request, not_before_s)
+                elif self._may_promise(len(promised), not_before_s > now_s):
+                    start_s = availability.place(request, not_before_s)
+                elif not_before_s == now_s and availability.place_at(request, now_s):
+                    start_s = now_s
             if start_s is None:
                 waiting.append(lease_id)
             elif start_s <= now_s:
@@ -50,41 +57,29 @@ class QueueWalk:
         availability.unshield()
         return BackfillingDecision(tuple(starting), tuple(promised), tuple(waiting))
 
-    def _start_of(
-        self,
-        request: TimedRequest[AnyDemand],
-        availability: Availability[AnyDemand],
-        now_s: int,
-        promises_given: int,
-        somebody_waits: bool,
-    ) -> int | None:
-        """When the lease starts, its room held; None where it just waits."""
-        if somebody_waits and not self.overtaking:
-            return None
-        if self.promises is not None and (promises_given >= self.promises or request.ready_at_s > now_s):
-            return now_s if request.ready_at_s <= now_s and availability.place_at(request, now_s) else None
-        not_before_s = max(now_s, request.ready_at_s)
-        if availability.start_of(request.lease_id) is not None:
-            return availability.bring_forward(request, not_before_s)
-        return availability.place(request, not_before_s)
+    def _may_promise(self, promises_given: int, in_future: bool) -> bool:
+        """May one more lease be promised a start? Where few may, none that is not ready yet."""
+        return self.promises is None or (promises_given < self.promises and not in_future)
 
-    def _drop_promises(
-        self, queue: Sequence[TimedRequest[AnyDemand]], availability: Availability[AnyDemand], now_s: int
-    ) -> None:
-        """Withdraw the promises that are out of turn, and all of them where one cannot be kept.
+    def _kept_promises(
+        self, before: Mapping[int, int | None], availability: Availability[AnyDemand], now_s: int
+    ) -> frozenset[int]:
+        """Withdraw the promises that are out of turn, and all of them where one cannot be kept; returns the others.
 
-        Made anew in the order of the queue, so that a lost host or a lease that overran does not put the first in the
-        queue behind those that happened to be promised later starts.
+        Those are made anew in the order of the queue, so that a lost host or a lease that overran does not put the
+        first in the queue behind leases that happened to be promised later starts.
         """
         kept = []
-        for position, request in enumerate(queue):
-            if availability.start_of(request.lease_id) is None:
+        for position, (lease_id, start_s) in enumerate(before.items()):
+            if start_s is None:
                 continue
             if self.promises is None or position < self.promises:
-                kept.append(request.lease_id)
+                kept.append((lease_id, start_s))
             else:
-                availability.withdraw(request.lease_id)
-        missed = any((availability.start_of(lease_id) or 0) < now_s for lease_id in kept)
-        if missed or not availability.keeps(kept):
-            for lease_id in kept:
                 availability.withdraw(lease_id)
+        lease_ids = [lease_id for lease_id, _ in kept]
+        if all(start_s >= now_s for _, start_s in kept) and availability.keeps(lease_ids):
+            return frozenset(lease_ids)
+        for lease_id in lease_ids:
+            availability.withdraw(lease_id)
+        return frozenset()
