@@ -55,18 +55,20 @@ def _is_due(draft: PlanDraft, lease: Lease) -> bool:
 
 def place_waiting(draft: PlanDraft) -> None:
     """Give each waiting lease the room it needs, all its VMs together, or note why it waits; so VMs that move."""
-    turns = [(_turn(draft, lease, draft.members(lease)), -1, lease) for lease in _waiting(draft)]
-    turns += [(_turn(draft, lease, [vm]), vm.id, lease) for lease, vm in marked_vms(draft)]
+    turns: list[tuple[tuple[float, ...], Lease, VirtualMachine | None]] = [
+        (_turn(draft, lease, draft.members(lease)), lease, None) for lease in _waiting(draft)
+    ]
+    turns += [((*_turn(draft, lease, [vm]), vm.id), lease, vm) for lease, vm in marked_vms(draft)]
     looked_at = 0
-    for _, marked_id, lease in sorted(turns, key=lambda turn: turn[:2]):
-        vms = draft.startable(lease) if marked_id < 0 else [draft.state.snapshot.vms[marked_id]]
+    for _, lease, marked in sorted(turns, key=lambda turn: turn[0]):
+        vms = draft.startable(lease) if marked is None else [marked]
         if not vms or 0 < draft.policies.match.max_vm <= looked_at:
             continue
         looked_at += len(vms)
-        if marked_id < 0:
+        if marked is None:
             _place(draft, lease, vms)
         else:
-            reschedule(draft, lease, vms[0])
+            reschedule(draft, lease, marked)
 
 
 def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
