@@ -33,6 +33,9 @@ ActionTuple = tuple[int, str, int, int, tuple[tuple[int, int], ...]]
 def read_document(text: str) -> tuple[PoolSnapshot, dict[int, Prematch]]:
     """The snapshot, and what oned matched for each VM."""
     root = etree.fromstring(text.encode())
+    for template in (*root.iterfind("VM_POOL/VM/TEMPLATE"), *root.iterfind("VM_POOL/VM/USER_TEMPLATE")):
+        # The pools of XML-RPC are sorted, and only so they are read; these documents are not.
+        template[:] = sorted(template, key=lambda element: str(element.tag))
     documents = {
         call: etree.tostring(element) for tag, call in POOLS.items() if (element := root.find(tag)) is not None
     }
