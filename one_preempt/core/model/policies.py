@@ -40,7 +40,7 @@ class PreemptionLimits:
 
 DEFAULT_METHODS: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = {
     LeaseType.BE_CANCELLABLE: (PreemptionMethod.TERMINATE,),
-    LeaseType.BE_SUSPENDABLE: (PreemptionMethod.STOP,),
+    LeaseType.BE_SUSPENDABLE: (PreemptionMethod.STOP, PreemptionMethod.UNDEPLOY),
     LeaseType.DC_MIGRATABLE: (PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.STOP),
     LeaseType.DC_NON_PREEMPTABLE: (),
 }
