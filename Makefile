@@ -45,7 +45,7 @@ picture: $(RUNTIME) ## Make the picture of the demonstration, docs/images/demo.s
 test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
 	@$(BIN)/python -m pytest -n 2 $(TESTS)
 
-rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, about two minutes
+rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, some minutes
 	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases
 
 fuzz: $(DEVELOPMENT) ## Try 100,000 broken inputs of each kind, for a night (FUZZ_EXAMPLES=100000)

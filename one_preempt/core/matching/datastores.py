@@ -10,13 +10,13 @@ from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, AttributeTabl
 from one_preempt.core.matching.demands import moves, returns_to_its_disks
 from one_preempt.core.matching.expressions import Expressions
 from one_preempt.core.matching.options import MatchOptions
-from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Datastore, DatastoreType
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 

@@ -12,12 +12,12 @@ from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable, BoolArray, host_attributes
 from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
-from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import CURRENT_VMS
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import HostTable
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _PUBLIC_CLOUD_SECTIONS = ("PUBLIC_CLOUD", "EC2")

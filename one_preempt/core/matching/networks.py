@@ -9,13 +9,13 @@ from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
 from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.expressions import Expressions
-from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Network
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
 
 

@@ -20,7 +20,6 @@ from one_preempt.core.matching.gang import alike, search
 from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
-from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
@@ -28,6 +27,7 @@ from one_preempt.core.matching.vm_groups import GroupRules, group_rules
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 

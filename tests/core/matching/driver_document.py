@@ -11,9 +11,9 @@ from one_preempt.core.host_selection import custom, fixed, load_aware, packing, 
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.matching.placement import Matchmaker
-from one_preempt.core.matching.prematch import Prematch
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.queue_order.user_priority import priority_of
 
