@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import requests
 from requests import exceptions as failures
+from urllib3.exceptions import HTTPError
 
 from one_preempt.adapters.opennebula.credentials import Credentials, CredentialsError, checked_endpoint
 from one_preempt.adapters.opennebula.deadline import DeadlineAdapter
@@ -139,7 +140,7 @@ class OnedTransport:
                 stream=True,
             ) as response:
                 body = self._body(method, response)
-        except requests.RequestException as error:
+        except (requests.RequestException, HTTPError, UnicodeError) as error:  # requests lets some of urllib3's through
             if _is_late(error):
                 waited = (
                     f"no complete answer in time ({limits.idle_s:g} s without a byte, or {limits.total_s:g} s in all)"
@@ -176,7 +177,7 @@ class OnedTransport:
             chunks.append(chunk)
         return b"".join(chunks)
 
-    def _told(self, error: requests.RequestException) -> tuple[str, str]:
+    def _told(self, error: Exception) -> tuple[str, str]:
         """What happened, and what to look at. The texts of `requests` name objects in memory, not causes."""
         match error:
             case failures.ConnectTimeout():
@@ -202,7 +203,7 @@ class OnedTransport:
         return CloudUnavailable(f"{method} at {self.endpoint}: {plain_words(what, LONGEST_CAUSE)}; {mend}")
 
 
-def _is_late(error: requests.RequestException) -> bool:
+def _is_late(error: Exception) -> bool:
     """Inside a body `requests` tells of a timeout by the words only."""
     return isinstance(error, failures.ReadTimeout) or (
         isinstance(error, failures.ConnectionError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 
 import click
@@ -58,9 +59,9 @@ class CommandLine(click.Group):
         except OnePreemptError as error:
             raise _mistake(str(error)) from error
         except OSError as error:
-            if error.filename is None:
+            if error.errno in (None, errno.EPIPE):  # click ends quietly where nobody reads any more
                 raise
-            raise _mistake(f"{error.filename}: {error.strerror}") from error
+            raise _mistake(f"{error.filename or 'reading or writing failed'}: {error.strerror}") from error
         ctx.exit(code or 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import click
@@ -49,4 +50,6 @@ def emulator_command(
     It says where it listens: name that in ONE_XMLRPC, and in ONE_AUTH a file with the one line
     oneadmin:opennebula. A recording has no passwords; there everybody's password is the name.
     """
+    if math.isnan(speed):
+        raise click.BadParameter("nan is no speed", param_hint="'--speed'")
     run_emulator(description, recording, host, port, speed, virtual_time, control, events)
