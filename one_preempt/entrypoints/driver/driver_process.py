@@ -51,7 +51,7 @@ def run(plan_id: int, decide: Callable[[BinaryIO, Messages], str]) -> None:
     with suppress(OSError):  # nobody listens any more
         document = _standard_input()
         output = _standard_output_for_the_plan()
-        errors = sys.stderr or open(os.devnull, "w")
+        errors = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - the process ends with it
         output.write(answer(plan_id, decide, document, Messages(errors)) + "\n")
         output.flush()
         errors.flush()
