@@ -1,11 +1,13 @@
 """What is free on every host over time, all hosts in one block of memory, so that no question loops over them.
 
 Each host has its own few steps: a row of `times`, shape (H, K), and of `free`, shape (R, H, K), laid out as in
-`steps`. A question about an interval looks at H x K numbers, however many instants there are in all.
+`steps`. A question about an interval looks at the steps that there are, host after host in one line of numbers, however
+many instants there are in all.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +19,20 @@ from one_preempt.core.model.cluster_state import IntArray
 
 _FIRST_LENGTH = 8
 _PLENTY = 2**62
+# Fewer than one host in so many are looked at with all their columns, used or not: that spares laying out the line.
+_FEW = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The steps of all hosts in a line, each host's followed by one that begins at the end of time.
+
+    `cells` are positions in a raveled (H, K) array, `rows` the host of each, `firsts` where each host begins.
+    """
+
+    cells: IntArray
+    rows: IntArray
+    firsts: IntArray
 
 
 class HostSteps:
@@ -28,42 +44,33 @@ class HostSteps:
         self._free: IntArray = np.zeros((resources, hosts, _FIRST_LENGTH), dtype=np.int64)
         self._times[:, 0] = since_s
         self._free[:, :, 0] = capacity.T
-        self._counts = [1] * hosts
+        self._counts: IntArray = np.ones(hosts, dtype=np.int64)
+        self._known_line: _Line | None = None
+
+    # -- looking -----------------------------------------------------------------------------------------
 
     def as_steps(self, row: int) -> tuple[IntArray, IntArray]:
         """The instants of one host and what is free from each on, shapes (steps,) and (steps, R); copies."""
-        count = self._counts[row]
+        count = int(self._counts[row])
         return self._times[row, :count].copy(), self._free[:, row, :count].T.copy()
-
-    def add(self, row: int, start_s: int, end_s: int, amounts: IntArray) -> None:
-        """Add amounts, shape (R,), to what is free on one host between two instants."""
-        count = self._counts[row]
-        if count + 2 >= self._times.shape[1]:
-            self._lengthen()
-        self._counts[row] = steps.add(
-            self._times[row], self._free[:, row], count, start_s, end_s, amounts.reshape(-1, 1)
-        )
-
-    def forget_before(self, instant_s: int) -> None:
-        """Drop the time before an instant."""
-        for row in np.flatnonzero(self._times[:, 1] <= instant_s).tolist():
-            self._counts[row] = steps.forget_before(self._times[row], self._free[:, row], self._counts[row], instant_s)
-        np.maximum(self._times[:, 0], instant_s, out=self._times[:, 0])
-
-    def lowest(self, start_s: int, end_s: int) -> IntArray:
-        """The least that is free of each resource on each host between two instants, shape (H, R)."""
-        outside = self._times >= end_s
-        outside[:, :-1] |= self._times[:, 1:] <= start_s
-        lowest: IntArray = np.where(outside, _PLENTY, self._free).min(axis=2)
-        return lowest.T
 
     def instants(self) -> IntArray:
         """All instants at which something changes on any host, ascending."""
-        return np.unique(self._times)
+        return np.unique(self._times.take(self._line().cells))
 
     def overbooked(self) -> bool:
         """Somewhere, some time, more is taken than there is."""
         return bool((self._free < 0).any())
+
+    def lowest(self, start_s: int, end_s: int) -> IntArray:
+        """The least that is free of each resource on each host between two instants, shape (H, R)."""
+        line = self._line()
+        times = self._times.take(line.cells)
+        outside = times >= end_s
+        outside[:-1] |= (times[1:] <= start_s) & (line.rows[1:] == line.rows[:-1])
+        free = np.where(outside, _PLENTY, self._free_of(line.cells))
+        lowest: IntArray = np.minimum.reduceat(free, line.firsts, axis=1)
+        return lowest.T
 
     def enough(
         self, like: LikeVms, duration_s: int, not_before_s: int, before_s: int = END_OF_TIME_S
@@ -80,8 +87,7 @@ class HostSteps:
         times, levels = self._levels(like)
         for ok, places in levels:
             begins, closes = _stretches(times, ok)
-            endless = closes >= END_OF_TIME_S
-            ends = np.where(endless, END_OF_TIME_S, closes - duration_s + 1)
+            ends = np.where(closes >= END_OF_TIME_S, END_OF_TIME_S, closes - duration_s + 1)
             np.maximum(begins, not_before_s, out=begins)
             offered = (begins < before_s) & (begins < ends)
             later, ends = begins[offered & (begins > not_before_s)], ends[offered]
@@ -97,38 +103,77 @@ class HostSteps:
         return instant[last_of_instant], (total >= len(like.members))[last_of_instant]
 
     def _levels(self, like: LikeVms) -> tuple[IntArray, list[tuple[BoolArray, int]]]:
-        """The instants of the hosts that matter, shape (rows, K), and for each number l of VMs that occurs where at
-        least l fit, shape (rows, K) with the last column False, and how many more l is than the number before.
+        """The line of instants on the hosts that are allowed, and for each number l of VMs that occurs where at least
+        l fit, and how many more l is than the number before. At the end of time nothing fits, which keeps hosts apart.
         """
-        used = max(self._counts) + 1
-        times, free, allowed = self._times[:, :used], self._free[:, :, :used], like.allowed
-        rows = np.flatnonzero(allowed)
-        if 2 * len(rows) < len(allowed):
-            times, free, allowed = times[rows], free[:, rows], allowed[rows]
+        cells = self._cells(like.allowed)
+        times, free = self._times.take(cells), self._free_of(cells)
+        exists = times < END_OF_TIME_S
         most = min(like.most_per_host, len(like.members))
         if most == 1:
-            ok = np.repeat(allowed[:, None], times.shape[1], axis=1)
             for amount, free_of_resource in zip(like.need.tolist(), free, strict=True):
-                ok &= free_of_resource >= amount
-            ok[:, -1] = False
-            return times, [(ok, 1)]
-        counts = np.repeat(np.where(allowed, np.int64(most), np.int64(0))[:, None], times.shape[1], axis=1)
+                exists &= free_of_resource >= amount
+            return times, [(exists, 1)]
+        counts = exists * np.int64(most)
         for amount, free_of_resource in zip(like.need.tolist(), free, strict=True):
             fitting = free_of_resource // amount if amount else np.where(free_of_resource >= 0, most, 0)
             np.minimum(counts, fitting, out=counts)
         np.maximum(counts, 0, out=counts)
-        counts[:, -1] = 0
-        occurring = [0, *(np.flatnonzero(np.bincount(counts.ravel())[1:]) + 1).tolist()]
+        occurring = [0, *(np.flatnonzero(np.bincount(counts)[1:]) + 1).tolist()]
         return times, [(counts >= level, level - lower) for lower, level in pairwise(occurring)]
+
+    def _free_of(self, cells: IntArray) -> IntArray:
+        return self._free.reshape(len(self._free), -1).take(cells, axis=1)
+
+    def _cells(self, allowed: BoolArray) -> IntArray:
+        """Positions of the steps of these hosts, host after host, each host's followed by an end of time."""
+        length = self._times.shape[1]
+        rows = np.flatnonzero(allowed)
+        if len(rows) < len(allowed) // _FEW:
+            cells: IntArray = rows[:, None] * length + np.arange(length)
+            return cells.ravel()
+        line = self._line()
+        return line.cells if len(rows) == len(allowed) else line.cells[allowed[line.rows]]
+
+    def _line(self) -> _Line:
+        if self._known_line is None:
+            lengths = self._counts + 1
+            behind = lengths.cumsum()
+            firsts, rows = behind - lengths, np.arange(len(lengths)).repeat(lengths)
+            columns = np.arange(behind[-1]) - firsts.repeat(lengths)
+            self._known_line = _Line(rows * self._times.shape[1] + columns, rows, firsts)
+        return self._known_line
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def add(self, row: int, start_s: int, end_s: int, amounts: IntArray) -> None:
+        """Add amounts, shape (R,), to what is free on one host between two instants."""
+        count = int(self._counts[row])
+        if count + 2 >= self._times.shape[1]:
+            self._lengthen()
+        times, free = self._times[row], self._free[:, row]
+        self._recount(row, steps.add(times, free, count, start_s, end_s, amounts.reshape(-1, 1)))
+
+    def forget_before(self, instant_s: int) -> None:
+        """Drop the time before an instant."""
+        for row in np.flatnonzero(self._times[:, 1] <= instant_s).tolist():
+            count = int(self._counts[row])
+            self._recount(row, steps.forget_before(self._times[row], self._free[:, row], count, instant_s))
+        np.maximum(self._times[:, 0], instant_s, out=self._times[:, 0])
+
+    def _recount(self, row: int, count: int) -> None:
+        if count != self._counts[row]:
+            self._counts[row] = count
+            self._known_line = None
 
     def _lengthen(self) -> None:
         more = max(_FIRST_LENGTH, self._times.shape[1] // 2)
         self._times = np.pad(self._times, ((0, 0), (0, more)), constant_values=END_OF_TIME_S)
         self._free = np.pad(self._free, ((0, 0), (0, 0), (0, more)))
+        self._known_line = None
 
 
 def _stretches(times: IntArray, ok: BoolArray) -> tuple[IntArray, IntArray]:
-    """Where stretches of True begin and where they end, in seconds; the last column being False keeps rows apart."""
-    changes = np.diff(ok.ravel().view(np.int8), prepend=np.int8(0))
-    flat = times.ravel()
-    return flat[changes == 1], flat[changes == -1]
+    """Where stretches of True begin and where they end, in seconds."""
+    changes = np.diff(ok.view(np.int8), prepend=np.int8(0))
+    return times[np.flatnonzero(changes == 1)], times[np.flatnonzero(changes == -1)]

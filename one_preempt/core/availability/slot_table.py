@@ -19,6 +19,10 @@ from one_preempt.core.availability.reservation import Reservation
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
 
+# Nobody may hold up the scheduler with a gang of VMs that differ and can nowhere be packed: after so many instants only
+# the last one is looked at, when all that ends has ended.
+PACKED_STARTS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class SlotTableChange:
@@ -92,7 +96,7 @@ class SlotTable:
         """The first instant before `before_s` from which the gang fits together for the duration; None without one.
 
         Like VMs are counted in one sweep. VMs that differ are packed, but only at instants at which each kind would
-        fit alone.
+        fit alone, and at no more than PACKED_STARTS of them.
         """
         not_before_s = max(not_before_s, self._since_s)
         for start_s in self._possible_starts(demand, duration_s, not_before_s, before_s):
@@ -130,7 +134,10 @@ class SlotTable:
             instants = instants[(instants >= not_before_s) & (instants < before_s)]
             fitting = [fits[starts.searchsorted(instants, side="right") - 1] for starts, fits in found]
             possible = np.logical_and.reduce(fitting)
-        return (int(start_s) for start_s in instants[possible])
+        starts = instants[possible]
+        if len(found) > 1 and len(starts) > PACKED_STARTS:
+            starts = np.append(starts[:PACKED_STARTS], starts[-1])
+        return (int(start_s) for start_s in starts)
 
     # -- changing ----------------------------------------------------------------------------------------
 

@@ -75,16 +75,15 @@ class UnlikeHosts:
         So the hosts that changed are looked at first. What the lease itself holds counts as free; it is released
         for that only where it matters.
         """
-        own = np.zeros_like(freed)
-        own[list(stay.host_rows)] = True
-        limits = (stay.start_s, freed & ~own)
-        first_s = self.table.first_place(request.demand, request.duration_s, not_before_s, *limits)
-        if first_s is None and not (freed & own).any():
+        limits = (request.demand, request.duration_s, not_before_s, stay.start_s, freed)
+        own_freed = bool(freed[list(stay.host_rows)].any())
+        first_s = None if own_freed else self.table.first_place(*limits)
+        if first_s is None and not own_freed:
             return None
         mark = self.table.checkpoint()
         self.table.release(stay)
-        if (freed & own).any():
-            first_s = self.table.first_place(request.demand, request.duration_s, not_before_s, stay.start_s, freed)
+        if own_freed:
+            first_s = self.table.first_place(*limits)
         slot = None
         if first_s is not None:
             slot = self.table.earliest_fit(request.demand, request.duration_s, first_s, stay.start_s)

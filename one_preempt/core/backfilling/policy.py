@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from one_preempt.core.availability.timed_request import TimedRequest
 
@@ -39,8 +39,7 @@ class Availability(Protocol[AnyDemand]):
         """Give back what `shield` kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromisedStart:
+class PromisedStart(NamedTuple):
     """A lease that waits for a start that is held for it, and the start it was promised before, if any."""
 
     lease_id: int

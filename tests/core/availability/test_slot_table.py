@@ -8,7 +8,7 @@ import pytest
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
 from one_preempt.core.availability.lanes import SHARED_STORAGE
 from one_preempt.core.availability.reservation import Reservation, ReservationKind
-from one_preempt.core.availability.slot_table import GangSlot, SlotTable, SlotTableChange
+from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable, SlotTableChange
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
 
 RUN = ReservationKind.RUN
@@ -68,6 +68,16 @@ def test_the_preferred_hosts_are_taken_first_by_vms_that_differ_too() -> None:
     table = table_of((4,), (4,), (4,))
     demand = GangDemand(np.array([[3], [2]]), np.ones((2, 3), dtype=np.bool_), host_order=np.array([2, 1, 0]))
     assert table.fit_at(demand, 0, 5) == (2, 1)
+
+
+def test_the_search_for_a_packing_is_bounded_and_ends_where_all_is_free() -> None:
+    table = table_of((4,), (4,))
+    for start_s in range(0, 4 * PACKED_STARTS, 2):
+        table.reserve(stay(start_s, start_s, start_s + 1, (0,), 1))
+    last_s = 8 * PACKED_STARTS
+    table.reserve(stay(-1, 0, last_s, (1,), 4))
+    demand = GangDemand(np.array([[3], [2]]), np.ones((2, 2), dtype=np.bool_))
+    assert table.earliest_fit(demand, 1, 0) == GangSlot(last_s, (0, 1))
 
 
 def test_undo_brings_back_rooms_lanes_and_reservations() -> None:
