@@ -102,7 +102,10 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
 
 def instant(at_s: int) -> str:
     """An instant for people, in UTC."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # a stamp that some document holds and no calendar
+        return f"{at_s} s after 1970"
 
 
 def seconds(duration_ms: int) -> str:

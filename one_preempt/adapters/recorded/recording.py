@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 
 FORMAT = "one_preempt recording"
 FORMAT_VERSION = 1
-LARGEST_RECORDING = 1 << 31
+# Ten thousand VMs on a thousand hosts take 40 MB.
+LARGEST_RECORDING = 1 << 28
+LATEST_S = 1 << 36
 OWNER_ONLY = 0o600
+# How every recording begins: a few bytes that unpack to gigabytes of something else are not unpacked.
+_HEAD = json.dumps({"format": FORMAT}).removesuffix("}").encode()
 
 
 class RecordingError(OnePreemptError):
@@ -59,7 +63,7 @@ def write_recording(
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "observed_at_s": observed_at_s,
-        "documents": {name: documents[name].decode() for name in sorted(documents)},
+        "documents": {name: documents[name].decode(errors="replace") for name in sorted(documents)},
     }
     _write_whole(path, gzip.compress(json.dumps(content).encode(), mtime=0))
 
@@ -76,14 +80,15 @@ def read_recording(path: Path) -> Recording:
     """The recording in a file. Raises `RecordingError`."""
     try:
         with gzip.open(path) as packed:
-            text = packed.read(LARGEST_RECORDING + 1)
+            head = packed.read(len(_HEAD))
+            text = head + packed.read(LARGEST_RECORDING) if head == _HEAD else b""
     except EOFError:
         raise RecordingError(f"{path} ends in the middle: was it cut off while being copied? Record it again") from None
     except (gzip.BadGzipFile, zlib.error):
         raise RecordingError(f"{path} is no recording: make one with one-preempt record") from None
     except OSError as error:
         raise RecordingError(f"cannot read the recording {path}: {error.strerror or error}") from None
-    if len(text) > LARGEST_RECORDING:
+    if len(text) >= LARGEST_RECORDING:
         raise RecordingError(f"{path} is larger than {LARGEST_RECORDING} bytes: is it really a recording?")
     return _checked(path, text)
 
@@ -96,13 +101,12 @@ def _checked(path: Path, text: bytes) -> Recording:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise RecordingError(f"{path} is no recording: make one with one-preempt record")
     if content.get("format_version") != FORMAT_VERSION:
-        raise RecordingError(
-            f"{path} is a recording of format {content.get('format_version')!r}, this program reads {FORMAT_VERSION}"
-        )
+        written = repr(content.get("format_version"))[:20]
+        raise RecordingError(f"{path} is a recording of format {written}, this program reads {FORMAT_VERSION}")
     observed_at_s, documents = content.get("observed_at_s"), content.get("documents")
-    if not isinstance(observed_at_s, int) or not isinstance(documents, dict):
+    if not isinstance(observed_at_s, int) or not isinstance(documents, dict) or not 0 < observed_at_s < LATEST_S:
         raise RecordingError(f"{path} is a damaged recording: record it again")
-    return Recording(observed_at_s, {str(name): str(text).encode() for name, text in documents.items()})
+    return Recording(observed_at_s, {name: str(text).encode(errors="replace") for name, text in documents.items()})
 
 
 def _write_whole(path: Path, content: bytes) -> None:
