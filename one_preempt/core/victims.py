@@ -15,7 +15,6 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observation import VICTIM_KINDS
 
-
 MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
 
 

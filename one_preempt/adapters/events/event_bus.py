@@ -33,7 +33,7 @@ class EventBus:
         self._endpoint = endpoint
         self._clock = clock
         self._on_event = on_event
-        self._quiet_ms = quiet_s * 1000
+        self._quiet_ms = int(quiet_s * 1000)
         self._lock = threading.Lock()
         self._instants: dict[tuple[int, str], int] = {}
 
