@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import yaml
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.opennebula.credentials import Credentials
-from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
+from one_preempt.adapters.opennebula.transport import Limits, OnedTransport, Parameter
 from one_preempt.composition import open_cycle
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -34,6 +34,17 @@ HOSTS = [{"name": "node{}", "count": 2, "cpu": 4, "memory_mib": 16384}]
 PATIENT = Limits()
 
 
+class RewrittenAnswers(OnedTransport):
+    """The way to oned, with answers changed on it: `rewrite` by the name of the call, ``hostpool.info``."""
+
+    rewrite: Mapping[str, Callable[[bytes], bytes]] = {}
+
+    def document(self, method: str, *parameters: Parameter) -> bytes:
+        told = super().document(method, *parameters)
+        change = self.rewrite.get(method.removeprefix("one."))
+        return told if change is None else change(told)
+
+
 @dataclass
 class FrontRow:
     """One cloud, one cycle after the other, and the log as an administrator reads it."""
@@ -42,7 +53,7 @@ class FrontRow:
     cycle: SchedulingCycle
     clock: FixedClock
     faults: EndpointFaults
-    url: str
+    transport: RewrittenAnswers
     cycle_log: CycleLog
     written: io.StringIO
     lock: threading.RLock
@@ -96,6 +107,6 @@ def front_row(
     logger = logging.Logger("hostile")
     logger.addHandler(logging.StreamHandler(written))
     with running_emulator(cloud, faults=faults, lock=lock) as url:
-        transport = OnedTransport(url, Credentials("oneadmin:opennebula"), limits)
+        transport = RewrittenAnswers(url, Credentials("oneadmin:opennebula"), limits)
         with open_cycle(chosen, clock, transport) as cycle:
-            yield FrontRow(cloud, cycle, clock, faults, url, CycleLog(logger), written, lock)
+            yield FrontRow(cloud, cycle, clock, faults, transport, CycleLog(logger), written, lock)

@@ -1,4 +1,4 @@
-"""Recordings and folders that are cut, packed with malice, or hold something else: one line each, in little memory."""
+"""Recordings and folders that are cut, packed with malice or hold something else: told in a line, in little memory."""
 
 from __future__ import annotations
 
