@@ -65,7 +65,7 @@ def row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontRow]:
         rewrite: dict[str, Callable[[bytes], bytes]] = {
             "hostpool.info": partial(each_sick_in_its_way, "HOST"),
             "datastorepool.info": partial(each_sick_in_its_way, "DATASTORE"),
-            **{name: partial(re.sub, *change) for name, change in OTHER_POOLS.items()},
+            **{name: partial(re.compile(told).sub, instead) for name, (told, instead) in OTHER_POOLS.items()},
         }
         made.transport.rewrite = rewrite
         yield made
