@@ -30,8 +30,8 @@ PRUNE_EVERY_S = 86_400
 class CycleReport:
     """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
 
-    With `violations` the first plan was refused by its recount; `plan` is then the one made without preempting, and
-    `results` are empty where that was refused as well.
+    With `violations` the first plan was refused by its recount; `plan` is then the one made without preempting.
+    `is_refused`: that was refused as well, and nothing was done.
     """
 
     raft_state: RaftState
@@ -39,6 +39,7 @@ class CycleReport:
     state: ClusterState | None = None
     violations: tuple[Violation, ...] = ()
     results: tuple[tuple[Action, CallResult], ...] = ()
+    is_refused: bool = False
 
     @property
     def discrepancies(self) -> tuple[Discrepancy, ...]:
@@ -97,7 +98,7 @@ class SchedulingCycle:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
             plan = decide(state, replace(self._policies, mode=Mode.ADVISE))
             if verify(state, plan):
-                return CycleReport(snapshot.raft_state, plan, state, violations)
+                return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)

@@ -14,6 +14,8 @@ from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LINE_LENGTH = 500
+REFUSED = "plan refused by its own check, placed without preempting"
+REFUSED_TWICE = "plan refused by its own check, nothing was done"
 
 
 class CycleLog:
@@ -39,7 +41,8 @@ class CycleLog:
             self._say_once({f"this front-end is {RaftState(report.raft_state).name}: another one schedules"})
             return
         for violation in report.violations:
-            self._say(logging.ERROR, f"plan refused by its own check, nothing was done: {violation.text}")
+            said = REFUSED_TWICE if report.is_refused else REFUSED
+            self._say(logging.ERROR, f"{said}: {violation.text}")
         self._say_once(_noticed(report) | _advice(report.plan))
         for preemption in report.plan.preemptions:
             self._say(logging.INFO, _decided(preemption))

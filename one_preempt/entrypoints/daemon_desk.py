@@ -46,7 +46,7 @@ def went(report: CycleReport, duration_s: float) -> LastCycle:
         waiting_leases=len(plan.refusals) if plan is not None else 0,
         open_preemptions=len(state.preemptions) if state is not None else 0,
         actions=len(report.results),
-        error="the plan was refused by its own check" if report.violations else "",
+        error="the plan was refused by its own check" if report.is_refused else "",
     )
 
 

@@ -116,7 +116,7 @@ def test_a_cycle_long_ago_does_not_count(desk: Desk, monkeypatch: pytest.MonkeyP
 
 
 def test_a_plan_that_its_own_check_refused_places_nothing(desk: Desk) -> None:
-    report = CycleReport(RaftState.SOLO, violations=(Violation("capacity", "host 1 is full"),))
+    report = CycleReport(RaftState.SOLO, violations=(Violation("capacity", "host 1 is full"),), is_refused=True)
     assert schedules(desk, went(report, 1.0)) is False
     assert schedules(desk, went(CycleReport(RaftState.SOLO), 1.0)) is True
 

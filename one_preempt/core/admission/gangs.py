@@ -41,6 +41,7 @@ def form_gangs(
     groups: dict[GangKey, list[VirtualMachine]] = {}
     for vm, terms in sorted(candidates, key=lambda candidate: candidate[0].id):
         groups.setdefault(GangKey(vm.uid, terms), []).append(vm)
+    named = _by_name(groups)
     complete: list[tuple[GangKey, tuple[VirtualMachine, ...]]] = []
     waiting: list[tuple[GangKey, tuple[VirtualMachine, ...], str]] = []
     extra: list[tuple[VirtualMachine, str]] = []
@@ -50,7 +51,8 @@ def form_gangs(
         if key in running:
             surplus = vms
         elif len(vms) < size:
-            waiting.append((key, tuple(vms), _what_is_missing(key, vms, groups)))
+            namesakes = named[key.uid, key.terms.name]
+            waiting.append((key, tuple(vms), _what_is_missing(key, groups, namesakes)))
             continue
         else:
             complete.append((key, tuple(vms[:size])))
@@ -59,12 +61,20 @@ def form_gangs(
     return Gangs(tuple(complete), tuple(waiting), tuple(extra))
 
 
-def _what_is_missing(key: GangKey, vms: list[VirtualMachine], groups: Mapping[GangKey, list[VirtualMachine]]) -> str:
-    text = f"{len(vms)} of the {key.terms.size} VMs of lease {quoted(key.terms.name)} exist: create the others"
-    for other, members in groups.items():
-        if other != key and (other.uid, other.terms.name) == (key.uid, key.terms.name):
-            return f"{text}; VM {members[0].id} has this NAME too, but other terms: they must be equal"
-    return f"{text} with the same LEASE attribute"
+def _by_name(groups: Iterable[GangKey]) -> dict[tuple[int, str], list[GangKey]]:
+    """The gangs of each owner under one NAME, so that thousands of them are not each held against all others."""
+    named: dict[tuple[int, str], list[GangKey]] = {}
+    for key in groups:
+        named.setdefault((key.uid, key.terms.name), []).append(key)
+    return named
+
+
+def _what_is_missing(key: GangKey, groups: Mapping[GangKey, list[VirtualMachine]], namesakes: Iterable[GangKey]) -> str:
+    text = f"{len(groups[key])} of the {key.terms.size} VMs of lease {quoted(key.terms.name)} exist: create the others"
+    other = next((other for other in namesakes if other != key), None)
+    if other is None:
+        return f"{text} with the same LEASE attribute"
+    return f"{text}; VM {groups[other][0].id} has this NAME too, but other terms: they must be equal"
 
 
 def _why_extra(key: GangKey, members: tuple[int, ...]) -> str:
