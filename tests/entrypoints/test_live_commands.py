@@ -38,6 +38,7 @@ def endpoint(cloud: SimulatedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The demonstration cloud behind a socket, and the environment that leads there as its administrator."""
     auth = tmp_path / "one_auth"
     auth.write_text("oneadmin:opennebula")
+    auth.chmod(0o600)
     configuration = tmp_path / "one_preempt.conf"
     configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n{EXTERNALS_MAY_CLAIM}")
     with running_emulator(cloud) as url:

@@ -18,6 +18,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_names_in_rules,
     judge_other_schedulers,
     judge_rights,
+    judge_secrecy,
     judge_version,
 )
 from one_preempt.settings import Settings, parse_settings
@@ -158,3 +159,14 @@ def test_the_daemon_is_judged_by_what_it_says(answer: dict[str, object] | None, 
     assert finding.grade is grade
     assert words in finding.text
     assert "\n" not in finding.text
+
+
+@pytest.mark.parametrize(("mode", "grades"), [(0o600, []), (0o640, [Grade.WARN]), (0o604, [Grade.WARN])])
+def test_credentials_that_others_may_read_are_worth_a_look(mode: int, grades: list[Grade], tmp_path: Path) -> None:
+    file = tmp_path / "one_auth"
+    file.write_text("oneadmin:canary")
+    file.chmod(mode)
+    found = list(judge_secrecy(file))
+    assert [finding.grade for finding in found] == grades
+    assert "canary" not in str(found)
+    assert all(finding.mend == f"chmod 600 {file}" for finding in found)

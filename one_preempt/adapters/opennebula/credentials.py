@@ -20,9 +20,10 @@ class CredentialsError(OnePreemptError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The session string ``user:password``; it is shown nowhere."""
+    """The session string ``user:password``, which is shown nowhere, and the file it was read from."""
 
     session: str = field(repr=False)
+    file: Path | None = field(default=None, compare=False)
 
     @property
     def user(self) -> str:
@@ -86,7 +87,7 @@ def read_auth(path: Path, what: str) -> Credentials:
     user, colon, secret = session.partition(":")
     if not (user and colon and secret) or "\n" in session:
         raise CredentialsError(f"{what}, {path}, does not hold one line user:password; mend it")
-    return Credentials(session)
+    return Credentials(session, path)
 
 
 def _read(path: Path, what: str) -> str:

@@ -71,6 +71,7 @@ class OnedTransport:
         """`renew` reads the credentials again, once oned does not know the present ones any more."""
         self._url = checked_endpoint(endpoint, "the endpoint")
         self.endpoint = _without_secrets(endpoint)
+        self.credentials_file = credentials.file
         self._credentials = credentials
         self._limits = limits
         self._sleep = sleep

@@ -27,6 +27,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_names_in_rules,
     judge_other_schedulers,
     judge_rights,
+    judge_secrecy,
     judge_version,
 )
 from one_preempt.errors import OnePreemptError
@@ -96,6 +97,7 @@ def judge_database(settings: Settings) -> Finding:
 
 def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[Finding]:
     """What oned itself has to say. Raises `OnePreemptError` where it says nothing."""
+    yield from judge_secrecy(transport.credentials_file)
     try:
         version = transport.document("one.system.version").decode(errors="replace")
         user = transport.document("one.user.info", OWN_USER)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from one_preempt.adapters.opennebula.xml_document import parse_document
 from one_preempt.core.model.access import ADMINISTRATORS_GID
@@ -51,6 +53,13 @@ def judge_version(version: str) -> Finding:
         mend = "look for a newer one_preempt; watch the first cycles with preemption: advise"
         return Finding("version", Grade.WARN, f"{said} is newer than what was tested (6.8 to 7.4)", mend)
     return Finding("version", Grade.OK, said)
+
+
+def judge_secrecy(file: Path | None) -> Iterator[Finding]:
+    """Can others on this machine read the password that commands the whole cloud?"""
+    if file is not None and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        mend = f"chmod 600 {printable(str(file))}"
+        yield Finding("credentials", Grade.WARN, f"others on this machine may read {file}", mend)
 
 
 def judge_rights(user_document: bytes) -> Finding:
