@@ -211,11 +211,16 @@ class Settings(Section, frozen=True):
 def doubts(settings: Settings) -> list[str]:
     """What can be used and yet is probably not meant, one sentence each."""
     return [
-        f"rule '{rule.name}' lets whoever writes {', '.join(sorted(rule.match.attributes))} preempt others: "
+        f"rule '{rule.name}' lets whoever writes {', '.join(_matched_names(rule.match))} preempt others: "
         "users write their templates themselves, so name a user or group too"
         for rule in settings.leases.rules
-        if rule.may_preempt and rule.match.user is None and rule.match.group is None and rule.match.attributes
+        if rule.may_preempt and rule.match.user is None and rule.match.group is None
     ]
+
+
+def _matched_names(match: MatchSettings) -> list[str]:
+    """What a VM must have; oned takes a TEMPLATE_ID that a user writes into a template of his own as it is."""
+    return [*sorted(match.attributes), *(["TEMPLATE_ID"] if match.template_id is not None else [])]
 
 
 def configuration_path(given: Path | None) -> Path | None:

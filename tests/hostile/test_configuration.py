@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.settings import SettingsError, parse_settings
+from one_preempt.settings import SettingsError, doubts, parse_settings
 
 
 def unfolding(first: str, rest: str) -> str:
@@ -99,3 +99,12 @@ def test_a_folder_or_nothing_in_the_place_of_the_file_is_told(name: str, told: s
 )
 def test_what_is_unusual_and_no_mistake_is_read(text: str) -> None:
     assert parse_settings(text, "one_preempt.conf").limits.attempts == 3
+
+
+@pytest.mark.parametrize(
+    ("match", "doubted"),
+    [("attributes: {A: b}", "A"), ("template_id: 7", "TEMPLATE_ID"), ("template_id: 7, group: g", ""), ("user: u", "")],
+)
+def test_a_right_that_users_could_give_themselves_is_doubted(match: str, doubted: str) -> None:
+    found = doubts(parse_settings(f"leases: {{rules: [{{name: r, may_preempt: true, match: {{{match}}}}}]}}", "f"))
+    assert [f"lets whoever writes {doubted} preempt others" in doubt for doubt in found] == [True] * bool(doubted)
