@@ -17,6 +17,7 @@ import yaml
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import Limits, OnedTransport, Parameter
+from one_preempt.adapters.opennebula.xmlrpc_reply import Reply
 from one_preempt.composition import open_cycle
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -32,17 +33,26 @@ from tests.stories.world import CYCLE_S, SETTINGS, description
 
 HOSTS = [{"name": "node{}", "count": 2, "cpu": 4, "memory_mib": 16384}]
 PATIENT = Limits()
+REFUSED = 0x800
 
 
 class RewrittenAnswers(OnedTransport):
-    """The way to oned, with answers changed on it: `rewrite` by the name of the call, ``hostpool.info``."""
+    """The way to oned, with answers changed on it: `rewrite` by the name of the call, ``hostpool.info``, and
+    `refuse` by the id of a VM that is to be deployed.
+    """
 
     rewrite: Mapping[str, Callable[[bytes], bytes]] = {}
+    refuse: Mapping[int, str] = {}
 
     def document(self, method: str, *parameters: Parameter) -> bytes:
         told = super().document(method, *parameters)
         change = self.rewrite.get(method.removeprefix("one."))
         return told if change is None else change(told)
+
+    def call(self, method: str, *parameters: Parameter) -> Reply:
+        if method == "one.vm.deploy" and parameters[0] in self.refuse:
+            return Reply(False, self.refuse[int(parameters[0])], REFUSED)
+        return super().call(method, *parameters)
 
 
 @dataclass
@@ -57,6 +67,7 @@ class FrontRow:
     cycle_log: CycleLog
     written: io.StringIO
     lock: threading.RLock
+    folder: Path
 
     @property
     def log(self) -> list[str]:
@@ -109,4 +120,4 @@ def front_row(
     with running_emulator(cloud, faults=faults, lock=lock) as url:
         transport = RewrittenAnswers(url, Credentials("oneadmin:opennebula"), limits)
         with open_cycle(chosen, clock, transport) as cycle:
-            yield FrontRow(cloud, cycle, clock, faults, transport, CycleLog(logger), written, lock)
+            yield FrontRow(cloud, cycle, clock, faults, transport, CycleLog(logger), written, lock, folder)
