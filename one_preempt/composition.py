@@ -165,9 +165,14 @@ def plan_once(settings: Settings, source: Path | None = None, policy: str | None
 
 
 def _for_recording(settings: Settings) -> Settings:
-    """A recording may have been made before oned measured its datastores; that must not end the rehearsal."""
+    """What a recording cannot tell must not end the rehearsal.
+
+    It may have been made before oned measured its datastores; and the instant at which a folder of raw documents was
+    made is not known, so how long its VMs had run is not either.
+    """
     matchmaker = msgspec.structs.replace(settings.matchmaker, accept_unmonitored_datastores=True)
-    return msgspec.structs.replace(settings, matchmaker=matchmaker)
+    limits = msgspec.structs.replace(settings.limits, minimum_run_time_s=0)
+    return msgspec.structs.replace(settings, matchmaker=matchmaker, limits=limits)
 
 
 def _rehearse(

@@ -24,12 +24,18 @@ def printable(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """The whole plan. Instants are seconds since the epoch, durations seconds; `lease` and `preemptor` lease ids."""
+    """The whole plan. Instants are seconds since the epoch, durations seconds; `lease` and `preemptor` lease ids.
+
+    A preemption that is `advised_only` stands among the others, its actions apart from those that would be carried out.
+    """
     return {
         "made_at": plan.made_at_s,
         "policy": plan.policy,
         "actions": [_action(action) for action in plan.actions],
-        "preemptions": [_preemption(preemption) for preemption in plan.preemptions],
+        "preemptions": [
+            *(_preemption(preemption, advised_only=False) for preemption in plan.preemptions),
+            *(_preemption(preemption, advised_only=True) for preemption in plan.advised),
+        ],
         "ended_preemptions": [
             {"id": end.preemption_id, "fulfilled": end.fulfilled, "reason": _reason(end.reason)}
             for end in plan.ended_preemptions
@@ -43,7 +49,6 @@ def plan_document(plan: Plan) -> JsonObject:
             }
             for refusal in plan.refusals
         ],
-        "advised": [_preemption(preemption) for preemption in plan.advised],
         "advised_actions": [_action(action) for action in plan.advised_actions],
         "wake_at": plan.wake_at_s,
     }
@@ -67,9 +72,10 @@ def _action(action: Action) -> JsonObject:
     }
 
 
-def _preemption(preemption: Preemption) -> JsonObject:
+def _preemption(preemption: Preemption, *, advised_only: bool) -> JsonObject:
     return {
         "id": preemption.id,
+        "advised_only": advised_only,
         "preemptor": preemption.preemptor_lease_id,
         "policy": preemption.policy,
         "victims": [_victim(victim) for victim in preemption.victims],

@@ -160,8 +160,8 @@ def test_a_preemption_is_told_with_its_victims_methods_and_price_in_seconds() ->
 def test_what_is_only_advised_stands_apart_from_what_is_done() -> None:
     advised = Plan(made_at_s=1, policy="MOV", advised=(PREEMPTION,), advised_actions=PLAN.actions)
     document = json.loads(json.dumps(plan_document(advised)))
-    assert document["actions"] == document["preemptions"] == []
-    assert [preemption["preemptor"] for preemption in document["advised"]] == [7]
+    assert document["actions"] == []
+    assert [(found["preemptor"], found["advised_only"]) for found in document["preemptions"]] == [(7, True)]
     assert len(document["advised_actions"]) == 2
     assert "would preempt" in shown(advised, a_snapshot())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from one_preempt.core.matching.datastores import is_monitored
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
@@ -15,7 +16,11 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observation import VICTIM_KINDS
 
+UNMEASURED_MIB = 2**62
 MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
+
+
+_ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +41,28 @@ def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
 
 def possible_victims(
     state: ClusterState, limits: PreemptionLimits, rules: VictimRules, busy_leases: frozenset[int]
-) -> list[PossibleVictim]:
-    """All leases that may be preempted now, by id."""
+) -> tuple[list[PossibleVictim], dict[str, int]]:
+    """All leases that may be preempted now, by id; and how many preemptable ones are spared, by the cause."""
     asked_in_vain = _asked_in_vain(state, limits)
-    found = []
+    found: list[PossibleVictim] = []
+    spared: dict[str, int] = {}
     for lease_id in sorted(state.leases):
         lease = state.leases[lease_id]
-        if not lease.terms.type.preemptable or lease_id in busy_leases or lease_id in asked_in_vain:
-            continue
-        if lease.state is not LeaseState.RUNNING or not _may_be_preempted_again(lease):
+        if not lease.terms.type.preemptable or lease.state not in _ON_HOSTS:
             continue
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-        if not all(_may_leave(state, vm, lease, limits, rules) for vm in vms):
-            continue
-        methods = [_first_possible(state.snapshot, vm, lease, rules) for vm in vms]
+        cause = "leaving or starting already" if lease_id in busy_leases else ""
+        cause = cause or ("would not leave lately" if lease_id in asked_in_vain else "")
+        cause = cause or _why_lease_is_spared(lease)
+        cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
+        methods = [] if cause else [_first_possible(state.snapshot, vm, lease, rules) for vm in vms]
         chosen = tuple(method for method in methods if method is not None)
-        if len(chosen) == len(vms):
+        if not cause and len(chosen) == len(vms):
             found.append(PossibleVictim(lease, chosen))
-    return found
+        else:
+            cause = cause or "without a possible method"
+            spared[cause] = spared.get(cause, 0) + 1
+    return found, spared
 
 
 def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[int]:
@@ -69,28 +78,36 @@ def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[i
     )
 
 
-def _may_be_preempted_again(lease: Lease) -> bool:
-    """MAX_SUSPENSIONS of the lease (SR11's starvation limit) is not used up."""
-    return lease.terms.max_suspensions is None or lease.preemptions < lease.terms.max_suspensions
+def _why_lease_is_spared(lease: Lease) -> str:
+    """MAX_SUSPENSIONS of a lease is SR11's starvation limit."""
+    if lease.state is not LeaseState.RUNNING:
+        return "paused by their owners or failed"
+    most = lease.terms.max_suspensions
+    return "" if most is None or lease.preemptions < most else "with MAX_SUSPENSIONS used up"
 
 
-def _may_leave(
+def _why_spared(
     state: ClusterState, vm: VirtualMachine, lease: Lease, limits: PreemptionLimits, rules: VictimRules
-) -> bool:
+) -> str:
+    """What spares this VM and its lease with it; "" where nothing does."""
     host = state.snapshot.hosts.get(vm.host_id) if vm.host_id is not None else None
     history = vm.last_history
     if host is None or history is None or not host.accepts_vms:
-        return False
-    if phase_of(vm) is not VmPhase.RUNNING or is_shielded(vm, lease) or vm.resched:
-        return False
-    if vm.uid != lease.uid or (_is_service_member(vm, lease) and not rules.service_members):
-        return False
+        return "on hosts that take no VMs"
+    if is_shielded(vm, lease):
+        return "locked"
+    if phase_of(vm) is not VmPhase.RUNNING or vm.resched:
+        return "in the middle of something else"
+    if vm.uid != lease.uid:
+        return "of another owner by now"
+    if _is_service_member(vm, lease) and not rules.service_members:
+        return "in OneFlow services"
     if vm.virtual_router_id is not None and not rules.virtual_routers:
-        return False
+        return "virtual routers"
     spared_s = limits.minimum_run_time_s
     if lease.preemptions:
         spared_s = max(spared_s, limits.cooldown_s)
-    return state.now_s - history.running_start_at_s >= spared_s
+    return "" if state.now_s - history.running_start_at_s >= spared_s else "running for too short a time"
 
 
 def _is_service_member(vm: VirtualMachine, lease: Lease) -> bool:
@@ -169,6 +186,9 @@ def _system_datastore(snapshot: PoolSnapshot, vm: VirtualMachine) -> Datastore |
 def _free_mib(snapshot: PoolSnapshot, vm: VirtualMachine, datastore: Datastore) -> int:
     """Free space where the image is written: the datastore itself, or its part on the VM's host."""
     if datastore.shared:
+        if not is_monitored(datastore):
+            # Unknown is not full: a save that finds no room falls back, and the preemption is given up.
+            return UNMEASURED_MIB
         limit = datastore.free_mib
         if datastore.limit_mib is not None:
             limit = min(limit, datastore.limit_mib - datastore.used_mib)

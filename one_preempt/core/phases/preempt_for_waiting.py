@@ -67,11 +67,11 @@ def _why_not_now(draft: PlanDraft, lease: Lease, choices: int) -> Reason | None:
 def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     """Decide one preemption and add it to the draft, or say why there is none."""
     policies = draft.policies
-    possible = possible_victims(draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases))
+    possible, spared = possible_victims(draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases))
     problem = request_problem(draft, request.vms, possible)
     choice = choose_victims(problem, policies.preemption, policies.search)
     if isinstance(choice, NoChoice):
-        return choice.reason
+        return _with_spared(choice.reason, spared)
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
     new = sum(len(victim.lease.vm_ids) for victim in chosen)
     obstacle = _ceiling(draft, new) or memory_images_obstacle(draft.state.snapshot, chosen)
@@ -102,6 +102,14 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     del draft.waits[request.lease.id]
     draft.statuses[request.lease.id] = f"waits until {len(victims)} VMs have made room for it"
     return None
+
+
+def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
+    """A refusal that also says which preemptable leases could not be asked."""
+    if not spared:
+        return reason
+    causes = ", ".join(f"{count} {cause}" for cause, count in sorted(spared.items()))
+    return Reason(reason.code, f"{reason.text}; leases that are spared: {causes}")
 
 
 def _ceiling(draft: PlanDraft, new: int) -> Reason | None:
