@@ -16,6 +16,7 @@ from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.chosen_policies import policies
 from one_preempt.composition import open_store, open_transport
+from one_preempt.entrypoints.cli.driver_set_up import judge_driver
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_renderables
 from one_preempt.entrypoints.cli.set_up import (
     Finding,
@@ -114,6 +115,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         snapshot = OpenNebulaPoolReader(transport, SystemClock()).read()
         yield judge_leadership(snapshot.raft_state)
         yield judge_hosts(snapshot)
+        yield from judge_driver(configuration, transport.document("one.clusterpool.info"), len(snapshot.hosts))
         yield from judge_names_in_rules(settings, snapshot)
         for problem in snapshot.problems:
             yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")
