@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -36,10 +35,18 @@ INSTEAD = {
 }
 
 
-@pytest.fixture
-def row(tmp_path: Path) -> Iterator[FrontRow]:
-    with front_row(tmp_path, instant=True, limits=HASTY) as made:
+@pytest.fixture(scope="module")
+def row(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontRow]:
+    roomy = [{"name": "node", "cpu": 100, "memory_mib": 65536}]
+    with front_row(tmp_path_factory.mktemp("sick"), hosts=roomy, instant=True, limits=HASTY) as made:
         yield made
+
+
+@pytest.fixture
+def log(row: FrontRow) -> Callable[[], list[str]]:
+    """The lines that are written during one test."""
+    known = len(row.log)
+    return lambda: row.log[known:]
 
 
 def failure_of(row: FrontRow) -> str:
@@ -55,7 +62,9 @@ def failure_of(row: FrontRow) -> str:
 
 
 @pytest.mark.parametrize("kind", STRUCK)
-def test_a_cycle_without_all_pools_does_nothing_and_the_next_one_goes_on(row: FrontRow, kind: FaultKind) -> None:
+def test_a_cycle_without_all_pools_does_nothing_and_the_next_one_goes_on(
+    row: FrontRow, log: Callable[[], list[str]], kind: FaultKind
+) -> None:
     vm_id = row.submit("paul")
     pools = ("vmpool.infoextended",) if kind in (FaultKind.HANG, FaultKind.SLOW) else POOLS
     for pool in pools:
@@ -66,7 +75,7 @@ def test_a_cycle_without_all_pools_does_nothing_and_the_next_one_goes_on(row: Fr
         assert row.vm(vm_id).state == VmState.PENDING
     row.run(2)
     assert row.is_running(vm_id)
-    assert row.log.count("the cloud can be observed again") == 1
+    assert log().count("the cloud can be observed again") == 1
 
 
 @pytest.mark.parametrize("document", INSTEAD.values(), ids=INSTEAD.keys())
@@ -85,11 +94,13 @@ def test_another_document_is_not_taken_for_the_pool(row: FrontRow, pool: str, do
 
 
 @pytest.mark.parametrize("kind", [FaultKind.HANG, FaultKind.CLOSE, FaultKind.HTML, FaultKind.LOST_REPLY])
-def test_an_action_without_an_answer_is_told_and_looked_into(row: FrontRow, kind: FaultKind) -> None:
+def test_an_action_without_an_answer_is_told_and_looked_into(
+    row: FrontRow, log: Callable[[], list[str]], kind: FaultKind
+) -> None:
     vm_ids = [row.submit("paul") for _ in range(3)]
     row.faults.add(EndpointFault(kind, "one.vm.deploy", delay_s=2))
     row.run()
-    told = [line for line in row.log if "unknown" in line]
+    told = [line for line in log() if "unknown" in line]
     assert len(told) == 1
     assert "one.vm.deploy at http://127.0.0.1" in told[0]
     row.run(3)
@@ -107,11 +118,13 @@ def test_a_user_that_may_no_longer_log_in_is_told_and_comes_back(row: FrontRow) 
     assert row.is_running(vm_id)
 
 
-def test_a_right_lost_between_reading_and_acting_is_told_for_each_vm_and_comes_back(row: FrontRow) -> None:
+def test_a_right_lost_between_reading_and_acting_is_told_for_each_vm_and_comes_back(
+    row: FrontRow, log: Callable[[], list[str]]
+) -> None:
     vm_ids = [row.submit("paul") for _ in range(2)]
     row.transport.rewrite = {"vm.info": lambda document: revoke(row, document)}
     row.run()
-    told = [line for line in row.log if "authenticated" in line]
+    told = [line for line in log() if "authenticated" in line]
     assert len(told) == 2
     row.transport.rewrite = {}
     row.cloud.users[0].password = "opennebula"
