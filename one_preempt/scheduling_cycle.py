@@ -22,6 +22,8 @@ from one_preempt.ports import CallResult, Clock, Enactor, EventSource, HeldCapac
 
 # How many calls are sent before leadership is looked at again.
 BATCH = 25
+# One call without an answer may be the fault of one VM, and must not keep the others' from being made.
+UNANSWERED_AT_MOST = 2
 WITHDRAWN = "WITHDRAWN"
 PRUNE_EVERY_S = 86_400
 
@@ -137,13 +139,15 @@ class SchedulingCycle:
     def _enact(self, plan: Plan, state: ClusterState) -> list[tuple[Action, CallResult]]:
         """Issue what is ready, in order; each attempt is written before, each answer after."""
         results: list[tuple[Action, CallResult]] = []
+        unanswered = 0
         for action in ready_actions(plan, state):
             if len(results) % BATCH == 0 and not _may_act(self._reader.read_raft_state()):
                 break
             if _sends_out(action) and self._store.is_paused():
                 continue
             results.append((action, self._issue(action)))
-            if results[-1][1].outcome is Outcome.UNKNOWN:
+            unanswered += results[-1][1].outcome is Outcome.UNKNOWN
+            if unanswered == UNANSWERED_AT_MOST:
                 # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.
                 break
         return results
