@@ -14,6 +14,7 @@ from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.power import PowerOutcome, PowerReading
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
 
@@ -117,3 +118,19 @@ class EventSource(Protocol):
 
     def take_instants(self) -> Mapping[tuple[int, str], int]:
         """When VMs were last heard to enter a state, by (VM id, state name), since the last call."""
+
+
+class PowerControl(Protocol):
+    """Switches hosts on and off. Never raises for what a host, a network or a configuration does.
+
+    Orders to different hosts may be given from several threads; how many at once is the caller's choice.
+    """
+
+    def switch_on(self, host: str) -> PowerOutcome:
+        """Order the host named `host` in OpenNebula to start. Its boot takes longer than this call."""
+
+    def switch_off(self, host: str, hard: bool) -> PowerOutcome:
+        """Order its operating system to shut down, or, where `hard`, take its power away at once."""
+
+    def status(self, host: str) -> PowerReading:
+        """Whether it has power, asked afresh."""
