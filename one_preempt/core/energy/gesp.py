@@ -1,0 +1,31 @@
+"""GESP, the greedy energy saver (PEMP12 section IV-A): the fewest nodes that reservations need.
+
+Best-effort requests run in the gaps that reservations leave; no node is ever woken for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.supply_split import split_supply
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyEnergySaver:
+    """Preempts whatever it can, wakes what then lacks."""
+
+    name: str = "GESP"
+    description: str = "wakes the fewest hosts that reservations need; best-effort leases fill the gaps"
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        """All by preemption, as far as that goes."""
+        if question.occasion == Occasion.IDLE:
+            return SupplyDecision(switch_off=question.nodes.unscheduled)
+        if question.occasion == Occasion.PERIODIC:
+            return SupplyDecision()
+        split = split_supply(question.nodes_asked, 0, question.nodes)
+        return SupplyDecision(wake=split.wake, preempt=split.preempt)
+
+
+POLICY = GreedyEnergySaver()

@@ -1,0 +1,50 @@
+"""PEMP (PEMP12, Algorithm 1): waking, preempting and consolidating weighed by fuzzy rules.
+
+f < 0: wake all that the request asks for; 0 <= f < 1: wake ceil(n (1 - f)), the rest by preemption; f = 1: all by
+preemption; f > 1: all by preemption, and floor(n (f - 1)) nodes are emptied, if the nodes left still cover what is
+scheduled for reservations. For each reservation that arrives, and periodically for the head of the queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from one_preempt.core.energy.consolidation import can_spare
+from one_preempt.core.energy.fuzzy.engine import FuzzyEngine
+from one_preempt.core.energy.fuzzy.rule_base import ENGINE
+from one_preempt.core.energy.load import utilization, violation_risk
+from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionAware:
+    """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations."""
+
+    name: str = "PEMP"
+    description: str = "weighs waking, preempting and consolidating by utilization and by the risk of long waits"
+    waiting_factor: Fraction = Fraction(5)
+    engine: FuzzyEngine = ENGINE
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        """Algorithm 1."""
+        if question.occasion == Occasion.IDLE:
+            return SupplyDecision(switch_off=question.nodes.unscheduled)
+        f = self.engine.infer(utilization(question), violation_risk(question.queue, self.waiting_factor))
+        asked = question.nodes_asked
+        wished = min(ceil(asked * (1 - f)), asked)
+        consolidated = self._consolidated(floor(asked * (f - 1)), question)
+        if question.occasion == Occasion.PERIODIC:
+            return SupplyDecision(wake=wake_for_queue(wished, question.nodes), consolidate=consolidated)
+        split = split_supply(asked, wished, question.nodes)
+        return SupplyDecision(wake=split.wake, preempt=split.preempt, consolidate=consolidated)
+
+    def _consolidated(self, wished: int, question: SupplyQuestion) -> int:
+        nodes = question.nodes
+        reserved = nodes.required_at_start + (question.nodes_asked if question.occasion != Occasion.PERIODIC else 0)
+        return wished if wished > 0 and can_spare(nodes.on, reserved, wished) else 0
+
+
+POLICY = PreemptionAware()

@@ -1,0 +1,129 @@
+"""The question that an energy policy answers: where do the nodes come from, and which may go?
+
+A node is a host that can take one VM of the request. A live daemon counts the hosts that suit the request, from its
+slot table; a simulation of alike nodes counts them. Both pick the very hosts afterwards: for waking by
+`power_model.most_economical_first`, for emptying by `consolidation.nodes_to_empty`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from one_preempt.core.energy.power_model import HostPower
+
+
+class Occasion(StrEnum):
+    """Why the policy is asked."""
+
+    ARRIVAL = "arrival"
+    """An advance reservation arrives: are nodes bound to it now, and where from?"""
+
+    DUE = "due"
+    """A reservation that was put off comes close: it must be given its nodes now."""
+
+    PERIODIC = "periodic"
+    """Time to look after the queue. The request is its head, if any; the answer wakes or consolidates."""
+
+    IDLE = "idle"
+    """Nodes are on that nothing is scheduled on: the answer switches off. The request is the head of the queue."""
+
+
+BINDING = frozenset({Occasion.ARRIVAL, Occasion.DUE})
+"""The occasions at which a reservation is bound to nodes, if the policy does not put it off."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounts:
+    """Nodes in numbers. Those on are `free`, `preemptable`, or held by what may not be preempted.
+
+    `free` and `preemptable` are those that could serve the request for all of its time: not the ones promised to
+    others then. A node that leases hold only until the request starts is free, if they are certain to end.
+    """
+
+    on: int
+    free: int
+    preemptable: int
+    bootable: int
+    """Off, and up by the request's start if woken now."""
+    booting: int = 0
+    """Being woken for the queue, not counted in `on`."""
+    unscheduled: int = 0
+    """On, idle, and promised to nobody: neither to a reservation nor by backfilling to the head of the queue."""
+    required_at_start: int = 0
+    """Nodes that reservations accepted so far have when the request starts."""
+
+
+NO_TIMES = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedWork:
+    """Best-effort requests that wait, the next one first: nodes, time waited so far, time they will run. Seconds."""
+
+    nodes: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+    waited_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+    duration_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWork:
+    """What holds, or will hold, nodes from a start to an expected end. Seconds since the epoch."""
+
+    nodes: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+    start_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+    end_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+
+
+@dataclass(frozen=True, slots=True)
+class SupplyQuestion:
+    """All that a policy may look at. `nodes_asked` is 0 where there is no request (an empty queue)."""
+
+    occasion: Occasion
+    now_s: int
+    nodes_asked: int
+    start_s: int
+    nodes: NodeCounts
+    queue: QueuedWork = field(default_factory=QueuedWork)
+    running: TimedWork = field(default_factory=TimedWork)
+    reservations: TimedWork = field(default_factory=TimedWork)
+    """Reservations that are accepted and have not started, those that were put off included."""
+    power: HostPower = field(default_factory=HostPower)
+    """Of the nodes that would be woken."""
+    preemption_energy_mj: int = 0
+    """What it takes to suspend and resume one node's share of a lease, priced by the overhead models."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupplyDecision:
+    """Where a request's nodes come from, and what becomes of the others.
+
+    The request takes the woken and the preempted nodes and for the rest free ones. `consolidate` nodes are emptied
+    and switched off; `switch_off` unscheduled ones are switched off at once. With `ask_again_s` nothing is bound to
+    the request yet: the policy is to be asked again at that instant (`Occasion.DUE`).
+    """
+
+    wake: int = 0
+    preempt: int = 0
+    consolidate: int = 0
+    switch_off: int = 0
+    ask_again_s: int | None = None
+
+
+class EnergyPolicy(Protocol):
+    """Decides which room comes from waking hosts and which from preempting, and which hosts go to sleep."""
+
+    @property
+    def name(self) -> str:
+        """The name used in configuration and on the command line."""
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        """The supply for this request. Never more than `NodeCounts` says there are."""

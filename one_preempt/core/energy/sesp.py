@@ -1,0 +1,36 @@
+"""SESP, the saver that looks at the promise (PEMP12 section IV-A): wakes when waits are longer than promised.
+
+While V < 1 as GESP; from V = 1 on all the nodes that a request asks for are woken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from one_preempt.core.energy.load import violation_risk
+from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLevelEnergySaver:
+    """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations."""
+
+    name: str = "SESP"
+    description: str = "wakes a request's hosts once best-effort leases wait longer than promised"
+    waiting_factor: Fraction = Fraction(5)
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        """Wake all that is asked for at V >= 1, else as little as possible."""
+        if question.occasion == Occasion.IDLE:
+            return SupplyDecision(switch_off=question.nodes.unscheduled)
+        broken = violation_risk(question.queue, self.waiting_factor) >= 1
+        wished = question.nodes_asked if broken else 0
+        if question.occasion == Occasion.PERIODIC:
+            return SupplyDecision(wake=wake_for_queue(wished, question.nodes))
+        split = split_supply(question.nodes_asked, wished, question.nodes)
+        return SupplyDecision(wake=split.wake, preempt=split.preempt)
+
+
+POLICY = ServiceLevelEnergySaver()
