@@ -1,0 +1,332 @@
+"""The Standard Workload Format of the Parallel Workloads Archive, version 2.2, read and written.
+
+One job a line with 18 numbers, -1 where one is unknown; lines with a leading ``;`` are comments, of which those of the
+form ``; Label: value`` describe the machine. `swf_workload` makes a workload out of a log.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from one_preempt.core.model.plain_words import plain_words
+from one_preempt.errors import OnePreemptError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_BLOCK_BYTES = 4 << 20
+_LONGEST_LINE_BYTES = 1 << 16
+_GREATEST_VALUE = 10.0**15  # whole numbers up to here are exact as floats
+_NAMED_BAD_LINES = 20
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class SwfField(IntEnum):
+    """The columns of a job; its number in the format's description is one more. Times in s, memory in KiB."""
+
+    JOB_NUMBER = 0
+    SUBMIT_TIME = 1
+    WAIT_TIME = 2
+    RUN_TIME = 3
+    ALLOCATED_PROCESSORS = 4
+    AVERAGE_CPU_TIME = 5
+    USED_MEMORY = 6
+    REQUESTED_PROCESSORS = 7
+    REQUESTED_TIME = 8
+    REQUESTED_MEMORY = 9
+    STATUS = 10
+    USER = 11
+    GROUP = 12
+    EXECUTABLE = 13
+    QUEUE = 14
+    PARTITION = 15
+    PRECEDING_JOB = 16
+    THINK_TIME = 17
+
+    @property
+    def title(self) -> str:
+        """How a message names it: ``field 4 (run time)``."""
+        return f"field {self + 1} ({self.name.lower().replace('_', ' ')})"
+
+
+class SwfStatus(IntEnum):
+    """Field 11. A job that was checkpointed has one line of its own and a PARTIAL line for each of its runs."""
+
+    UNKNOWN = -1
+    FAILED = 0
+    COMPLETED = 1
+    PARTIAL = 2
+    LAST_PARTIAL_COMPLETED = 3
+    LAST_PARTIAL_FAILED = 4
+    CANCELLED = 5
+
+
+PARTIAL_RUNS = (SwfStatus.PARTIAL, SwfStatus.LAST_PARTIAL_COMPLETED, SwfStatus.LAST_PARTIAL_FAILED)
+_MAY_BE_FRACTIONS = (SwfField.AVERAGE_CPU_TIME, SwfField.USED_MEMORY)
+_WHOLE = [name for name in SwfField if name not in _MAY_BE_FRACTIONS]
+_MUST_BE_KNOWN = (SwfField.JOB_NUMBER, SwfField.SUBMIT_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class SwfHeader:
+    """All comments of a log in their order, without the semicolon: conditions of use stay with every copy."""
+
+    lines: tuple[str, ...] = ()
+
+    def texts(self, label: str) -> tuple[str, ...]:
+        """The values of ``; label: value``, in their order."""
+        parts = (line.partition(":") for line in self.lines)
+        return tuple(text.strip() for name, _, text in parts if name.strip().lower() == label.lower())
+
+    def number(self, label: str) -> int | None:
+        """The whole number that the first value of `label` begins with; None where there is none."""
+        found = re.match(r"\d{1,15}", next(iter(self.texts(label)), ""))
+        return int(found[0]) if found else None
+
+    @property
+    def max_nodes(self) -> int | None:
+        """Nodes of the machine."""
+        return self.number("MaxNodes")
+
+    @property
+    def max_procs(self) -> int | None:
+        """Processors of the machine."""
+        return self.number("MaxProcs")
+
+    @property
+    def unix_start_time(self) -> int | None:
+        """Seconds since the epoch at submit time 0."""
+        return self.number("UnixStartTime")
+
+    @property
+    def queue_names(self) -> Mapping[int, str]:
+        """Names of queues by their numbers in field 15."""
+        found = (re.match(r"(\d{1,15})\s+(\S+)", text) for text in self.texts("Queue"))
+        return {int(match[1]): match[2] for match in found if match is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class BadLines:
+    """Lines that are not of the format: how many, and the messages of the first few."""
+
+    count: int = 0
+    messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwfLog:
+    """A log as it stands: `jobs` has shape (jobs, 18), columns as `SwfField`; `line_numbers` shape (jobs,)."""
+
+    header: SwfHeader
+    jobs: FloatArray
+    line_numbers: IntArray
+    source: str = ""
+    bad_lines: BadLines = field(default=BadLines())
+
+    def column(self, name: SwfField) -> IntArray:
+        """One column in whole numbers."""
+        return self.jobs[:, name].astype(np.int64)
+
+
+class ByteStream(Protocol):
+    """What a log is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+def read_swf(path: Path | str, skip_bad_lines: bool = False) -> SwfLog:
+    """The log in a file, plain or compressed with gzip.
+
+    Args:
+        path: Where it is.
+        skip_bad_lines: Leave out and count what is not of the format, instead of refusing the file.
+
+    Raises:
+        OnePreemptError: The file cannot be read or, without `skip_bad_lines`, a line is bad: file, line and field.
+    """
+    try:
+        with Path(path).open("rb") as raw:
+            compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            raw.seek(0)
+            if not compressed:
+                return parse_swf(raw, str(path), skip_bad_lines)
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                return parse_swf(unpacked, str(path), skip_bad_lines)
+    except (OSError, EOFError, zlib.error) as error:
+        raise OnePreemptError(f"{path}: cannot be read: {error}") from error
+
+
+def parse_swf(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> SwfLog:
+    """The log in a stream of bytes, read once, a block at a time. `source` names it in messages; see `read_swf`."""
+    comments: list[str] = []
+    bad = _BadLineCollector(source, skip_bad_lines)
+    parts = [_parse_block(lines, first, comments, bad) for first, lines in _blocks_of_lines(stream, source)]
+    jobs = np.concatenate([np.empty((0, len(SwfField))), *(rows for rows, _ in parts)])
+    numbers = np.concatenate([np.empty(0, dtype=np.int64), *(lines for _, lines in parts)])
+    once = _first_of_each_job(jobs, numbers, bad)
+    return SwfLog(SwfHeader(tuple(comments)), jobs[once], numbers[once], source, bad.found)
+
+
+class _BadLineCollector:
+    """Refuses at the first bad line, or counts them."""
+
+    def __init__(self, source: str, skip: bool) -> None:
+        self._source = source
+        self._skip = skip
+        self._count = 0
+        self._messages: list[str] = []
+
+    def add(self, line_number: int, what: str) -> None:
+        message = f"{self._source}:{line_number}: {what}"
+        if not self._skip:
+            raise OnePreemptError(f"{message}. Mend the line, or skip bad lines")
+        self._count += 1
+        if len(self._messages) < _NAMED_BAD_LINES:
+            self._messages.append(message)
+
+    @property
+    def found(self) -> BadLines:
+        return BadLines(self._count, tuple(self._messages))
+
+
+def _blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Whole lines in blocks, each with the number of its first line."""
+    first, rest = 1, b""
+    while block := stream.read(_BLOCK_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        if len(rest) > _LONGEST_LINE_BYTES:
+            raise OnePreemptError(f"{source}:{first + len(lines)}: longer than 64 KiB. Is this an SWF log?")
+        yield first, lines
+        first += len(lines)
+    yield first, [rest]
+
+
+def _parse_block(
+    lines: Sequence[bytes], first: int, comments: list[str], bad: _BadLineCollector
+) -> tuple[FloatArray, IntArray]:
+    """The good jobs of a block and the numbers of their lines; comments are added to `comments`."""
+    texts: list[str] = []
+    numbers: list[int] = []
+    for number, line in enumerate(lines, first):
+        if not line or line.isspace():
+            continue
+        if line.lstrip().startswith(b";"):
+            comments.append(_comment(line))
+        else:
+            texts.append(line.decode("latin-1"))
+            numbers.append(number)
+    line_numbers = np.array(numbers, dtype=np.int64)
+    rows = _rows(texts)
+    if rows is None:
+        rows, line_numbers = _rows_one_by_one(texts, line_numbers, bad)
+    good = ~_unusable(rows).any(axis=1)
+    for index in np.flatnonzero(~good).tolist():
+        bad.add(int(line_numbers[index]), _what_is_unusable(rows[index]))
+    return rows[good], line_numbers[good]
+
+
+def _comment(line: bytes) -> str:
+    body = line.strip()[1:]
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body.decode("latin-1")
+
+
+def _rows(texts: Sequence[str]) -> FloatArray | None:
+    """All lines at once, or None where at least one has not 18 numbers."""
+    if not texts:
+        return np.empty((0, len(SwfField)))
+    try:
+        rows = np.loadtxt(texts, dtype=np.float64, comments=None, ndmin=2)
+    except ValueError:
+        return None
+    return rows if rows.shape[1] == len(SwfField) else None
+
+
+def _rows_one_by_one(
+    texts: Sequence[str], line_numbers: IntArray, bad: _BadLineCollector
+) -> tuple[FloatArray, IntArray]:
+    rows: list[list[float]] = []
+    good: list[int] = []
+    for text, number in zip(texts, line_numbers.tolist(), strict=True):
+        words = text.split()
+        wrong = next((index for index, word in enumerate(words) if not _NUMBER.fullmatch(word)), None)
+        if len(words) != len(SwfField):
+            bad.add(number, f"{len(words)} fields where a job has {len(SwfField)}: '{plain_words(text, 60)}'")
+        elif wrong is not None:
+            bad.add(number, f"{SwfField(wrong).title}: '{plain_words(words[wrong], 40)}' is not a number")
+        else:
+            rows.append([float(word) for word in words])
+            good.append(number)
+    return np.array(rows, dtype=np.float64).reshape(-1, len(SwfField)), np.array(good, dtype=np.int64)
+
+
+def _unusable(rows: FloatArray) -> BoolArray:
+    """Which values no log may have, in the shape of `rows`; NaN is among them."""
+    unusable = ~((rows >= -1) & (rows <= _GREATEST_VALUE))
+    unusable[:, _WHOLE] |= rows[:, _WHOLE] != np.floor(rows[:, _WHOLE])
+    for known in _MUST_BE_KNOWN:
+        unusable[:, known] |= rows[:, known] < 0
+    return unusable
+
+
+def _what_is_unusable(row: FloatArray) -> str:
+    name = SwfField(int(np.argmax(_unusable(row[np.newaxis])[0])))
+    least = 0 if name in _MUST_BE_KNOWN else -1
+    kind = "number" if name in _MAY_BE_FRACTIONS else "whole number"
+    unknown = "" if name in _MUST_BE_KNOWN else " (-1: unknown)"
+    return f"{name.title}: {row[name]:.15g} is not a {kind} from {least} to {_GREATEST_VALUE:.0e}{unknown}"
+
+
+def _first_of_each_job(jobs: FloatArray, line_numbers: IntArray, bad: _BadLineCollector) -> BoolArray:
+    """Rows of the log without those that repeat a job number; partial runs repeat theirs by right."""
+    kept = np.isin(jobs[:, SwfField.STATUS], PARTIAL_RUNS)
+    own_lines = np.flatnonzero(~kept)
+    _, first_rows = np.unique(jobs[own_lines, SwfField.JOB_NUMBER], return_index=True)
+    kept[own_lines[first_rows]] = True
+    for row in np.flatnonzero(~kept).tolist():
+        number = int(jobs[row, SwfField.JOB_NUMBER])
+        bad.add(int(line_numbers[row]), f"{SwfField.JOB_NUMBER.title}: {number} was the number of an earlier job")
+    return kept
+
+
+def write_swf(log: SwfLog, path: Path | str) -> None:
+    """Write a log, compressed where the name ends in ``.gz``; the same log gives the same bytes.
+
+    Raises:
+        OnePreemptError: The file cannot be written.
+    """
+    text = format_swf(log).encode("utf-8")
+    packed = gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text
+    try:
+        Path(path).write_bytes(packed)
+    except OSError as error:
+        raise OnePreemptError(f"{path}: cannot be written: {error}") from error
+
+
+def format_swf(log: SwfLog) -> str:
+    """A log as text: the comments, then the jobs in their order."""
+    columns = (map(str, _shortest(log.jobs[:, name], name)) for name in SwfField)
+    comments = "".join(f";{line}\n" for line in log.header.lines)
+    return comments + "".join(" ".join(words) + "\n" for words in zip(*columns, strict=True))
+
+
+def _shortest(column: FloatArray, name: SwfField) -> list[int] | list[int | float]:
+    if name not in _MAY_BE_FRACTIONS:
+        whole: list[int] = column.astype(np.int64).tolist()
+        return whole
+    return [int(value) if value.is_integer() else value for value in column.tolist()]

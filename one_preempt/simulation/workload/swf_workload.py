@@ -1,0 +1,191 @@
+"""Logs in the Standard Workload Format as workloads, and workloads as logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.workload.swf import (
+    PARTIAL_RUNS,
+    BoolArray,
+    IntArray,
+    SwfField,
+    SwfHeader,
+    SwfLog,
+    SwfStatus,
+)
+from one_preempt.simulation.workload.workload import UNKNOWN_ID, LeftOut, MachineSet, Workload, WorkloadRequest
+
+KIB_PER_MIB = 1024
+
+
+class MissingEstimate(StrEnum):
+    """What stands in for the requested time of a job that states none."""
+
+    RUN_TIME = "run-time"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SwfReading:
+    """How the jobs of a log become requests for leases: each is one best-effort lease of equal VMs.
+
+    Attributes:
+        processors_per_vm: A VM stands for so many processors (a node of the machine); a rest needs one VM more.
+        cpu_centi, memory_mib: What a VM takes.
+        memory_from_log: Where the log states the memory asked for, that of a VM's processors instead of `memory_mib`.
+        queues: Only jobs of these queues; None = of all.
+        submitted_from_s, submitted_before_s: Only jobs submitted in this window; its begin becomes instant 0.
+        missing_estimate: For jobs without a requested time.
+        cut_overruns: Jobs end at their requested time, as Haizea's reader has it. Else they may run longer.
+        lease_type: Of all leases; `annotate` draws other types.
+    """
+
+    processors_per_vm: int = 1
+    cpu_centi: int = 100
+    memory_mib: int = 1024
+    memory_from_log: bool = False
+    queues: frozenset[int] | None = None
+    submitted_from_s: int = 0
+    submitted_before_s: int | None = None
+    missing_estimate: MissingEstimate = MissingEstimate.RUN_TIME
+    cut_overruns: bool = False
+    lease_type: LeaseType = LeaseType.BE_SUSPENDABLE
+
+    def __post_init__(self) -> None:
+        if self.processors_per_vm < 1 or self.cpu_centi < 0 or self.memory_mib < 0 or self.submitted_from_s < 0:
+            raise OnePreemptError(
+                f"processors per VM {self.processors_per_vm} (at least 1), CPU {self.cpu_centi / 100:g}, memory "
+                f"{self.memory_mib} MiB and begin {self.submitted_from_s} s (at least 0) do not describe a reading"
+            )
+
+
+def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workload:
+    """The jobs of a log that can be replayed, as requests; what is left out is counted by its reason.
+
+    The width is the number of requested processors, or of allocated ones where none is stated.
+    """
+    reading = reading or SwfReading()
+    rows, left_out = _replayable(log, reading)
+    unix_start = log.header.unix_start_time
+    return Workload(
+        requests=_requests(log, rows, reading),
+        name=log.source,
+        site=_site(log.header, reading),
+        recorded_from_s=None if unix_start is None else unix_start + reading.submitted_from_s,
+        provenance=(f"read from {log.source}, {reading.processors_per_vm} processors a VM",),
+        left_out=left_out,
+    )
+
+
+def _replayable(log: SwfLog, reading: SwfReading) -> tuple[IntArray, tuple[LeftOut, ...]]:
+    """Rows to replay, and how many of the others fail at which condition first."""
+    submitted, queue = log.column(SwfField.SUBMIT_TIME), log.column(SwfField.QUEUE)
+    everything = np.ones(len(log.jobs), dtype=np.bool_)
+    before_s = reading.submitted_before_s
+    conditions: list[tuple[str, BoolArray]] = [
+        ("partial runs of jobs that have a line of their own", ~np.isin(log.column(SwfField.STATUS), PARTIAL_RUNS)),
+        ("jobs of other queues", everything if reading.queues is None else np.isin(queue, sorted(reading.queues))),
+        ("jobs submitted earlier", submitted >= reading.submitted_from_s),
+        ("jobs submitted later", everything if before_s is None else submitted < before_s),
+        ("jobs that never ran", log.column(SwfField.RUN_TIME) >= 0),
+        ("jobs that state no processors", _processors(log) > 0),
+    ]
+    kept, left_out = everything, []
+    for reason, holds in conditions:
+        if lost := int(np.count_nonzero(kept & ~holds)):
+            left_out.append(LeftOut(reason, lost))
+        kept = kept & holds
+    if log.bad_lines.count:
+        left_out.append(LeftOut("bad lines", log.bad_lines.count))
+    return np.flatnonzero(kept), tuple(left_out)
+
+
+def _processors(log: SwfLog) -> IntArray:
+    requested, allocated = log.column(SwfField.REQUESTED_PROCESSORS), log.column(SwfField.ALLOCATED_PROCESSORS)
+    return np.where(requested > 0, requested, allocated)
+
+
+def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[WorkloadRequest, ...]:
+    run_s, asked_s = log.column(SwfField.RUN_TIME), log.column(SwfField.REQUESTED_TIME)
+    instead_s = np.maximum(run_s, 1) if reading.missing_estimate is MissingEstimate.RUN_TIME else np.zeros_like(run_s)
+    estimated_s = np.where(asked_s > 0, asked_s, instead_s)
+    if reading.cut_overruns:
+        run_s = np.where(estimated_s > 0, np.minimum(run_s, estimated_s), run_s)
+    widths = -(-_processors(log) // reading.processors_per_vm)
+    shapes = _SharedShapes(reading.cpu_centi)
+    columns = (
+        log.column(SwfField.JOB_NUMBER), log.column(SwfField.SUBMIT_TIME) - reading.submitted_from_s, widths,
+        _memory_mib(log, reading), estimated_s, run_s,
+        log.column(SwfField.USER), log.column(SwfField.GROUP), log.column(SwfField.QUEUE),
+    )  # fmt: skip
+    return tuple(
+        WorkloadRequest(
+            number,
+            submitted,
+            shapes[width, memory],
+            estimated or None,
+            run,
+            lease_type=reading.lease_type,
+            user=user,
+            group=group,
+            queue=queue,
+        )
+        for number, submitted, width, memory, estimated, run, user, group, queue in zip(
+            *(column[rows].tolist() for column in columns), strict=True
+        )
+    )
+
+
+class _SharedShapes(dict[tuple[int, int], tuple[MachineSet]]):
+    """VM sets by (VMs, MiB a VM): jobs of one shape share the value, of which a log has few."""
+
+    def __init__(self, cpu_centi: int) -> None:
+        super().__init__()
+        self._cpu_centi = cpu_centi
+
+    def __missing__(self, shape: tuple[int, int]) -> tuple[MachineSet]:
+        width, memory_mib = shape
+        return self.setdefault(shape, (MachineSet(width, self._cpu_centi, memory_mib),))
+
+
+def _memory_mib(log: SwfLog, reading: SwfReading) -> IntArray:
+    stated_kib = log.column(SwfField.REQUESTED_MEMORY) * reading.processors_per_vm
+    fixed = np.full(len(stated_kib), reading.memory_mib)
+    return np.where(stated_kib > 0, -(-stated_kib // KIB_PER_MIB), fixed) if reading.memory_from_log else fixed
+
+
+def _site(header: SwfHeader, reading: SwfReading) -> tuple[MachineSet, ...]:
+    """The machine of the log as nodes that take whole VMs; without a number of nodes, one VM a node."""
+    processors = header.max_procs or 0
+    nodes = header.max_nodes or processors // reading.processors_per_vm
+    if not nodes:
+        return ()
+    vms_per_node = max(1, processors // nodes // reading.processors_per_vm)
+    return (MachineSet(nodes, reading.cpu_centi * vms_per_node, reading.memory_mib * vms_per_node),)
+
+
+def swf_from_workload(workload: Workload, processors_per_vm: int = 1) -> SwfLog:
+    """A workload as a log of jobs that ran; what the format cannot say (starts, deadlines, types) is lost."""
+    header = [" Version: 2.2", f" MaxJobs: {len(workload)}", f" MaxRecords: {len(workload)}"]
+    if workload.recorded_from_s is not None:
+        header.append(f" UnixStartTime: {workload.recorded_from_s}")
+    if workload.site:
+        nodes = sum(node_set.count for node_set in workload.site)
+        header += [f" MaxNodes: {nodes}", f" MaxProcs: {nodes * processors_per_vm}"]
+    header += [f" Note: {step}" for step in workload.provenance]
+    jobs = np.full((len(workload), len(SwfField)), float(UNKNOWN_ID))
+    for row, request in zip(jobs, workload.requests, strict=True):
+        row[SwfField.JOB_NUMBER] = request.id
+        row[SwfField.SUBMIT_TIME] = request.submitted_at_s
+        row[SwfField.RUN_TIME] = request.actual_duration_s
+        row[SwfField.REQUESTED_PROCESSORS] = request.virtual_machines * processors_per_vm
+        row[SwfField.REQUESTED_TIME] = request.requested_duration_s or UNKNOWN_ID
+        row[SwfField.REQUESTED_MEMORY] = request.vm_sets[0].memory_mib * KIB_PER_MIB // processors_per_vm
+        row[SwfField.STATUS] = SwfStatus.COMPLETED
+        row[SwfField.USER], row[SwfField.GROUP], row[SwfField.QUEUE] = request.user, request.group, request.queue
+    return SwfLog(SwfHeader(tuple(header)), jobs, np.arange(len(jobs), dtype=np.int64) + len(header) + 1)
