@@ -1,4 +1,4 @@
-"""A reservation: room on hosts that is spoken for between two instants."""
+"""A reservation in the slot table: room on rows of hosts that is spoken for between two instants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReservationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Reservation:
+class SlotReservation:
     """Room for VMs of one lease. Times in seconds since the epoch; `end_s` None = nobody knows the end.
 
     `host_rows` and `amounts` have one entry a VM: the row of its host, and what it takes of each resource there.

@@ -15,7 +15,7 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand, LikeVms
 from one_preempt.core.availability.host_steps import HostSteps
 from one_preempt.core.availability.lanes import ExclusiveLanes
-from one_preempt.core.availability.reservation import Reservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
 
@@ -28,7 +28,7 @@ PACKED_STARTS = 100
 class SlotTableChange:
     """A reservation that was made or, where not `made`, taken back."""
 
-    reservation: Reservation
+    reservation: SlotReservation
     made: bool
 
 
@@ -50,7 +50,7 @@ class SlotTable:
     def __init__(self, capacity: IntArray, since_s: int) -> None:
         self._hosts = HostSteps(capacity, since_s)
         self._since_s = since_s
-        self._reservations: dict[int, tuple[Reservation, ...]] = {}
+        self._reservations: dict[int, tuple[SlotReservation, ...]] = {}
         self._journal: list[SlotTableChange] = []
         self.lanes = ExclusiveLanes(since_s)
 
@@ -61,11 +61,11 @@ class SlotTable:
         """The first instant that is known."""
         return self._since_s
 
-    def reservations_of(self, lease_id: int) -> tuple[Reservation, ...]:
+    def reservations_of(self, lease_id: int) -> tuple[SlotReservation, ...]:
         """What is reserved for a lease, by kind and start."""
         return self._reservations.get(lease_id, ())
 
-    def reservations(self) -> Mapping[int, tuple[Reservation, ...]]:
+    def reservations(self) -> Mapping[int, tuple[SlotReservation, ...]]:
         """What is reserved for each lease; not to be changed."""
         return self._reservations
 
@@ -141,7 +141,7 @@ class SlotTable:
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def reserve(self, reservation: Reservation) -> None:
+    def reserve(self, reservation: SlotReservation) -> None:
         """Take the room and the lane, free or not. Raises ValueError where the very same is reserved already."""
         known = self.reservations_of(reservation.lease_id)
         if reservation in known:
@@ -149,7 +149,7 @@ class SlotTable:
         self._reservations[reservation.lease_id] = tuple(sorted((*known, reservation), key=_order))
         self._charge(reservation, made=True)
 
-    def release(self, reservation: Reservation) -> None:
+    def release(self, reservation: SlotReservation) -> None:
         """Give room and lane back. Raises ValueError where it is not reserved."""
         known = self.reservations_of(reservation.lease_id)
         if reservation not in known:
@@ -189,7 +189,7 @@ class SlotTable:
             else:
                 del self._reservations[lease_id]
 
-    def _charge(self, reservation: Reservation, *, made: bool) -> None:
+    def _charge(self, reservation: SlotReservation, *, made: bool) -> None:
         end_s = END_OF_TIME_S if reservation.end_s is None else reservation.end_s
         by_row: dict[int, IntArray] = {}
         for row, amounts in zip(reservation.host_rows, reservation.amounts, strict=True):
@@ -221,7 +221,7 @@ def _or_endless(duration_s: int | None) -> int:
     return END_OF_TIME_S if duration_s is None else duration_s
 
 
-def _order(reservation: Reservation) -> tuple[str, int, bool, int, tuple[int, ...]]:
+def _order(reservation: SlotReservation) -> tuple[str, int, bool, int, tuple[int, ...]]:
     return (
         reservation.kind.value,
         reservation.start_s,

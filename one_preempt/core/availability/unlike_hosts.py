@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
-from one_preempt.core.availability.reservation import Reservation, ReservationKind
+from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.cluster_state import IntArray
@@ -23,12 +23,12 @@ class UnlikeHosts:
 
     def __init__(self, table: SlotTable) -> None:
         self.table = table
-        self._stays: dict[int, Reservation] = {}
+        self._stays: dict[int, SlotReservation] = {}
         self._times_freed = 0
         self._freed_when_placed: dict[int, int] = {}
         self._row_freed: IntArray = np.zeros(len(table.free_during(table.since_s, None)), dtype=np.int64)
 
-    def stay_of(self, lease_id: int) -> Reservation | None:
+    def stay_of(self, lease_id: int) -> SlotReservation | None:
         """The room that the lease has or is promised."""
         return self._stays.get(lease_id)
 
@@ -68,7 +68,7 @@ class UnlikeHosts:
         return slot.start_s
 
     def _earlier_slot(
-        self, request: TimedRequest[GangDemand], not_before_s: int, stay: Reservation, freed: BoolArray
+        self, request: TimedRequest[GangDemand], not_before_s: int, stay: SlotReservation, freed: BoolArray
     ) -> GangSlot | None:
         """Hosts for an earlier start, which takes a place on a host where something came free since the last search.
 
@@ -112,7 +112,7 @@ class UnlikeHosts:
 
     def hold(self, request: TimedRequest[GangDemand], slot: GangSlot) -> None:
         """Hold hosts from then on, free or not: for a lease that was seen running, or an advance reservation."""
-        stay = Reservation(
+        stay = SlotReservation(
             lease_id=request.lease_id,
             kind=ReservationKind.RUN,
             start_s=slot.start_s,
@@ -142,11 +142,11 @@ class UnlikeHosts:
         self._times_freed += 1
         self._row_freed[list(host_rows)] = self._times_freed
 
-    def _give_back(self, stay: Reservation) -> None:
+    def _give_back(self, stay: SlotReservation) -> None:
         """The table forgets stays that should have ended; the leases may still be there."""
         if stay in self.table.reservations_of(stay.lease_id):
             self.table.release(stay)
 
-    def _is_kept(self, stay: Reservation) -> bool:
+    def _is_kept(self, stay: SlotReservation) -> bool:
         room = self.table.free_during(max(stay.start_s, self.table.since_s), stay.end_s)
         return bool((room[list(stay.host_rows)] >= 0).all())

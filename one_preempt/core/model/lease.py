@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.resources import Resources
 
 
@@ -46,7 +47,8 @@ class PreemptionMethod(StrEnum):
 class LeaseTerms:
     """What a lease was promised. Times in seconds since the epoch; None = not asked for.
 
-    `start_offset_s` is a START of the form "+hh:mm:ss", counted from the admission.
+    `start_offset_s` is a START of the form "+hh:mm:ss", counted from the admission; `at_once` is START = "now":
+    served at once or refused (SR11's immediate lease). START alone is an exact start, with a DEADLINE the earliest one.
     """
 
     type: LeaseType = LeaseType.DC_NON_PREEMPTABLE
@@ -58,6 +60,12 @@ class LeaseTerms:
     deadline_at_s: int | None = None
     max_suspensions: int | None = None
     shutdown_ok: bool = False
+    at_once: bool = False
+
+    @property
+    def asks_for_time(self) -> bool:
+        """It wants more than its turn in the queue: a START, a DEADLINE, or to be served at once or not at all."""
+        return self.at_once or (self.start_at_s, self.start_offset_s, self.deadline_at_s) != (None, None, None)
 
 
 class LeaseState(StrEnum):
@@ -82,7 +90,8 @@ class Lease:
 
     `id` is the id of its oldest VM. `explicit` says that its owner wrote a LEASE attribute (it then waits on
     HOLD); `may_preempt` that a rule of the administrator lets it take room from others. `vm_ids` are the
-    members that still exist, oldest first; `total` is what all of them take.
+    members that still exist, oldest first; `total` is what all of them take. `verdict`, `served_s` and
+    `run_began_at_s` are those of its record.
     """
 
     id: int
@@ -102,11 +111,27 @@ class Lease:
     total: Resources = Resources(0, 0)
     refusal_code: str = ""
     refusal_text: str = ""
+    verdict: Verdict = Verdict.NONE
+    verdict_text: str = ""
+    served_s: int = 0
+    run_began_at_s: int | None = None
 
     @property
     def preempts(self) -> bool:
         """It may take room from others. What may itself be preempted may not: two such leases would take turns."""
         return self.may_preempt and not self.terms.type.preemptable
+
+    @property
+    def remaining_s(self) -> int | None:
+        """What is left of its duration beyond the present run, in seconds, at least 1; None without a duration."""
+        return None if self.terms.duration_s is None else max(1, self.terms.duration_s - self.served_s)
+
+    @property
+    def expected_end_at_s(self) -> int | None:
+        """When the present run ends if it takes all that is left; None where it does not run or nobody knows."""
+        if self.run_began_at_s is None or self.remaining_s is None:
+            return None
+        return self.run_began_at_s + self.remaining_s
 
     @property
     def label(self) -> str:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.plan import ActionKind, Preemption
+from one_preempt.core.model.reservation import Reservation, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class LeaseRecord:
     """One admitted lease. Written once at admission; counters and the end are updated later.
 
     Only leases with terms of their own (a LEASE attribute or a rule) and privileged requests are recorded.
+    `verdict` is what was said to its START or DEADLINE, `verdict_text` the sentence for its owner. `served_s` is how
+    long it ran before its present run, which began at `run_began_at_s` (None: it does not run).
     """
 
     id: int
@@ -36,6 +40,10 @@ class LeaseRecord:
     last_preempted_at_s: int | None = None
     ended_at_s: int | None = None
     shielded_by_lock: bool = True
+    verdict: Verdict = Verdict.NONE
+    verdict_text: str = ""
+    served_s: int = 0
+    run_began_at_s: int | None = None
 
 
 class Outcome(StrEnum):
@@ -112,7 +120,8 @@ class Ledger:
     """The store's content that a cycle needs. `vm_states`: last logged state name of VMs of recorded leases.
 
     `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
-    `victims_last_hour` are the instants at which victims were sent out during the last hour.
+    `victims_last_hour` are the instants at which victims were sent out during the last hour. `reservations` are those
+    of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first.
     """
 
     leases: Mapping[int, LeaseRecord] = field(default_factory=dict)
@@ -123,6 +132,8 @@ class Ledger:
     host_capacities: Mapping[int, HostCapacity] = field(default_factory=dict)
     victims_last_hour: tuple[int, ...] = ()
     paused: bool = False
+    reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
+    observed_overheads: tuple[ObservedOverhead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +145,16 @@ class LedgerChanges:
     closed_actions: tuple[ActionRecord, ...] = ()
     transitions: tuple[Transition, ...] = ()
     host_capacities: tuple[HostCapacity, ...] = ()
+    observed_overheads: tuple[ObservedOverhead, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Nothing to write."""
-        return not (self.admitted or self.updated or self.closed_actions or self.transitions or self.host_capacities)
+        return not (
+            self.admitted
+            or self.updated
+            or self.closed_actions
+            or self.transitions
+            or self.host_capacities
+            or self.observed_overheads
+        )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.reservation import Booking, VerdictGiven
 
 
 class ActionKind(StrEnum):
@@ -158,7 +159,8 @@ class Plan:
 
     `actions` are ordered; those of earlier plans that are still wanted stand here again under their id.
     `advised` are the preemptions that `preemption: advise` keeps from being acted on, with the actions they
-    would take. `wake_at_s` is when the next decision is due though nothing else happens, or None.
+    would take. `bookings` are the reservations of leases for which they changed, `verdicts` what was said to wishes for
+    one. `wake_at_s` is when the next decision is due though nothing else happens, or None.
     """
 
     made_at_s: int
@@ -169,4 +171,6 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     advised: tuple[Preemption, ...] = ()
     advised_actions: tuple[Action, ...] = ()
+    bookings: tuple[Booking, ...] = ()
+    verdicts: tuple[VerdictGiven, ...] = ()
     wake_at_s: int | None = None

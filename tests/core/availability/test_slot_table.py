@@ -7,15 +7,15 @@ import pytest
 
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
 from one_preempt.core.availability.lanes import SHARED_STORAGE
-from one_preempt.core.availability.reservation import Reservation, ReservationKind
+from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable, SlotTableChange
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
 
 RUN = ReservationKind.RUN
 
 
-def stay(lease_id: int, start_s: int, end_s: int | None, rows: tuple[int, ...], *need: int) -> Reservation:
-    return Reservation(lease_id, RUN, start_s, end_s, rows, (need,) * len(rows))
+def stay(lease_id: int, start_s: int, end_s: int | None, rows: tuple[int, ...], *need: int) -> SlotReservation:
+    return SlotReservation(lease_id, RUN, start_s, end_s, rows, (need,) * len(rows))
 
 
 def table_of(*capacity: tuple[int, ...]) -> SlotTable:
@@ -85,7 +85,7 @@ def test_undo_brings_back_rooms_lanes_and_reservations() -> None:
     running = stay(1, 0, 50, (0,), 4)
     table.reserve(running)
     mark = table.checkpoint()
-    suspending = Reservation(1, ReservationKind.SUSPEND, 15, 20, lane=SHARED_STORAGE)
+    suspending = SlotReservation(1, ReservationKind.SUSPEND, 15, 20, lane=SHARED_STORAGE)
     table.release(running)
     table.reserve(stay(1, 0, 20, (0,), 4))
     table.reserve(suspending)
@@ -156,16 +156,16 @@ class Case:
         end = None if self.random.random() < 0.1 else self.random.randint(start + 1, HORIZON)
         rows = tuple(self.random.randrange(self.hosts) for _ in range(self.random.randint(1, 2)))
         self.lease_id += 1
-        reservation = Reservation(self.lease_id, RUN, start, end, rows, tuple(self.amounts(0, 3) for _ in rows))
+        reservation = SlotReservation(self.lease_id, RUN, start, end, rows, tuple(self.amounts(0, 3) for _ in rows))
         self.table.reserve(reservation)
         self.naive.taken += self.entries(reservation)
 
-    def release(self, reservation: Reservation) -> None:
+    def release(self, reservation: SlotReservation) -> None:
         self.table.release(reservation)
         for entry in self.entries(reservation):
             self.naive.taken.remove(entry)
 
-    def entries(self, one: Reservation) -> list[tuple[int, int, int, tuple[int, ...]]]:
+    def entries(self, one: SlotReservation) -> list[tuple[int, int, int, tuple[int, ...]]]:
         end = FOREVER if one.end_s is None else one.end_s
         return [(one.start_s, end, row, needs) for row, needs in zip(one.host_rows, one.amounts, strict=True)]
 

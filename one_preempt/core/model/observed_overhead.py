@@ -1,0 +1,29 @@
+"""How long operations on VMs really took: what the overhead models learn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OverheadKind(StrEnum):
+    """An operation on one VM whose time is learned."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    MIGRATE = "migrate"
+    LIVE_MIGRATE = "live-migrate"
+    BOOT = "boot"
+    SHUT_DOWN = "shut-down"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedOverhead:
+    """One observed operation: how long it took, for how much memory, on which system datastore."""
+
+    kind: OverheadKind
+    vm_id: int
+    datastore_id: int
+    memory_mib: int
+    took_s: int
+    observed_at_s: int
