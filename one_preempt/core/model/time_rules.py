@@ -1,0 +1,64 @@
+"""What the administrator chose about time: who may be suspended for whom, and what becomes of a lease that overruns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Suspension(StrEnum):
+    """Which best-effort leases may be suspended for what was promised a start, and resumed after it (VW07 6.1).
+
+    SERIAL_ONLY: those of one VM, because the others are all or nothing and cost most to save together.
+    """
+
+    NONE = "none"
+    SERIAL_ONLY = "serial-only"
+    ALL = "all"
+
+
+class Overrun(StrEnum):
+    """What happens to a lease that runs on after its DURATION.
+
+    KEEP: it runs on and is planned as a lease without an end. PREEMPT: it runs on and is an admissible victim from
+    then on. STOP: it is stopped and owed nothing. TERMINATE: it is ended for good.
+    """
+
+    KEEP = "keep"
+    PREEMPT = "preempt"
+    STOP = "stop"
+    TERMINATE = "terminate"
+
+
+class Exclusion(StrEnum):
+    """What suspensions and resumptions wait for each other on: one at a time a host, or on all shared storage (CCPE13)."""
+
+    HOST = "host"
+    SHARED_STORAGE = "shared-storage"
+    NONE = "none"
+
+
+class RefusedReservation(StrEnum):
+    """What becomes of a reservation that cannot be kept: it waits on HOLD, or in the queue as best effort (SR11)."""
+
+    REFUSE = "refuse"
+    QUEUE = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRules:
+    """How time is handed out. All times in whole seconds.
+
+    `least_run_before_suspension_s`: nothing is started that would be suspended again before having run for so long.
+    `overrun_grace_s`: how long after its duration a lease is left alone before `overrun` holds. `grace_s`: how long
+    before a stop its guest is warned. `preparation_margin_s`: added to the overheads that must be over at a start.
+    """
+
+    suspension: Suspension = Suspension.ALL
+    least_run_before_suspension_s: int = 300
+    refused_reservation: RefusedReservation = RefusedReservation.REFUSE
+    overrun: Overrun = Overrun.KEEP
+    overrun_grace_s: int = 300
+    grace_s: int = 0
+    preparation_margin_s: int = 30
+    exclusion: Exclusion = Exclusion.SHARED_STORAGE
