@@ -31,7 +31,7 @@ class Overrun(StrEnum):
 
 
 class Exclusion(StrEnum):
-    """What suspensions and resumptions wait for each other on: one at a time a host, or on all shared storage (CCPE13)."""
+    """What saving and restoring memory takes turns on: a host, or the storage that all share (CCPE13)."""
 
     HOST = "host"
     SHARED_STORAGE = "shared-storage"
