@@ -239,7 +239,7 @@ def _parse_block(
 
 
 def _comment(line: bytes) -> str:
-    body = line.strip()[1:]
+    body = line.lstrip()[1:].rstrip(b"\r")
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
