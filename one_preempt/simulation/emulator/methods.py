@@ -183,6 +183,7 @@ METHODS: dict[str, Method] = {
     "one.secgrouppool.info": _security_group_pool,
     "one.system.config": lambda cloud, caller: static.configuration(cloud.version),
     "one.system.version": lambda cloud, caller: cloud.version,
+    "one.template.instantiate": _of_cloud("template_instantiate"),
     "one.templatepool.info": _template_pool,
     "one.user.info": _user_info,
     "one.user.quota": _of_cloud("user_quota"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from one_preempt.simulation.simulated_cloud import addressing
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject, refusal
-from one_preempt.simulation.simulated_cloud.cloud_state import oned_call, vm_subject
+from one_preempt.simulation.simulated_cloud.cloud_state import found, oned_call, vm_subject
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.life_cycle import LifeCycle
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimLock, SimVm, TemplateDict
@@ -26,7 +26,7 @@ _PERMISSION_BITS = (
 
 
 class VmCalls(LifeCycle):
-    """one.vm.allocate, update, lock, unlock, chown, chmod, info."""
+    """one.template.instantiate; one.vm.allocate, update, lock, unlock, chown, chmod, info."""
 
     _last_vm_id = -1
 
@@ -44,6 +44,31 @@ class VmCalls(LifeCycle):
             raise refusal(caller, f"VM Template includes a restricted attribute {name}")
         creation = Subject(ObjectKind.VM, uid=caller.uid, gid=caller.gid)
         self.access.demand(caller, (Right.CREATE, creation), *self.uses_of(request, caller.uid))
+        return self._created(caller, request, hold)
+
+    @oned_call
+    def template_instantiate(
+        self, caller: Caller, template_id: int, name: str, hold: bool, extra: str, _persistent: bool
+    ) -> int:
+        """Create a VM from a VM template, whose attributes those of `extra` replace, and return its id.
+
+        Who adds attributes needs the right to create templates. Raises as `vm_allocate`, and NO_EXISTS.
+        """
+        pattern = found(self.vm_templates, template_id, "virtual machine template")
+        addition = parsed(extra, ErrorCode.INTERNAL) if extra else {}
+        if not caller.is_admin and (restricted := created_with(addition)):
+            raise refusal(caller, f"VM Template includes a restricted attribute {restricted}")
+        request = merged(pattern.template, addition)
+        use = Subject(ObjectKind.TEMPLATE, pattern.id, pattern.uid, pattern.gid, pattern.permissions)
+        demands = [(Right.USE, use), *self.uses_of(request, caller.uid)]
+        if extra:
+            demands.append((Right.CREATE, Subject(ObjectKind.TEMPLATE, uid=caller.uid, gid=caller.gid)))
+        self.access.demand(caller, *demands)
+        request["NAME"] = [name or f"{pattern.name}-{self._next_vm_id()}"]
+        request["TEMPLATE_ID"] = [str(template_id)]
+        return self._created(caller, request, hold)
+
+    def _created(self, caller: Caller, request: TemplateDict, hold: bool) -> int:
         vm_id = self._next_vm_id()
         on_hold = hold or text_of(request, "SUBMIT_ON_HOLD").upper() == "YES"
         try:
