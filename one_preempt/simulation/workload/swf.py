@@ -6,20 +6,18 @@ form ``; Label: value`` describe the machine. `swf_workload` makes a workload ou
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.workload.trace_files import BadLineCollector, BadLines, ByteStream, open_trace, write_trace
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -28,9 +26,7 @@ BoolArray = npt.NDArray[np.bool_]
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 16
 _GREATEST_VALUE = 10.0**15  # whole numbers up to here are exact as floats
-_NAMED_BAD_LINES = 20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class SwfField(IntEnum):
@@ -117,14 +113,6 @@ class SwfHeader:
         return {int(match[1]): match[2] for match in found if match is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class BadLines:
-    """Lines that are not of the format: how many, and the messages of the first few."""
-
-    count: int = 0
-    messages: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SwfLog:
     """A log as it stands: `jobs` has shape (jobs, 18), columns as `SwfField`; `line_numbers` shape (jobs,)."""
@@ -140,13 +128,6 @@ class SwfLog:
         return self.jobs[:, name].astype(np.int64)
 
 
-class ByteStream(Protocol):
-    """What a log is read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
-
-
 def read_swf(path: Path | str, skip_bad_lines: bool = False) -> SwfLog:
     """The log in a file, plain or compressed with gzip.
 
@@ -157,49 +138,19 @@ def read_swf(path: Path | str, skip_bad_lines: bool = False) -> SwfLog:
     Raises:
         OnePreemptError: The file cannot be read or, without `skip_bad_lines`, a line is bad: file, line and field.
     """
-    try:
-        with Path(path).open("rb") as raw:
-            compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-            raw.seek(0)
-            if not compressed:
-                return parse_swf(raw, str(path), skip_bad_lines)
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                return parse_swf(unpacked, str(path), skip_bad_lines)
-    except (OSError, EOFError, zlib.error) as error:
-        raise OnePreemptError(f"{path}: cannot be read: {error}") from error
+    with open_trace(path) as stream:
+        return parse_swf(stream, str(path), skip_bad_lines)
 
 
 def parse_swf(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> SwfLog:
     """The log in a stream of bytes, read once, a block at a time. `source` names it in messages; see `read_swf`."""
     comments: list[str] = []
-    bad = _BadLineCollector(source, skip_bad_lines)
+    bad = BadLineCollector(source, skip_bad_lines)
     parts = [_parse_block(lines, first, comments, bad) for first, lines in _blocks_of_lines(stream, source)]
     jobs = np.concatenate([np.empty((0, len(SwfField))), *(rows for rows, _ in parts)])
     numbers = np.concatenate([np.empty(0, dtype=np.int64), *(lines for _, lines in parts)])
     once = _first_of_each_job(jobs, numbers, bad)
     return SwfLog(SwfHeader(tuple(comments)), jobs[once], numbers[once], source, bad.found)
-
-
-class _BadLineCollector:
-    """Refuses at the first bad line, or counts them."""
-
-    def __init__(self, source: str, skip: bool) -> None:
-        self._source = source
-        self._skip = skip
-        self._count = 0
-        self._messages: list[str] = []
-
-    def add(self, line_number: int, what: str) -> None:
-        message = f"{self._source}:{line_number}: {what}"
-        if not self._skip:
-            raise OnePreemptError(f"{message}. Mend the line, or skip bad lines")
-        self._count += 1
-        if len(self._messages) < _NAMED_BAD_LINES:
-            self._messages.append(message)
-
-    @property
-    def found(self) -> BadLines:
-        return BadLines(self._count, tuple(self._messages))
 
 
 def _blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list[bytes]]]:
@@ -215,7 +166,7 @@ def _blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, lis
 
 
 def _parse_block(
-    lines: Sequence[bytes], first: int, comments: list[str], bad: _BadLineCollector
+    lines: Sequence[bytes], first: int, comments: list[str], bad: BadLineCollector
 ) -> tuple[FloatArray, IntArray]:
     """The good jobs of a block and the numbers of their lines; comments are added to `comments`."""
     texts: list[str] = []
@@ -258,7 +209,7 @@ def _rows(texts: Sequence[str]) -> FloatArray | None:
 
 
 def _rows_one_by_one(
-    texts: Sequence[str], line_numbers: IntArray, bad: _BadLineCollector
+    texts: Sequence[str], line_numbers: IntArray, bad: BadLineCollector
 ) -> tuple[FloatArray, IntArray]:
     rows: list[list[float]] = []
     good: list[int] = []
@@ -292,7 +243,7 @@ def _what_is_unusable(row: FloatArray) -> str:
     return f"{name.title}: {row[name]:.15g} is not a {kind} from {least} to {_GREATEST_VALUE:.0e}{unknown}"
 
 
-def _first_of_each_job(jobs: FloatArray, line_numbers: IntArray, bad: _BadLineCollector) -> BoolArray:
+def _first_of_each_job(jobs: FloatArray, line_numbers: IntArray, bad: BadLineCollector) -> BoolArray:
     """Rows of the log without those that repeat a job number; partial runs repeat theirs by right."""
     kept = np.isin(jobs[:, SwfField.STATUS], PARTIAL_RUNS)
     own_lines = np.flatnonzero(~kept)
@@ -310,12 +261,7 @@ def write_swf(log: SwfLog, path: Path | str) -> None:
     Raises:
         OnePreemptError: The file cannot be written.
     """
-    text = format_swf(log).encode("utf-8")
-    packed = gzip.compress(text, mtime=0) if str(path).endswith(".gz") else text
-    try:
-        Path(path).write_bytes(packed)
-    except OSError as error:
-        raise OnePreemptError(f"{path}: cannot be written: {error}") from error
+    write_trace(path, format_swf(log).encode("utf-8"))
 
 
 def format_swf(log: SwfLog) -> str:

@@ -1,0 +1,88 @@
+"""Files of traces: plain or compressed, and how their bad lines are told."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from one_preempt.errors import OnePreemptError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_NAMED_BAD_LINES = 20
+
+
+class ByteStream(Protocol):
+    """What a trace is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+@contextmanager
+def open_trace(path: Path | str) -> Iterator[ByteStream]:
+    """A file's content, unpacked where it is compressed with gzip, while the context lasts.
+
+    Raises:
+        OnePreemptError: It cannot be opened, read to its end or unpacked.
+    """
+    try:
+        with Path(path).open("rb") as raw:
+            compressed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            raw.seek(0)
+            if not compressed:
+                yield raw
+            else:
+                with gzip.GzipFile(fileobj=raw) as unpacked:
+                    yield unpacked
+    except (OSError, EOFError, zlib.error) as error:
+        raise OnePreemptError(f"{path}: cannot be read: {error}") from error
+
+
+def write_trace(path: Path | str, content: bytes) -> None:
+    """Write a file, compressed where its name ends in ``.gz``; the same content gives the same bytes.
+
+    Raises:
+        OnePreemptError: It cannot be written.
+    """
+    packed = gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content
+    try:
+        Path(path).write_bytes(packed)
+    except OSError as error:
+        raise OnePreemptError(f"{path}: cannot be written: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class BadLines:
+    """What is not of the format: how many lines or requests, and the messages of the first few."""
+
+    count: int = 0
+    messages: tuple[str, ...] = ()
+
+
+class BadLineCollector:
+    """Refuses a trace at its first bad line, or counts them."""
+
+    def __init__(self, source: str, skip: bool) -> None:
+        self._source = source
+        self._skip = skip
+        self._count = 0
+        self._messages: list[str] = []
+
+    def add(self, line_number: int, what: str) -> None:
+        """Tell of one; raises `OnePreemptError` unless bad lines are skipped."""
+        message = f"{self._source}:{line_number}: {what}"
+        if not self._skip:
+            raise OnePreemptError(f"{message}. Mend the line, or skip bad lines")
+        self._count += 1
+        if len(self._messages) < _NAMED_BAD_LINES:
+            self._messages.append(message)
+
+    @property
+    def found(self) -> BadLines:
+        """What was told so far."""
+        return BadLines(self._count, tuple(self._messages))
