@@ -8,9 +8,10 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from one_preempt.simulation.simulated_cloud.authorization import AccessControl, ObjectKind, Right, Subject
+from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
 from one_preempt.simulation.simulated_cloud.drivers import Drivers
 from one_preempt.simulation.simulated_cloud.durations import DriverLimits, Durations
-from one_preempt.simulation.simulated_cloud.errors import no_exists
+from one_preempt.simulation.simulated_cloud.errors import OnedError, no_exists
 from one_preempt.simulation.simulated_cloud.faults import FaultPlan
 from one_preempt.simulation.simulated_cloud.objects import (
     Caller,
@@ -76,7 +77,10 @@ class Overcommit:
 
 @dataclass
 class CloudState:
-    """What a zone is. Pools map ids to objects; `durations_of_vm` and `durations_of_host` override `durations`."""
+    """What a zone is. Pools map ids to objects; `durations_of_vm` and `durations_of_host` override `durations`.
+
+    `keeps_logs` False: `history_log` and `state_changes` stay empty, for runs with millions of calls.
+    """
 
     clock: VirtualClock = field(default_factory=VirtualClock)
     version: str = "7.4.0"
@@ -103,12 +107,14 @@ class CloudState:
     state_changes: list[StateChange] = field(default_factory=list)
     overcommits: list[Overcommit] = field(default_factory=list)
     request_id: int = 0
+    keeps_logs: bool = True
 
     def __post_init__(self) -> None:
+        self.changes = ChangeLogs()
         self.events = EventQueue()
         self.drivers = Drivers(self.clock, self.events, self.limits)
         self.access = AccessControl(self.acls)
-        self.quota_books = QuotaBooks(self.users, self.groups)
+        self.quota_books = QuotaBooks(self.users, self.groups, self.changes)
         self._observers: list[Callable[[StateChange], None]] = []
 
     @property
@@ -157,6 +163,7 @@ class CloudState:
         """Put the VM into a state, log it and tell the observers; meanwhile PREV_STATE names the old one."""
         vm.prev_state, vm.prev_lcm_state = vm.state, vm.lcm_state
         vm.state, vm.lcm_state = state, lcm_state
+        self._note_vm(vm)
         self._publish(StateChange(
             self.clock.now_ms, "VM", vm.id, vm.prev_state, state, vm.prev_lcm_state, lcm_state
         ))  # fmt: skip
@@ -167,11 +174,21 @@ class CloudState:
         if host.state == state:
             return
         host.prev_state, host.state = host.state, state
+        self.changes.host(host.id)
         self._publish(StateChange(self.clock.now_ms, "HOST", host.id, host.prev_state, state))
         host.prev_state = state
 
+    def _note_vm(self, vm: SimVm) -> None:
+        """The VM's state changed, and with it what its host's monitoring, its networks and its group tell."""
+        self.changes.vm(vm.id)
+        if vm.history and vm.state != vm.prev_state:
+            self.changes.usage(vm.history[-1].host_id)
+        if "NIC" in vm.template or "VMGROUP" in vm.template:
+            self.changes.surroundings()
+
     def _publish(self, change: StateChange) -> None:
-        self.state_changes.append(change)
+        if self.keeps_logs:
+            self.state_changes.append(change)
         for observer in self._observers:
             observer(change)
 
@@ -232,15 +249,31 @@ _Cloud = TypeVar("_Cloud", bound=CloudState)
 def oned_call(
     method: Callable[Concatenate[_Cloud, Caller, _Parameters], _Result],
 ) -> Callable[Concatenate[_Cloud, Caller, _Parameters], _Result]:
-    """Number a state-changing call and write it into `history_log` once it was accepted."""
+    """Number a state-changing call and write it into `history_log` once it was accepted.
+
+    What the call did to the object whose id it returns is told to the change logs; a call that was refused half-way
+    may have left traces anywhere.
+    """
+    kind = method.__name__.partition("_")[0]
 
     @wraps(method)
     def call(cloud: _Cloud, caller: Caller, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         cloud.request_id += 1
         at_ms, request_id = cloud.clock.now_ms, cloud.request_id
-        result = method(cloud, caller, *args, **kwargs)
-        arguments = (*args, *kwargs.values())
-        cloud.history_log.append(AcceptedCall(at_ms, request_id, method.__name__, caller.uid, arguments, result))
+        try:
+            result = method(cloud, caller, *args, **kwargs)
+        except OnedError:
+            cloud.changes.surroundings()
+            raise
+        if kind == "vm" and isinstance(result, int):
+            cloud.changes.vm(result)
+        elif kind == "host" and isinstance(result, int):
+            cloud.changes.host(result)
+        else:
+            cloud.changes.surroundings()
+        if cloud.keeps_logs:
+            arguments = (*args, *kwargs.values())
+            cloud.history_log.append(AcceptedCall(at_ms, request_id, method.__name__, caller.uid, arguments, result))
         return result
 
     return call

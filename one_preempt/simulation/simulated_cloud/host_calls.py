@@ -144,6 +144,7 @@ class HostCalls(VmActions):
                 self._declare_lost(host)
             return
         capacity.set_capacity(host, self.clusters[host.cluster_id].template)
+        self.changes.host(host.id)
         if host.state != HostState.DISABLED:
             self.change_host(host, HostState.MONITORED)
 

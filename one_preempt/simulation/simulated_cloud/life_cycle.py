@@ -91,7 +91,7 @@ class LifeCycle(CloudState):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._jobs: dict[int, Job] = {}
-        self.space = SystemSpace(self.datastores)
+        self.space = SystemSpace(self.datastores, changes=self.changes)
 
     # ---------------------------------------------------------------- operations
 
@@ -151,6 +151,7 @@ class LifeCycle(CloudState):
         else:
             when = datetime.fromtimestamp(self.now_s, UTC).ctime()
             vm.user_template["ERROR"] = [f"{when}: {job.operation.upper()}: failed on {vm.history[-1].hostname}"]
+            self.changes.vm(vm.id)
             self.fail(vm)
 
     def cancel_work(self, vm: SimVm) -> None:
@@ -268,6 +269,7 @@ class LifeCycle(CloudState):
         if vm.history[-1].host_id != vm.history[-2].host_id:
             self.release_host(vm, vm.history[-1].host_id)
             devices.go_back(self.hosts[vm.history[-2].host_id], vm, self.is_series_7)
+            self.changes.usage(vm.history[-2].host_id)
         self.add_record(vm, self.hosts[vm.history[-2].host_id], vm.history[-2].datastore_id)
         vm.history[-1].rstime_s = now_s
         self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
@@ -372,6 +374,7 @@ class LifeCycle(CloudState):
         """Let the VM hold its capacity on the host; a host beyond its limits is noted."""
         host = self.hosts[host_id]
         capacity.charge(host, vm, self.is_series_7)
+        self.changes.usage(host_id)
         share = host.share
         if share.cpu_usage > share.max_cpu or share.mem_usage > share.max_mem:
             self.overcommits.append(
@@ -384,6 +387,7 @@ class LifeCycle(CloudState):
     def release_host(self, vm: SimVm, host_id: int) -> None:
         """Give the capacity back, if the VM holds any there."""
         capacity.release(self.hosts[host_id], vm)
+        self.changes.usage(host_id)
 
     def _leave_previous_host(self, vm: SimVm) -> None:
         if vm.history[-1].host_id != vm.history[-2].host_id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
 from one_preempt.simulation.simulated_cloud.objects import SimGroup, SimQuotas, SimUser, SimVm, SimVmQuota
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
@@ -74,6 +75,7 @@ class QuotaBooks:
 
     users: dict[int, SimUser] = field(default_factory=dict)
     groups: dict[int, SimGroup] = field(default_factory=dict)
+    changes: ChangeLogs = field(default_factory=ChangeLogs)
 
     def objection(self, uid: int, gid: int, request: Mapping[str, int]) -> str:
         """Which limit the request would exceed, in oned's words, or an empty string."""
@@ -89,7 +91,8 @@ class QuotaBooks:
 
     def add(self, uid: int, gid: int, request: Mapping[str, int], sign: int = 1) -> None:
         """Book `request`, or with sign -1 give it back."""
-        for _, _, quotas in self._holders(uid, gid):
+        for holder, number, quotas in self._holders(uid, gid):
+            self.changes.holder(holder == "user", number)
             used = whole_cloud_quota(quotas).used
             for metric, amount in request.items():
                 used[metric] = used.get(metric, 0) + sign * amount
