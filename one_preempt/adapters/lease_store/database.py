@@ -14,6 +14,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from one_preempt.adapters.lease_store.rows import UnreadableRow
 from one_preempt.errors import OnePreemptError
 
 BUSY_TIMEOUT_S = 10.0
@@ -113,9 +114,11 @@ def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
 
 @contextmanager
 def failures_in_words(name: str) -> Iterator[None]:
-    """Turn what the driver raises into one message about the database `name`."""
+    """Turn what the driver raises, and a row that cannot be read, into one message about the database `name`."""
     try:
         yield
+    except UnreadableRow as error:
+        raise LeaseStoreError(f"database of leases {name}: {error}") from None
     except (DBAPIError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise LeaseStoreError(f"database of leases {name}: {_in_words(cause)}") from error

@@ -12,6 +12,8 @@ from one_preempt.ports import CallResult
 RETRY_WINDOW_S = 3600
 # Victims sent out are counted over this long (the ceiling of victims per hour).
 VICTIM_WINDOW_S = 3600
+# Of one kind of operation on one datastore, the latest so many are learned from.
+OVERHEADS_KEPT = 64
 VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from one_preempt.adapters.lease_store.intents import (
+    OVERHEADS_KEPT,
     RETRY_WINDOW_S,
     VICTIM_KINDS,
     VICTIM_WINDOW_S,
@@ -43,6 +44,8 @@ class MemoryLeaseStore:
         self._victims_out_at_s: list[int] = list(start.victims_last_hour)
         self._transitions: list[Transition] = []
         self._paused = start.paused
+        self._reservations = dict(start.reservations)
+        self._overheads = list(start.observed_overheads)
 
     def acquire_writer(self) -> None:
         """Nobody else can write to this process's memory."""
@@ -65,12 +68,16 @@ class MemoryLeaseStore:
             host_capacities=dict(sorted(self._host_capacities.items())),
             victims_last_hour=tuple(sorted(at for at in self._victims_out_at_s if at >= now_s - VICTIM_WINDOW_S)),
             paused=self._paused,
+            reservations=dict(sorted(self._reservations.items())),
+            observed_overheads=tuple(self._overheads),
         )
 
     def apply(self, changes: LedgerChanges) -> None:
         """Write what reconciliation found out."""
         for lease in (*changes.admitted, *changes.updated):
             self._leases[lease.id] = lease
+            if lease.ended_at_s is not None:
+                self._reservations.pop(lease.id, None)
         for closed in changes.closed_actions:
             known = self._actions.get(closed.id)
             self._actions[closed.id] = replace(closed, attempts=known.attempts) if known else closed
@@ -79,6 +86,13 @@ class MemoryLeaseStore:
             self._vm_states[transition.vm_id] = transition.to_state
         for capacity in changes.host_capacities:
             self._host_capacities[capacity.host_id] = capacity
+        for observed in changes.observed_overheads:
+            alike = [
+                one for one in self._overheads if (one.kind, one.datastore_id) == (observed.kind, observed.datastore_id)
+            ]
+            if len(alike) == OVERHEADS_KEPT:
+                self._overheads.remove(alike[0])
+            self._overheads.append(observed)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
@@ -92,6 +106,14 @@ class MemoryLeaseStore:
             self._preemptions[preemption.id] = OpenPreemption(preemption, opened_at_s)
         for end in plan.ended_preemptions:
             self._preemptions.pop(end.preemption_id, None)
+        for booking in plan.bookings:
+            self._reservations.pop(booking.lease_id, None)
+            if booking.reservations:
+                self._reservations[booking.lease_id] = booking.reservations
+        for given in plan.verdicts:
+            if given.lease_id in self._leases:
+                lease = self._leases[given.lease_id]
+                self._leases[lease.id] = replace(lease, verdict=given.verdict, verdict_text=given.text)
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued."""

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Row
+from sqlalchemy import Row, Table
 
+from one_preempt.adapters.lease_store.tables import actions, leases, observed_overheads, preemptions, reservations
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import ActionRecord, HostCapacity, LeaseRecord, OpenPreemption, Outcome, Transition
+from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import ActionKind, Preemption
+from one_preempt.core.model.reservation import Reservation, Verdict
 
 _TERMS = tuple(field.name for field in fields(LeaseTerms))
 _LEASE = tuple(field.name for field in fields(LeaseRecord) if field.name not in ("terms", "vm_ids"))
 _ACTION = tuple(field.name for field in fields(ActionRecord))
 _TRANSITION = tuple(field.name for field in fields(Transition))
 _HOST_CAPACITY = tuple(field.name for field in fields(HostCapacity))
+_OVERHEAD = tuple(field.name for field in fields(ObservedOverhead))
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+class UnreadableRow(ValueError):
+    """A row holds what no version of this program wrote; the message names the table, the row and the way out."""
+
+    def __init__(self, table: Table, of: str, column: str, value: object, expected: str) -> None:
+        super().__init__(
+            f"table {table.name}, {of}: {column} is {str(value)[:80]!r}, not {expected}; "
+            f"stop the scheduler, then correct or delete that row, or restore the last backup"
+        )
 
 
 def lease_row(record: LeaseRecord) -> dict[str, Any]:
@@ -25,14 +42,54 @@ def lease_row(record: LeaseRecord) -> dict[str, Any]:
     row = {name: getattr(record, name) for name in _LEASE}
     row |= {name: getattr(record.terms, name) for name in _TERMS}
     row["type"] = record.terms.type.value
+    row["verdict"] = record.verdict.value
     return row
 
 
 def lease_record(row: Row[Any], vm_ids: tuple[int, ...]) -> LeaseRecord:
     """A row of `leases` with its members, oldest first."""
     values = row._mapping
-    terms = LeaseTerms(**_picked(values, _TERMS) | {"type": LeaseType(values["type"])})
-    return LeaseRecord(terms=terms, vm_ids=vm_ids, **_picked(values, _LEASE))
+    of = f"lease {values['id']}"
+    terms = _picked(values, _TERMS) | {"type": _word(LeaseType, leases, of, "type", values["type"])}
+    record = _picked(values, _LEASE) | {"verdict": _word(Verdict, leases, of, "verdict", values["verdict"])}
+    return LeaseRecord(terms=LeaseTerms(**terms), vm_ids=vm_ids, **record)
+
+
+def reservation_row(reservation: Reservation, position: int) -> dict[str, Any]:
+    """The row of `reservations` for the one that is `position`th of its lease."""
+    return {
+        "lease_id": reservation.lease_id,
+        "position": position,
+        "start_at_s": reservation.start_at_s,
+        "end_at_s": reservation.end_at_s,
+        "firm": reservation.firm,
+        "host_ids": msgspec.json.encode(reservation.host_ids).decode(),
+    }
+
+
+_HOST_IDS = msgspec.json.Decoder(tuple[int, ...])
+
+
+def reservation(row: Row[Any]) -> Reservation:
+    """A row of `reservations`."""
+    try:
+        host_ids = _HOST_IDS.decode(row.host_ids)
+    except (msgspec.DecodeError, UnicodeError, TypeError):
+        of = f"lease {row.lease_id}"
+        raise UnreadableRow(reservations, of, "host_ids", row.host_ids, "a JSON list of host ids") from None
+    return Reservation(row.lease_id, row.start_at_s, row.end_at_s, host_ids, row.firm)
+
+
+def overhead_row(observed: ObservedOverhead) -> dict[str, Any]:
+    """The row of `observed_overheads`; its number is the database's."""
+    return {name: getattr(observed, name) for name in _OVERHEAD} | {"kind": observed.kind.value}
+
+
+def overhead(row: Row[Any]) -> ObservedOverhead:
+    """A row of `observed_overheads`."""
+    values = row._mapping
+    kind = _word(OverheadKind, observed_overheads, f"VM {values['vm_id']}", "kind", values["kind"])
+    return ObservedOverhead(**_picked(values, _OVERHEAD) | {"kind": kind})
 
 
 def transition_row(transition: Transition) -> dict[str, Any]:
@@ -66,9 +123,15 @@ def action_row(record: ActionRecord) -> dict[str, Any]:
 def action_record(row: Row[Any]) -> ActionRecord:
     """A row of `actions`."""
     values = row._mapping
+    of = f"action {values['id']} of lease {values['lease_id']}"
     outcome = values["outcome"]
-    enums = {"kind": ActionKind(values["kind"]), "outcome": Outcome(outcome) if outcome else None}
-    return ActionRecord(**_picked(values, _ACTION) | enums)
+    return ActionRecord(
+        **_picked(values, _ACTION)
+        | {
+            "kind": _word(ActionKind, actions, of, "kind", values["kind"]),
+            "outcome": None if outcome is None else _word(Outcome, actions, of, "outcome", outcome),
+        }
+    )
 
 
 def preemption_document(preemption: Preemption) -> str:
@@ -79,7 +142,19 @@ def preemption_document(preemption: Preemption) -> str:
 def open_preemption(row: Row[Any]) -> OpenPreemption:
     """A row of `preemptions`."""
     values = row._mapping
-    return OpenPreemption(msgspec.json.decode(values["document"], type=Preemption), values["opened_at_s"])
+    try:
+        decided = msgspec.json.decode(values["document"], type=Preemption)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        of = f"preemption {values['id']} for lease {values['preemptor_lease_id']}"
+        raise UnreadableRow(preemptions, of, "document", values["document"], f"a preemption ({error})") from None
+    return OpenPreemption(decided, values["opened_at_s"])
+
+
+def _word(words: type[_Word], table: Table, of: str, column: str, value: str) -> _Word:
+    try:
+        return words(value)
+    except ValueError:
+        raise UnreadableRow(table, of, column, value, "one of " + ", ".join(words)) from None
 
 
 def _picked(values: Mapping[Any, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from one_preempt.adapters.lease_store.database import (
 )
 
 # Oldest first; the last is what this code reads and writes.
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 
 
 def upgrade(url: str) -> str:

@@ -17,6 +17,8 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
+    text,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -52,6 +54,11 @@ leases = Table(
     Column("last_preempted_at_s", BigInteger),
     Column("ended_at_s", BigInteger),
     Column("shielded_by_lock", Boolean, nullable=False),
+    Column("at_once", Boolean, nullable=False, server_default=false()),
+    Column("verdict", String(WORD_LENGTH), nullable=False, server_default=text("'none'")),
+    Column("verdict_text", Text, nullable=False, server_default=text("''")),
+    Column("served_s", BigInteger, nullable=False, server_default=text("0")),
+    Column("run_began_at_s", BigInteger),
     Index("ix_leases_ended_at_s", "ended_at_s"),
 )
 
@@ -163,6 +170,33 @@ host_capacities = Table(
     Column("max_memory_kib", BigInteger, nullable=False),
     Column("total_cpu_centi", BigInteger, nullable=False),
     Column("total_memory_kib", BigInteger, nullable=False),
+)
+
+# No key to `leases`: the row of a lease is written anew while its reservations stand, and a VM without a row of its own
+# may be promised room as well.
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("lease_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("start_at_s", BigInteger, nullable=False),
+    Column("end_at_s", BigInteger),
+    Column("firm", Boolean, nullable=False),
+    Column("host_ids", Text, nullable=False),
+)
+
+# Never more of a kind and a datastore than are learned from.
+observed_overheads = Table(
+    "observed_overheads",
+    metadata,
+    Column("number", ROW_NUMBER, primary_key=True),
+    Column("kind", String(WORD_LENGTH), nullable=False),
+    Column("vm_id", BigInteger, nullable=False),
+    Column("datastore_id", BigInteger, nullable=False),
+    Column("memory_mib", BigInteger, nullable=False),
+    Column("took_s", BigInteger, nullable=False),
+    Column("observed_at_s", BigInteger, nullable=False),
+    Index("ix_observed_overheads_kind", "kind", "datastore_id", "number"),
 )
 
 # What an operator switched; one row a switch ("paused").

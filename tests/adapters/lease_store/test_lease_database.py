@@ -8,22 +8,43 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError, database_exists, failures_in_words
+from one_preempt.adapters.lease_store.database import (
+    LeaseStoreError,
+    database_exists,
+    failures_in_words,
+    open_engine,
+    parsed_url,
+    prepare_file,
+)
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
-from one_preempt.core.model.ledger import LedgerChanges, Transition
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.core.model.ledger import LeaseRecord, Ledger, LedgerChanges, Transition
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.reservation import Booking, Reservation
 
 NOW_S = 1_800_000_000
+_LEASE_7 = "'BE-SUSPENDABLE', 'sweep', 2, 7200, 1800000060, NULL, NULL, NULL, 0, 5, 100, 1, 0"
+FIRST_RELEASE = (
+    f"INSERT INTO leases VALUES (7, {_LEASE_7}, {NOW_S}, {NOW_S}, 'batch', 1, 20, {NOW_S}, NULL, 1)",
+    f"INSERT INTO leases VALUES (8, {_LEASE_7}, {NOW_S}, {NOW_S - 1}, 'batch', 1, 20, {NOW_S}, {NOW_S}, 1)",
+    "INSERT INTO lease_members VALUES (7, 0, 7), (7, 1, 9), (8, 0, 8)",
+    f"INSERT INTO vm_states VALUES (7, 'STOPPED', {NOW_S})",
+    f"INSERT INTO transitions VALUES (1, 7, 7, {NOW_S}, 'RUNNING', 'STOPPED', NULL, 1024)",
+    f"INSERT INTO control VALUES ('paused', 1, {NOW_S})",
+)
 MOVE = Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1024)
 
 
@@ -77,9 +98,43 @@ def test_a_newer_database_is_refused_and_left_alone(url: str, database: Path) ->
         upgrade(url)
 
 
-def test_an_older_database_asks_for_the_upgrade(url: str, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("one_preempt.adapters.lease_store.schema.REVISIONS", ("0001", "0002"))
-    assert "one-preempt db upgrade" in refusal_of(url)
+@pytest.fixture
+def first_release(tmp_path: Path) -> str:
+    """A database as the first release left it: a lease with two VMs, one of them preempted, and what was logged."""
+    url = f"sqlite:///{tmp_path / 'first.db'}"
+    config = Config()
+    config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
+    prepare_file(parsed_url(url))
+    engine = open_engine(parsed_url(url), 1.0)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for statement in FIRST_RELEASE:
+            connection.execute(text(statement))
+    engine.dispose()
+    return url
+
+
+def test_an_older_database_asks_for_the_upgrade(first_release: str) -> None:
+    assert "has schema 0001" in refusal_of(first_release)
+    assert "one-preempt db upgrade" in refusal_of(first_release)
+
+
+def test_an_upgraded_database_keeps_all_it_knew(first_release: str) -> None:
+    assert upgrade(first_release) == REVISIONS[-1]
+    store = SqlLeaseStore(first_release)
+    terms = LeaseTerms(LeaseType.BE_SUSPENDABLE, "sweep", 2, 7200, start_at_s=NOW_S + 60)
+    lease = LeaseRecord(7, terms, 5, 100, (7, 9), True, False, NOW_S, NOW_S, "batch", 1, 20, NOW_S)
+    assert store.load(NOW_S) == Ledger(leases={7: lease}, vm_states={7: "STOPPED"}, paused=True)
+    assert store.leases(include_ended=True) == (
+        replace(lease, id=8, vm_ids=(8,), arrived_at_s=NOW_S - 1, ended_at_s=NOW_S),
+        lease,
+    )
+    assert store.transitions() == (Transition(7, 7, NOW_S, "RUNNING", "STOPPED", None, 1024),)
+    booked = Reservation(7, NOW_S + 60, NOW_S + 7260, (3, 4), firm=True)
+    store.record_plan(Plan(NOW_S, "moml", bookings=(Booking(7, (booked,)),)))
+    assert store.load(NOW_S).reservations == {7: (booked,)}
+    store.close()
 
 
 @pytest.mark.parametrize(
