@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from one_preempt.core.backfilling.easy import POLICY as EASY
+from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.model.policies import EnactmentLimits, Mode, PreemptionLimits, VictimRules
+from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.preemption.problem import SearchLimits
@@ -18,6 +21,7 @@ class Policies:
 
     preemption: PreemptionPolicy
     queue_order: QueueOrder
+    backfilling: BackfillingPolicy = EASY
     mode: Mode = Mode.ADVISE
     match: MatchOptions = field(default_factory=MatchOptions)
     overhead: OverheadRates = field(default_factory=OverheadRates)
@@ -25,3 +29,4 @@ class Policies:
     search: SearchLimits = field(default_factory=SearchLimits)
     victims: VictimRules = field(default_factory=VictimRules)
     enactment: EnactmentLimits = field(default_factory=EnactmentLimits)
+    time: TimeRules = field(default_factory=TimeRules)

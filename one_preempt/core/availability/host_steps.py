@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from one_preempt.core.availability import steps
+from one_preempt.core.availability import stay_windows, steps
 from one_preempt.core.availability.gang_demand import BoolArray, LikeVms
+from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
 
@@ -46,6 +47,13 @@ class HostSteps:
         self._free[:, :, 0] = capacity.T
         self._counts: IntArray = np.ones(hosts, dtype=np.int64)
         self._known_line: _Line | None = None
+
+    def copy(self) -> HostSteps:
+        """Other steps that say the same."""
+        other = HostSteps.__new__(HostSteps)
+        other._times, other._free, other._counts = self._times.copy(), self._free.copy(), self._counts.copy()
+        other._known_line = self._known_line
+        return other
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -101,6 +109,18 @@ class HostSteps:
         total = at_once + np.concatenate(([0], change[order].cumsum()))
         last_of_instant = np.append(instant[1:] != instant[:-1], True)
         return instant[last_of_instant], (total >= len(like.members))[last_of_instant]
+
+    def stay_windows(self, like: LikeVms, shortest_s: int, not_before_s: int, before_s: int) -> list[StayWindow]:
+        """Where all of `like` may stay together between two instants, as far as they are concerned alone."""
+        times, levels = self._levels(like)
+        none = np.zeros(0, dtype=np.int64)
+        begins, closes, places = [none], [none], [none]
+        for ok, more_places in levels:
+            for found, instants in zip((begins, closes), _stretches(times, ok), strict=True):
+                found.append(instants.clip(not_before_s, before_s))
+            places.append(np.full(len(begins[-1]), more_places))
+        stretches = np.concatenate(begins), np.concatenate(closes), np.concatenate(places)
+        return stay_windows.of_stretches(*stretches, len(like.members), shortest_s)
 
     def _levels(self, like: LikeVms) -> tuple[IntArray, list[tuple[BoolArray, int]]]:
         """The line of instants on the hosts that are allowed, and for each number l of VMs that occurs where at least

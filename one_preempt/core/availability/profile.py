@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from one_preempt.core.availability import steps
+from one_preempt.core.availability import stay_windows, steps
+from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
 
@@ -32,6 +33,12 @@ class AvailabilityProfile:
         self._journal: list[tuple[int, int, int]] = []
 
     # -- looking -----------------------------------------------------------------------------------------
+
+    def copy(self) -> AvailabilityProfile:
+        """Another profile that says the same; marks are not taken over."""
+        other = AvailabilityProfile(0)
+        other._times, other._free, other._count = self._times.copy(), self._free.copy(), self._count
+        return other
 
     @property
     def since_s(self) -> int:
@@ -103,6 +110,14 @@ class AvailabilityProfile:
         gap_ends = np.concatenate((self._times[short], [end_by_s]))
         long_enough: IntArray = np.flatnonzero(gap_ends - gap_starts >= duration_s)
         return int(gap_ends[long_enough[-1]]) - duration_s if len(long_enough) else None
+
+    def stay_windows(self, amount: int, shortest_s: int, not_before_s: int, before_s: int) -> list[StayWindow]:
+        """Where `amount` is free for at least `shortest_s` between two instants, as long as it is free."""
+        times = np.append(self._times[: self._count], END_OF_TIME_S).clip(max(not_before_s, self.since_s), before_s)
+        enough = np.concatenate(([False], self._free[0, : self._count] >= amount, [False]))
+        edges = times[np.flatnonzero(enough[1:] != enough[:-1])]
+        windows = (StayWindow(*window) for window in edges.reshape(-1, 2).tolist())
+        return [window for window in windows if window.end_s - window.start_s >= shortest_s]
 
     # -- changing ----------------------------------------------------------------------------------------
 

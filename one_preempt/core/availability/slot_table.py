@@ -7,15 +7,18 @@ has that lane to itself, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from one_preempt.core.availability import stay_windows
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand, LikeVms
 from one_preempt.core.availability.host_steps import HostSteps
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
 
@@ -53,6 +56,14 @@ class SlotTable:
         self._reservations: dict[int, tuple[SlotReservation, ...]] = {}
         self._journal: list[SlotTableChange] = []
         self.lanes = ExclusiveLanes(since_s)
+
+    def copy(self) -> SlotTable:
+        """Another table with the same reservations, to be changed on its own; marks are not taken over."""
+        other = SlotTable.__new__(SlotTable)
+        other._hosts, other._since_s = self._hosts.copy(), self._since_s
+        other._reservations, other._journal = dict(self._reservations), []
+        other.lanes = self.lanes.copy()
+        return other
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -120,6 +131,40 @@ class SlotTable:
             firsts += instants[fits][:1].tolist()
         return min(firsts, default=None)
 
+    def stay_windows(
+        self, demand: GangDemand, shortest_s: int, not_before_s: int, before_s: int
+    ) -> Iterator[StayWindow]:
+        """Where the gang may stay together for at least `shortest_s` between two instants, as long as it may stay.
+
+        The first window is from when on it fits, and for how long at most. Like VMs are counted. VMs that differ are
+        packed, at each start for which each kind would find a longer stay alone; after PACKED_STARTS packings only the
+        last such start is looked at.
+        """
+        limits = (shortest_s, max(not_before_s, self._since_s), before_s)
+        by_kind = [self._hosts.stay_windows(like, *limits) for like in demand.classes]
+        if len(by_kind) == 1:
+            return iter(by_kind[0])
+        return self._packed_windows(demand, stay_windows.common(by_kind, shortest_s), shortest_s)
+
+    def _packed_windows(
+        self, demand: GangDemand, possible: list[StayWindow], shortest_s: int
+    ) -> Iterator[StayWindow]:
+        instants = np.unique(np.concatenate([self._hosts.instants(), np.array(possible, dtype=np.int64).ravel()]))
+        ends = stay_windows.ends_from(possible, instants)
+        starts = [(int(t), int(end)) for t, end in zip(instants, ends, strict=True) if end - t >= shortest_s]
+        tried, stayed_until_s = 0, 0
+        for start_s, limit_s in starts:
+            end_s = max(start_s + shortest_s, stayed_until_s + 1)
+            if end_s > limit_s or (tried > PACKED_STARTS and start_s != starts[-1][0]):
+                continue
+            tried += 1
+            if self.fit_at(demand, start_s, end_s) is None:
+                continue
+            candidates = instants[(instants > end_s) & (instants <= limit_s)].tolist()
+            longer = bisect_left(candidates, True, key=lambda end_s: self.fit_at(demand, start_s, end_s) is None)
+            stayed_until_s = candidates[longer - 1] if longer else end_s
+            yield StayWindow(start_s, stayed_until_s)
+
     def _possible_starts(
         self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int
     ) -> Iterable[int]:
@@ -160,6 +205,11 @@ class SlotTable:
         else:
             del self._reservations[reservation.lease_id]
         self._charge(reservation, made=False)
+
+    def change_capacity(self, more: IntArray) -> None:
+        """From now on each host has so much more, or less where negative, shape (H, R). Not undone by `rollback`."""
+        for row in np.flatnonzero(more.any(axis=1)).tolist():
+            self._hosts.add(row, self._since_s, END_OF_TIME_S, more[row])
 
     def checkpoint(self) -> int:
         """A mark for `rollback` and `changes_since`, until the next `forget_before`."""

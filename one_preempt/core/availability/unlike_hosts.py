@@ -13,6 +13,9 @@ from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.cluster_state import IntArray
 
+# Before anything came free: the count of those times begins at 0, and a search is due where it is higher.
+NEVER = -1
+
 
 class UnlikeHosts:
     """An `Availability` over a slot table; a demand is a `GangDemand`. A lease has one stay of kind RUN here.
@@ -27,6 +30,13 @@ class UnlikeHosts:
         self._times_freed = 0
         self._freed_when_placed: dict[int, int] = {}
         self._row_freed: IntArray = np.zeros(len(table.free_during(table.since_s, None)), dtype=np.int64)
+
+    def copy(self) -> UnlikeHosts:
+        """Another one that holds the same, over a table of its own."""
+        other = UnlikeHosts.__new__(UnlikeHosts)
+        other.table, other._stays, other._times_freed = self.table.copy(), dict(self._stays), self._times_freed
+        other._freed_when_placed, other._row_freed = dict(self._freed_when_placed), self._row_freed.copy()
+        return other
 
     def stay_of(self, lease_id: int) -> SlotReservation | None:
         """The room that the lease has or is promised."""
@@ -92,9 +102,13 @@ class UnlikeHosts:
 
     def withdraw(self, lease_id: int) -> None:
         """Give back all that is held for the lease, because it has ended or is to have no promise any more."""
+        self.room_freed(self.take_out(lease_id).host_rows)
+
+    def take_out(self, lease_id: int) -> SlotReservation:
+        """Give back what is held for the lease although nobody is to have it: it is held elsewhere from now on."""
         stay = self._stays.pop(lease_id)
         self._give_back(stay)
-        self.room_freed(stay.host_rows)
+        return stay
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""
@@ -120,9 +134,18 @@ class UnlikeHosts:
             host_rows=slot.host_rows,
             amounts=tuple(map(tuple, request.demand.needs.tolist())),
         )
-        self.table.reserve(stay)
-        self._stays[request.lease_id] = stay
+        self.hold_stay(stay)
         self._freed_when_placed[request.lease_id] = self._times_freed
+
+    def hold_stay(self, stay: SlotReservation) -> None:
+        """Hold a stay of kind RUN that was planned before, free or not."""
+        self.table.reserve(stay)
+        self._stays[stay.lease_id] = stay
+        self.search_again(stay.lease_id)
+
+    def search_again(self, lease_id: int) -> None:
+        """Look for an earlier start for a promised lease whatever came free since: not all that was found was taken."""
+        self._freed_when_placed[lease_id] = NEVER
 
     def extend(self, lease_id: int, end_s: int) -> None:
         """The lease runs longer than expected: its hosts are held until then, even where they are promised."""

@@ -1,0 +1,178 @@
+"""What is free on every host from now on, as the decision sees it: once for the queue, once for firm promises.
+
+`all_stays` is the slot table that the queue is held against: everything that runs until its expected end, firm
+reservations, and the promises of the backfilling policy. `firm_stays` leaves out what may be suspended for a
+reservation: what is free there can be promised firmly (VW07 section 4: best-effort VMs give way to reservations).
+
+A timeline is kept from cycle to cycle and told only what has changed; what it then says is the same as if it had
+been made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.slot_table import GangSlot, SlotTable
+from one_preempt.core.availability.unlike_hosts import UnlikeHosts
+from one_preempt.core.model.cluster_state import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Room that a lease has or is promised. `host_rows` and `amounts` have one entry a VM, (CPU in hundredths, MiB).
+
+    `firm`: nothing may be promised in its place. `promise`: one of the backfilling policy, which the queue may improve.
+    """
+
+    lease_id: int
+    start_s: int
+    end_s: int | None
+    host_rows: tuple[int, ...]
+    amounts: tuple[tuple[int, ...], ...]
+    firm: bool
+    promise: bool = False
+
+    @property
+    def slot_reservation(self) -> SlotReservation:
+        """As the slot table has it."""
+        return SlotReservation(
+            self.lease_id, ReservationKind.RUN, self.start_s, self.end_s, self.host_rows, self.amounts
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObservedRoom:
+    """What a timeline is told. `base` and `firm_base`, shape (H, 2), are what would be free if none of `stays` were.
+
+    `host_ids` are the rows' hosts; `stays` by lease, in the order of time.
+    """
+
+    host_ids: tuple[int, ...]
+    base: IntArray
+    firm_base: IntArray
+    stays: Mapping[int, tuple[Stay, ...]]
+
+
+class Timeline:
+    """Free room on H hosts over time. Instants in seconds since the epoch."""
+
+    def __init__(self, room: ObservedRoom, now_s: int) -> None:
+        self.host_ids = room.host_ids
+        self.all_stays = UnlikeHosts(SlotTable(room.base, now_s))
+        self.firm_stays = SlotTable(room.firm_base, now_s)
+        self._base, self._firm_base = room.base, room.firm_base
+        self._stays: dict[int, tuple[Stay, ...]] = {}
+        self.observe(room, now_s)
+
+    @property
+    def stays(self) -> Mapping[int, tuple[Stay, ...]]:
+        """What is known of each lease; not to be changed."""
+        return self._stays
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing ends and nothing is promised: what is free now stays free."""
+        return not self._stays
+
+    def can_follow(self, room: ObservedRoom, now_s: int) -> bool:
+        """The same hosts, and time has not gone back: the timeline can be told what changed."""
+        return room.host_ids == self.host_ids and now_s >= self.firm_stays.since_s
+
+    def observe(self, room: ObservedRoom, now_s: int) -> None:
+        """Make it what `room` says at `now_s`; only differences cost anything."""
+        self.all_stays.forget_before(now_s)
+        self.firm_stays.forget_before(now_s)
+        self._rebase(room)
+        changed = [lease_id for lease_id, stays in self._stays.items() if room.stays.get(lease_id) != stays]
+        for lease_id in changed:
+            self.replace(lease_id, room.stays.get(lease_id, ()))
+        for lease_id, stays in room.stays.items():
+            if lease_id not in self._stays:
+                self.hold(stays)
+
+    def copy(self) -> Timeline:
+        """Another timeline that says the same, and may be changed on its own."""
+        other = Timeline.__new__(Timeline)
+        other.host_ids, other._stays = self.host_ids, dict(self._stays)
+        other.all_stays, other.firm_stays = self.all_stays.copy(), self.firm_stays.copy()
+        other._base, other._firm_base = self._base, self._firm_base
+        return other
+
+    def replace(self, lease_id: int, stays: tuple[Stay, ...]) -> tuple[Stay, ...]:
+        """Hold other stays for a lease than until now; returns those that it had."""
+        before = self._take_out(lease_id)
+        if stays:
+            self.hold(stays)
+        for stay in before:
+            if not any(_covers(other, stay) for other in stays):
+                self.all_stays.room_freed(stay.host_rows)
+        return before
+
+    def withdraw(self, lease_id: int) -> tuple[Stay, ...]:
+        """Give back all that is held for a lease; returns what that was."""
+        return self.replace(lease_id, ())
+
+    def hold(self, stays: tuple[Stay, ...]) -> None:
+        """Hold all stays of a lease of which nothing is known yet, free or not."""
+        lease_id = stays[0].lease_id
+        self._stays[lease_id] = stays
+        for stay in stays:
+            if stay.promise:
+                self.all_stays.hold_stay(stay.slot_reservation)
+            else:
+                self.all_stays.table.reserve(stay.slot_reservation)
+            if stay.firm:
+                self.firm_stays.reserve(stay.slot_reservation)
+
+    def _take_out(self, lease_id: int) -> tuple[Stay, ...]:
+        """Hold nothing more for a lease. Stays that have ended are forgotten by the tables already."""
+        stays = self._stays.pop(lease_id, ())
+        for stay in stays:
+            reserved = stay.slot_reservation
+            if stay.promise and self.all_stays.stay_of(lease_id) is not None:
+                self.all_stays.take_out(lease_id)
+            elif reserved in self.all_stays.table.reservations_of(lease_id):
+                self.all_stays.table.release(reserved)
+            if stay.firm and reserved in self.firm_stays.reservations_of(lease_id):
+                self.firm_stays.release(reserved)
+        return stays
+
+    def as_promised(self, lease_id: int) -> Stay | None:
+        """The promise that the backfilling policy has made to a lease since."""
+        slot = self.all_stays.stay_of(lease_id)
+        if slot is None:
+            return None
+        return Stay(lease_id, slot.start_s, slot.end_s, slot.host_rows, slot.amounts, firm=False, promise=True)
+
+    def cut_end(self, slot: GangSlot, amounts: tuple[tuple[int, ...], ...], end_s: int | None) -> int | None:
+        """How long VMs can stay on these hosts from `slot.start_s` on, at most until `end_s` (None: for ever)."""
+        needed: dict[int, IntArray] = {}
+        for row, amount in zip(slot.host_rows, amounts, strict=True):
+            needed[row] = needed.get(row, np.zeros(len(amount), dtype=np.int64)) + np.array(amount, dtype=np.int64)
+        for row, need in needed.items():
+            times, free = self.all_stays.table.free_over_time(row)
+            short = times[(free < need).any(axis=1) & (times > slot.start_s)]
+            if len(short) and (end_s is None or int(short[0]) < end_s):
+                end_s = int(short[0])
+        return end_s
+
+    def _rebase(self, room: ObservedRoom) -> None:
+        """What others took or gave back, whose stays nobody knows."""
+        changed = (room.base != self._base).any(axis=1)
+        freed = (room.base > self._base).any(axis=1)
+        self.all_stays.table.change_capacity(room.base - self._base)
+        self.firm_stays.change_capacity(room.firm_base - self._firm_base)
+        self._base, self._firm_base = room.base, room.firm_base
+        if changed.any() and freed.any():
+            self.all_stays.room_freed(np.flatnonzero(freed).tolist())
+
+
+def _covers(new: Stay, old: Stay) -> bool:
+    """Does whoever has `new` still take all of `old`?"""
+    if (new.host_rows, new.amounts) != (old.host_rows, old.amounts) or new.start_s > old.start_s:
+        return False
+    return new.end_s is None or (old.end_s is not None and old.end_s <= new.end_s)
