@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from one_preempt.core.availability.profile import AvailabilityProfile
+from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.timed_request import TimedRequest
 
 
@@ -31,6 +32,16 @@ class AlikeNodes:
     def held(self) -> Mapping[int, HeldNodes]:
         """Who has or is promised nodes, by lease; not to be changed."""
         return self._held
+
+    # -- what a plan in pieces asks ---------------------------------------------------------------------------
+
+    def stay_windows(self, demand: int, shortest_s: int, not_before_s: int, before_s: int) -> list[StayWindow]:
+        """Where so many nodes are free for at least `shortest_s` between two instants, as long as they are free."""
+        return self.profile.stay_windows(demand, shortest_s, not_before_s, before_s)
+
+    def fit_at(self, demand: int, start_s: int, end_s: int | None) -> tuple[int, ...] | None:
+        """No host rows, because the nodes are picked late; None where they are not free between two instants."""
+        return () if self.profile.fits(demand, start_s, end_s) else None
 
     # -- what a backfilling policy asks ----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from one_preempt.core.availability import stay_windows, steps
+from one_preempt.core.availability import steps
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray

@@ -146,24 +146,28 @@ class SlotTable:
             return iter(by_kind[0])
         return self._packed_windows(demand, stay_windows.common(by_kind, shortest_s), shortest_s)
 
-    def _packed_windows(
-        self, demand: GangDemand, possible: list[StayWindow], shortest_s: int
-    ) -> Iterator[StayWindow]:
+    def _packed_windows(self, demand: GangDemand, possible: list[StayWindow], shortest_s: int) -> Iterator[StayWindow]:
         instants = np.unique(np.concatenate([self._hosts.instants(), np.array(possible, dtype=np.int64).ravel()]))
         ends = stay_windows.ends_from(possible, instants)
         starts = [(int(t), int(end)) for t, end in zip(instants, ends, strict=True) if end - t >= shortest_s]
-        tried, stayed_until_s = 0, 0
+        packings, known_end_s = 0, 0
         for start_s, limit_s in starts:
-            end_s = max(start_s + shortest_s, stayed_until_s + 1)
-            if end_s > limit_s or (tried > PACKED_STARTS and start_s != starts[-1][0]):
+            least_s = max(start_s + shortest_s, known_end_s + 1)
+            if least_s > limit_s or (packings > PACKED_STARTS and start_s != starts[-1][0]):
                 continue
-            tried += 1
-            if self.fit_at(demand, start_s, end_s) is None:
-                continue
-            candidates = instants[(instants > end_s) & (instants <= limit_s)].tolist()
-            longer = bisect_left(candidates, True, key=lambda end_s: self.fit_at(demand, start_s, end_s) is None)
-            stayed_until_s = candidates[longer - 1] if longer else end_s
-            yield StayWindow(start_s, stayed_until_s)
+            between = instants[(instants > least_s) & (instants < limit_s)].tolist()
+            packings += 1 + len(between).bit_length()
+            end_s = self._longest_stay(demand, start_s, [least_s, *between, limit_s])
+            if end_s is not None:
+                known_end_s = end_s
+                yield StayWindow(start_s, end_s)
+
+    def _longest_stay(self, demand: GangDemand, start_s: int, ends_s: list[int]) -> int | None:
+        """The last of these ends, ascending, until which the gang may stay from the start on."""
+        if self.fit_at(demand, start_s, ends_s[-1]) is not None:
+            return ends_s[-1]
+        longer = bisect_left(ends_s, True, key=lambda end_s: self.fit_at(demand, start_s, end_s) is None)
+        return ends_s[longer - 1] if longer else None
 
     def _possible_starts(
         self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int
