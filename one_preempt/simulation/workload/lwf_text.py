@@ -1,0 +1,76 @@
+"""Haizea's old plain-text lease workloads, read: the form of its injected advance reservations.
+
+One lease a line, comments with ``#``: submission, start (-1: best-effort), duration, real duration (all in s), nodes,
+CPUs a node, MiB a node, MiB of disk, image, MiB of the image. An advance reservation cannot be preempted.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.plain_words import plain_words
+from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace
+from one_preempt.simulation.workload.workload import LeftOut, MachineSet, StartKind, Workload, WorkloadRequest
+
+_FIELDS = (
+    "submission", "start", "duration", "real duration", "nodes", "CPUs", "memory", "disk", "image", "image size",
+)  # fmt: skip
+_IMAGE = _FIELDS.index("image")
+_WHOLE_NUMBER = re.compile(r"-?\d{1,12}")
+_LONGEST_FILE = 64 << 20
+
+
+def read_lwf_text(path: Path | str, skip_bad_lines: bool = False) -> Workload:
+    """The workload in a file, plain or compressed with gzip; requests are numbered from 1 by their lines.
+
+    Haizea's generator drew some starts before instant 0: they are moved to it.
+
+    Args:
+        path: Where it is.
+        skip_bad_lines: Leave out and count what is not of the format, instead of refusing the file.
+
+    Raises:
+        OnePreemptError: The file cannot be read or, without `skip_bad_lines`, a line is bad: file, line and field.
+    """
+    with open_trace(path) as stream:
+        return parse_lwf_text(stream, str(path), skip_bad_lines)
+
+
+def parse_lwf_text(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> Workload:
+    """The workload in a stream of bytes. `source` names it in messages; see `read_lwf_text`."""
+    bad = BadLineCollector(source, skip_bad_lines)
+    requests: list[WorkloadRequest] = []
+    for line_number, line in enumerate(stream.read(_LONGEST_FILE).decode("latin-1").split("\n"), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        try:
+            requests.append(_request(len(requests) + 1, words))
+        except ValueError as error:
+            bad.add(line_number, str(error))
+    left_out = (LeftOut("bad lines", bad.found.count),) if bad.found.count else ()
+    return Workload(tuple(requests), source, provenance=(f"read from {source}",), left_out=left_out)
+
+
+def _request(id: int, words: list[str]) -> WorkloadRequest:
+    if len(words) != len(_FIELDS):
+        raise ValueError(f"{len(words)} fields where a lease has {len(_FIELDS)}: '{plain_words(' '.join(words), 60)}'")
+    for index, word in enumerate(words):
+        if index != _IMAGE and not _WHOLE_NUMBER.fullmatch(word):
+            raise ValueError(f"field {index + 1} ({_FIELDS[index]}): '{plain_words(word, 40)}' is not a whole number")
+    submitted_s, start_s, duration_s, real_s, nodes, cpus, memory_mib, _ = map(int, words[:_IMAGE])
+    reserved = start_s != -1
+    return WorkloadRequest(
+        id=id,
+        submitted_at_s=submitted_s,
+        vm_sets=(MachineSet(nodes, 100 * cpus, memory_mib),),
+        requested_duration_s=duration_s,
+        actual_duration_s=real_s,
+        start=StartKind.EXACT if reserved else StartKind.BEST_EFFORT,
+        start_at_s=max(0, start_s) if reserved else None,
+        lease_type=LeaseType.DC_NON_PREEMPTABLE if reserved else LeaseType.BE_SUSPENDABLE,
+        image=plain_words(words[_IMAGE].strip("'"), 200),
+        image_mib=int(words[-1]),
+    )
