@@ -11,7 +11,8 @@ class ChangeLog:
 
     `vms` and `hosts` by id; `usage` are hosts of which only the load changed: what they are charged with, who is on
     them, what their monitoring says. `holders` are users (True, uid) and groups (False, gid) whose quotas were used.
-    `surroundings` stands for everything else: clusters, datastores, networks, VM groups, users, groups and rules.
+    `datastores` and `networks` (VM groups too) are told as a whole, `surroundings` stands for all of these, clusters,
+    users, groups and rules.
     """
 
     vms: set[int] = field(default_factory=set)
@@ -19,6 +20,7 @@ class ChangeLog:
     usage: set[int] = field(default_factory=set)
     holders: set[tuple[bool, int]] = field(default_factory=set)
     datastores: bool = False
+    networks: bool = False
     surroundings: bool = False
 
     def clear(self) -> None:
@@ -26,7 +28,7 @@ class ChangeLog:
         for ids in (self.vms, self.hosts, self.usage):
             ids.clear()
         self.holders.clear()
-        self.datastores = self.surroundings = False
+        self.datastores = self.networks = self.surroundings = False
 
 
 @dataclass(slots=True)
@@ -64,6 +66,11 @@ class ChangeLogs:
         """Space of a datastore was taken or given back."""
         for log in self.logs:
             log.datastores = True
+
+    def networks(self) -> None:
+        """A VM took or gave back addresses, or joined or left a VM group."""
+        for log in self.logs:
+            log.networks = True
 
     def surroundings(self) -> None:
         """Something else changed."""

@@ -184,7 +184,7 @@ class CloudState:
         if vm.history and vm.state != vm.prev_state:
             self.changes.usage(vm.history[-1].host_id)
         if "NIC" in vm.template or "VMGROUP" in vm.template:
-            self.changes.surroundings()
+            self.changes.networks()
 
     def _publish(self, change: StateChange) -> None:
         if self.keeps_logs:
@@ -266,7 +266,7 @@ def oned_call(
             cloud.changes.surroundings()
             raise
         if kind == "vm" and isinstance(result, int):
-            cloud.changes.vm(result)
+            cloud._note_vm(cloud.vms[result])
         elif kind == "host" and isinstance(result, int):
             cloud.changes.host(result)
         else:

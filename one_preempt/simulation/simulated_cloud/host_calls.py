@@ -161,6 +161,7 @@ class HostCalls(VmActions):
         """The machine is back; its guests are found running if they survived, else powered off."""
         host = self.host(host_id)
         host.alive = True
+        self.changes.usage(host_id)
         self._monitor_later(host)
         durations = self.durations_of_host.get(host.id) or self.durations
         at_ms = self.clock.now_ms + round(durations.monitor_host_s * 1000)

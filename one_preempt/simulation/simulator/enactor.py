@@ -1,0 +1,81 @@
+"""One action of a plan, carried out on the simulated cloud: look at the VM again, then call once."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.plan import Action, ActionKind
+from one_preempt.ports import CallResult
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.errors import OnedError
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import VmState
+from one_preempt.simulation.simulated_cloud.templates import write_template
+from one_preempt.simulation.simulated_cloud.vm_actions import state_name
+
+OWN_CHOICE = -1
+APPEND = 1
+CHANGED_HANDS = "CHANGED_HANDS"
+_SIMPLE_ACTIONS = frozenset({
+    ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME, ActionKind.HOLD,
+    ActionKind.RELEASE,
+})  # fmt: skip
+
+
+class SimulatedEnactor:
+    """Implements `ports.Enactor` on a `SimulatedCloud`, as oneadmin, with the checks of the live one."""
+
+    def __init__(self, cloud: SimulatedCloud) -> None:
+        self._cloud = cloud
+
+    def perform(self, action: Action) -> CallResult:
+        """Carry out `action`, unless its VM is not as the plan expects it."""
+        changed = self._changed_hands(action)
+        if changed:
+            return CallResult(Outcome.DROPPED, CHANGED_HANDS, changed)
+        try:
+            self._call(action)
+        except OnedError as error:
+            return CallResult(Outcome.REFUSED, error.code.name, str(error))
+        return CallResult(Outcome.ACCEPTED)
+
+    def _changed_hands(self, action: Action) -> str:
+        """Why the VM is not ours to act on any more, '' where it is as expected."""
+        vm = self._cloud.vms.get(action.vm_id)
+        if vm is None or vm.state == VmState.DONE:
+            return f"VM {action.vm_id} does not exist any more"
+        if action.expected_states and state_name(vm) not in action.expected_states:
+            return f"VM {vm.id} is {state_name(vm)}, expected was {' or '.join(action.expected_states)}"
+        if action.expected_uid is not None and vm.uid != action.expected_uid:
+            return f"VM {vm.id} belongs to user {vm.uid} now, expected was user {action.expected_uid}"
+        return ""
+
+    def _call(self, action: Action) -> None:
+        cloud = self._cloud
+        datastore_id = OWN_CHOICE if action.datastore_id is None else action.datastore_id
+        enforce = action.enforce_capacity
+        match action.kind:
+            case ActionKind.DEPLOY:
+                cloud.vm_deploy(ONEADMIN, action.vm_id, _host_of(action), enforce, datastore_id, _nics_of(action))
+            case ActionKind.MIGRATE | ActionKind.LIVE_MIGRATE:
+                live, how = action.kind is ActionKind.LIVE_MIGRATE, int(action.migration_type)
+                cloud.vm_migrate(ONEADMIN, action.vm_id, _host_of(action), live, enforce, datastore_id, how)
+            case ActionKind.MESSAGE:
+                text = write_template({name: [text] for name, text in action.attributes})
+                cloud.vm_update(ONEADMIN, action.vm_id, text, APPEND)
+            case kind if kind in _SIMPLE_ACTIONS:
+                cloud.vm_action(ONEADMIN, kind.value, action.vm_id)
+            case kind:
+                raise ValueError(f"action {action.id}: no call of the simulated cloud carries out {kind}")
+
+
+def _host_of(action: Action) -> int:
+    if action.host_id is None:
+        raise ValueError(f"action {action.id} names no host to {action.kind} to")
+    return action.host_id
+
+
+def _nics_of(action: Action) -> str:
+    """The networks chosen for automatic NICs."""
+    return "\n".join(
+        f'NIC=[NIC_ID="{nic:d}",NETWORK_MODE="auto",NETWORK_ID="{network:d}"]' for nic, network in action.nics
+    )

@@ -1,0 +1,154 @@
+"""A host of the simulated cloud as the scheduler observes it.
+
+What stays while VMs come and go (name, devices' places, template) is built once (`fixed_part`); a change of load costs
+one new value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from one_preempt.core.model.host import Host, HostDatastore, HostState, HugePages, NumaCore, NumaNode, PciDevice
+from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimCore, SimHost, SimNumaNode, Vector
+from one_preempt.simulation.simulated_cloud.pinning import free_threads
+from one_preempt.simulation.simulator.observed_attributes import Attributes, paths_of
+
+_STATES = {int(state): state for state in HostState}
+_NOBODY = -1
+_RESERVED = -2
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPart:
+    """What does not change with the load of a host."""
+
+    attributes: Attributes
+    datastores: tuple[HostDatastore, ...]
+    free_disk_mib: int
+    has_devices: bool
+    has_numa_nodes: bool
+
+
+def fixed_part(host: SimHost, cluster: SimCluster | None) -> FixedPart:
+    """What a host's document says beside its load."""
+    share = host.share
+    attributes: Attributes = {
+        "ID": (str(host.id),),
+        "NAME": (host.name,),
+        "STATE": (str(int(host.state)),),
+        "PREV_STATE": (str(int(host.prev_state)),),
+        "IM_MAD": (host.im_mad,),
+        "VM_MAD": (host.vm_mad,),
+        "CLUSTER_ID": (str(host.cluster_id),),
+        "CLUSTER": (host.cluster,),
+        "HOST_SHARE/TOTAL_MEM": (str(share.total_mem),),
+        "HOST_SHARE/TOTAL_CPU": (str(share.total_cpu),),
+        "HOST_SHARE/VMS_THREAD": (str(share.vms_thread),),
+        **paths_of({**{name: [text] for name, text in share.disks.items()}, "DS": share.datastores}, _DATASTORES),
+        **paths_of(host.template, "TEMPLATE/"),
+        **(paths_of(cluster.template, "CLUSTER_TEMPLATE/") if cluster is not None and cluster.template else {}),
+    }
+    return FixedPart(
+        attributes=attributes,
+        datastores=tuple(map(_host_datastore, share.datastores)),
+        free_disk_mib=int(share.disks.get("FREE_DISK") or "0"),
+        has_devices=bool(share.pci_devices),
+        has_numa_nodes=bool(share.numa_nodes),
+    )
+
+
+_DATASTORES = "HOST_SHARE/DATASTORES/"
+
+
+def observed_host(host: SimHost, fixed: FixedPart) -> Host:
+    """The host with its load; its monitoring record must be fresh."""
+    share = host.share
+    return Host(
+        id=host.id,
+        name=host.name,
+        state=_STATES[host.state],
+        cluster_id=host.cluster_id,
+        cluster_name=host.cluster,
+        max_cpu_centi=share.max_cpu,
+        cpu_usage_centi=share.cpu_usage,
+        max_memory_kib=share.max_mem,
+        memory_usage_kib=share.mem_usage,
+        total_cpu_centi=share.total_cpu,
+        total_memory_kib=share.total_mem,
+        running_vms=share.running_vms,
+        vm_ids=tuple(host.vm_ids),
+        vms_thread=share.vms_thread,
+        free_disk_mib=fixed.free_disk_mib,
+        datastores=fixed.datastores,
+        pci_devices=tuple(map(_pci_device, share.pci_devices)) if fixed.has_devices else (),
+        numa_nodes=(
+            tuple(_numa_node(node, share.vms_thread) for node in share.numa_nodes) if fixed.has_numa_nodes else ()
+        ),
+        vm_mad=host.vm_mad,
+        im_mad=host.im_mad,
+        attributes=_with_monitoring(host, fixed.attributes),
+    )
+
+
+def _with_monitoring(host: SimHost, attributes: Attributes) -> Attributes:
+    record = host.monitoring
+    if not record.timestamp_s:
+        return attributes
+    monitored = dict(attributes)
+    monitored["MONITORING/TIMESTAMP"] = (str(record.timestamp_s),)
+    monitored["MONITORING/ID"] = (str(host.id),)
+    for name, text in record.capacity.items():
+        monitored["MONITORING/CAPACITY/" + name] = (text,)
+    for name, text in record.system.items():
+        monitored["MONITORING/SYSTEM/" + name] = (text,)
+    return monitored
+
+
+def _host_datastore(texts: Vector) -> HostDatastore:
+    return HostDatastore(
+        datastore_id=int(texts["ID"]),
+        free_mib=int(texts.get("FREE_MB") or "0"),
+        total_mib=int(texts.get("TOTAL_MB") or "0"),
+        used_mib=int(texts.get("USED_MB") or "0"),
+    )
+
+
+def _pci_device(texts: Vector) -> PciDevice:
+    node = texts.get("NUMA_NODE", "")
+    return PciDevice(
+        address=texts.get("ADDRESS", "").lower(),
+        short_address=texts.get("SHORT_ADDRESS", "").lower(),
+        vendor=texts.get("VENDOR", "").lower(),
+        device=texts.get("DEVICE", "").lower(),
+        device_class=texts.get("CLASS", "").lower(),
+        vm_id=int(texts["VMID"]),
+        numa_node=int(node) if node.isdecimal() else -1,
+    )
+
+
+def _numa_node(node: SimNumaNode, vms_thread: int) -> NumaNode:
+    return NumaNode(
+        id=node.node_id,
+        cores=tuple(_numa_core(core, vms_thread) for core in node.cores),
+        hugepages=tuple(
+            HugePages(pages.size_kib, pages.pages, pages.usage, pages.pages - pages.usage) for pages in node.hugepages
+        ),
+        total_memory_kib=node.memory_total_kib,
+        usage_memory_kib=node.memory_usage_kib,
+        distance=tuple(map(int, node.memory_distance.split())),
+    )
+
+
+def _numa_core(core: SimCore, vms_thread: int) -> NumaCore:
+    return NumaCore(
+        id=core.id,
+        threads=tuple((cpu, holder) for cpu in core.cpus for holder in _holders(core, cpu)),
+        free_threads=free_threads(core, vms_thread),
+        dedicated=core.dedicated,
+    )
+
+
+def _holders(core: SimCore, cpu: int) -> list[int]:
+    if cpu in core.reserved:
+        return [_RESERVED]
+    return sorted(core.cpus[cpu]) or [_NOBODY]

@@ -1,0 +1,154 @@
+"""The simulated cloud as a snapshot, without documents: what did not change since the last reading is kept."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.access import Directory, Group, User
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.states import VmState
+from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, observed_host
+from one_preempt.simulation.simulator.observed_surroundings import (
+    observed_cluster,
+    observed_datastore,
+    observed_group,
+    observed_network,
+    observed_rule,
+    observed_user,
+    observed_vm_group,
+)
+from one_preempt.simulation.simulator.observed_vm import observed_vm
+
+
+class SimulatedPoolReader:
+    """Implements `ports.PoolReader` on a `SimulatedCloud`.
+
+    A reading costs what changed since the last one, and a copy of the tables of VMs and hosts by id. Values of one
+    snapshot are shared with later ones, which is harmless as nobody can change them.
+    """
+
+    def __init__(self, cloud: SimulatedCloud) -> None:
+        self._cloud = cloud
+        self._log = cloud.changes.open()
+        self._vms: dict[int, VirtualMachine] = {}
+        self._hosts: dict[int, Host] = {}
+        self._fixed_parts: dict[int, FixedPart] = {}
+        self._clusters: dict[int, Cluster] = {}
+        self._datastores: dict[int, Datastore] = {}
+        self._networks: dict[int, Network] = {}
+        self._vm_groups: dict[int, VmGroup] = {}
+        self._users: dict[int, User] = {}
+        self._groups: dict[int, Group] = {}
+        self._directory = Directory()
+        self._pool_sizes: tuple[int, ...] = ()
+        self._log.vms.update(cloud.vms)
+
+    def read(self) -> PoolSnapshot:
+        """All pools at this instant."""
+        self._catch_up()
+        cloud = self._cloud
+        return PoolSnapshot(
+            observed_at_s=cloud.now_s,
+            version=cloud.version,
+            zone_id=0,
+            raft_state=RaftState(cloud.raft_state),
+            hosts=self._hosts,
+            vms=self._vms.copy(),
+            clusters=self._clusters,
+            datastores=self._datastores,
+            networks=self._networks,
+            vm_groups=self._vm_groups,
+            directory=self._directory,
+        )
+
+    def read_raft_state(self) -> RaftState:
+        """Whether this front-end is the one to act."""
+        return RaftState(self._cloud.raft_state)
+
+    def read_vm(self, vm_id: int) -> VirtualMachine | None:
+        """One VM with all its history, or None where it does not exist any more."""
+        vm = self._cloud.vms.get(vm_id)
+        return None if vm is None else observed_vm(vm, with_all_history=True)
+
+    def _catch_up(self) -> None:
+        log = self._log
+        sizes = self._sizes()
+        if log.surroundings or sizes != self._pool_sizes:
+            self._pool_sizes = sizes
+            self._read_surroundings()
+        else:
+            if log.datastores:
+                self._read_datastores()
+            if log.networks:
+                self._read_networks()
+            if log.holders:
+                self._read_holders(log.holders)
+        if log.hosts or log.usage:
+            self._read_hosts(log.hosts, log.usage)
+        if log.vms:
+            self._read_vms(sorted(log.vms))
+        log.clear()
+
+    def _sizes(self) -> tuple[int, ...]:
+        """How many of each there are: clouds are furnished without calls."""
+        cloud = self._cloud
+        sizes = (len(cloud.clusters), len(cloud.datastores), len(cloud.networks), len(cloud.vm_groups))
+        return (*sizes, len(cloud.users), len(cloud.groups), len(cloud.acls), len(cloud.hosts))
+
+    def _read_vms(self, vm_ids: list[int]) -> None:
+        """Ascending ids, so that new VMs come last and the table stays in their order."""
+        vms = self._cloud.vms
+        for vm_id in vm_ids:
+            vm = vms.get(vm_id)
+            if vm is None or vm.state == VmState.DONE:
+                self._vms.pop(vm_id, None)
+            else:
+                self._vms[vm_id] = observed_vm(vm)
+
+    def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
+        cloud = self._cloud
+        hosts = self._hosts.copy()
+        for host_id in sorted(changed | loaded):
+            host = cloud.hosts[host_id]
+            if host_id in changed or host_id not in self._fixed_parts:
+                self._fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
+            cloud.refresh_monitoring(host)
+            hosts[host_id] = observed_host(host, self._fixed_parts[host_id])
+        self._hosts = hosts
+
+    def _read_surroundings(self) -> None:
+        """Everything but VMs and hosts; hosts too where clusters changed, for they show the template of theirs."""
+        cloud = self._cloud
+        clusters = {cluster.id: observed_cluster(cluster) for _, cluster in sorted(cloud.clusters.items())}
+        if clusters != self._clusters:
+            self._log.hosts.update(cloud.hosts)
+        self._clusters = clusters
+        self._read_networks()
+        self._read_datastores()
+        series_7 = cloud.is_series_7
+        self._users = {user.id: observed_user(user, series_7) for _, user in sorted(cloud.users.items())}
+        self._groups = {group.id: observed_group(group, series_7) for _, group in sorted(cloud.groups.items())}
+        rules = tuple(observed_rule(rule) for _, rule in sorted(cloud.acls.items()))
+        self._directory = Directory(self._users, self._groups, rules)
+
+    def _read_networks(self) -> None:
+        cloud = self._cloud
+        self._networks = {network.id: observed_network(network) for _, network in sorted(cloud.networks.items())}
+        self._vm_groups = {group.id: observed_vm_group(group) for _, group in sorted(cloud.vm_groups.items())}
+
+    def _read_datastores(self) -> None:
+        datastores = sorted(self._cloud.datastores.items())
+        self._datastores = {datastore.id: observed_datastore(datastore) for _, datastore in datastores}
+
+    def _read_holders(self, holders: set[tuple[bool, int]]) -> None:
+        cloud, series_7 = self._cloud, self._cloud.is_series_7
+        users, groups = self._users.copy(), self._groups.copy()
+        for is_user, holder_id in sorted(holders):
+            if is_user:
+                users[holder_id] = observed_user(cloud.users[holder_id], series_7)
+            else:
+                groups[holder_id] = observed_group(cloud.groups[holder_id], series_7)
+        self._users, self._groups = users, groups
+        self._directory = Directory(users, groups, self._directory.acl_rules)
