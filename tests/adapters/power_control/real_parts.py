@@ -1,0 +1,134 @@
+"""Real parts for the tests: ipmitool, OpenIPMI's ipmi_sim, and the sushy-tools emulator.
+
+What is installed is used. What is not is fetched without root into a cache folder (ONE_PREEMPT_REAL_PARTS, else
+below ~/.cache): Debian packages by `apt-get download` and `dpkg -x`, sushy-tools into an environment of its own.
+Where that cannot be, the test is skipped and says why; ONE_PREEMPT_NO_SKIP=1 makes it fail instead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+SUSHY_TOOLS = "sushy-tools==2.2.0"
+_DEBIAN_PACKAGES = ("openipmi", "libopenipmi0", "ipmitool")
+_FETCH_S = 120
+
+
+class _Missing(Exception):
+    pass
+
+
+def ipmi_program(name: str) -> Path:
+    """ipmitool or ipmi_sim, installed or unpacked from Debian's packages; else the test is skipped."""
+    found = shutil.which(name)
+    return Path(found) if found is not None else _or_skip(name, lambda: _unpacked_program(name))
+
+
+def sushy_emulator() -> list[str]:
+    """The arguments that start sushy-tools' emulator; else the test is skipped."""
+    if importlib.util.find_spec("sushy_tools") is not None:
+        return [sys.executable, "-c", "from sushy_tools.emulator.main import main; main()"]
+    return [str(_or_skip("sushy-emulator", _installed_emulator))]
+
+
+def openssl() -> str:
+    """The program that makes certificates; else the test is skipped."""
+    return shutil.which("openssl") or _skip("openssl is not here; install it")
+
+
+def _or_skip(name: str, find: Callable[[], Path]) -> Path:
+    try:
+        return find()
+    except _Missing as missing:
+        _skip(f"{name} is not here: {missing}")
+
+
+def _skip(reason: str) -> NoReturn:
+    if os.environ.get("ONE_PREEMPT_NO_SKIP") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def _unpacked_program(name: str) -> Path:
+    with _cache() as cache:
+        root = cache / "debian"
+        if not (root / ".complete").exists():
+            _unpack(root)
+        executable = root / "usr/bin" / name
+        if not executable.exists():
+            raise _Missing("Debian's packages do not hold it")
+        libraries = ":".join(sorted({str(path.parent) for path in root.glob("usr/lib/**/*.so.*")}))
+        wrapper = root / name
+        wrapper.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{executable}" "$@"\n')
+        wrapper.chmod(0o755)
+        return wrapper
+
+
+def _unpack(root: Path) -> None:
+    for needed in ("apt-get", "apt-cache", "dpkg", "dpkg-query"):
+        if shutil.which(needed) is None:
+            raise _Missing(f"{needed} is missing; install openipmi and ipmitool")
+    shutil.rmtree(root, ignore_errors=True)
+    packages = root / "packages"
+    packages.mkdir(parents=True)
+    wanted = [*_DEBIAN_PACKAGES, *_missing_libraries()]
+    _run(["apt-get", "download", *wanted], "install openipmi and ipmitool", packages)
+    for package in sorted(packages.glob("*.deb")):
+        _run(["dpkg", "-x", str(package), str(root)], "install openipmi and ipmitool")
+    (root / ".complete").touch()
+
+
+def _missing_libraries() -> list[str]:
+    """The libraries that the packages depend on and that are not installed."""
+    said = _run(["apt-cache", "depends", *_DEBIAN_PACKAGES], "run apt-get update")
+    names = {line.split(":", 1)[1].strip() for line in said.splitlines() if line.strip().startswith("Depends: lib")}
+    known = subprocess.run(["dpkg-query", "-W", "-f", "${Package}\n"], capture_output=True, text=True, check=False)
+    return sorted(names - set(known.stdout.split()) - set(_DEBIAN_PACKAGES))
+
+
+def _installed_emulator() -> Path:
+    with _cache() as cache:
+        environment = cache / SUSHY_TOOLS
+        emulator = environment / "bin/sushy-emulator"
+        if not (environment / ".complete").exists():
+            shutil.rmtree(environment, ignore_errors=True)
+            mend = "pip install sushy-tools"
+            _run([sys.executable, "-m", "venv", str(environment)], mend)
+            _run([str(environment / "bin/python"), "-m", "pip", "install", "--quiet", SUSHY_TOOLS], mend)
+            (environment / ".complete").touch()
+        return emulator
+
+
+@contextmanager
+def _cache() -> Iterator[Path]:
+    """The cache folder, held by one process at a time."""
+    named = os.environ.get("ONE_PREEMPT_REAL_PARTS")
+    folder = Path(named) if named else Path.home() / ".cache" / "one_preempt" / "real_parts"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise _Missing(f"nothing can be kept in {folder}: {error.strerror}") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+def _run(arguments: Sequence[str], mend: str, folder: Path | None = None) -> str:
+    try:
+        done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=_FETCH_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise _Missing(f"{arguments[0]} failed ({said[-1] if said else error}); {mend}") from None
+    return done.stdout
