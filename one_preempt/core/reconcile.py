@@ -29,6 +29,8 @@ from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
 
+# A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
+_SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
 
@@ -70,6 +72,8 @@ def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now
         failed_actions=(*ledger.failed_actions, *failed),
         victims_last_hour=tuple(at_s for at_s in ledger.victims_last_hour if at_s <= now_s),
         paused=ledger.paused,
+        reservations=ledger.reservations,
+        observed_overheads=ledger.observed_overheads,
         discrepancies=_discrepancies(snapshot, settled, admission),
     )
     return Reconciliation(state, changes)
@@ -146,10 +150,27 @@ def _changed_record(
 ) -> LeaseRecord:
     if not present:
         return replace(record, ended_at_s=now_s)
+    record = _clocked(record, present, now_s)
     if sent_out is not None:
         return _mark_preempted(record, sent_out, now_s)
     back = record.preempted_by is not None and lease_state(present, preempted=True) is LeaseState.RUNNING
     return replace(record, preempted_by=None) if back else record
+
+
+def _clocked(record: LeaseRecord, present: list[VirtualMachine], now_s: int) -> LeaseRecord:
+    """Count the time that a lease runs, by oned's instants: from when its last VM runs until its first one stops."""
+    runs = all(phase_of(vm) in _SERVED for vm in present)
+    if record.run_began_at_s is None:
+        if not runs:
+            return record
+        began_at_s = max(vm.history[-1].running_start_at_s or now_s for vm in present)
+        return replace(record, run_began_at_s=min(began_at_s, now_s))
+    if runs:
+        return record
+    ends_at_s = [vm.history[-1].running_end_at_s for vm in present if phase_of(vm) not in _SERVED and vm.history]
+    known = [at_s for at_s in ends_at_s if record.run_began_at_s <= at_s <= now_s]
+    served_s = max(0, min(known, default=now_s) - record.run_began_at_s)
+    return replace(record, served_s=record.served_s + served_s, run_began_at_s=None)
 
 
 def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:
@@ -188,6 +209,8 @@ def _leases(snapshot: PoolSnapshot, admission: Admission, records: Mapping[int, 
             preemptions=record.preemptions if record else 0,
             preempted_by=record.preempted_by if record else None,
             last_preempted_at_s=record.last_preempted_at_s if record else None,
+            served_s=record.served_s if record else 0,
+            run_began_at_s=record.run_began_at_s if record else None,
         )
     return leases
 

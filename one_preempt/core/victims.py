@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from one_preempt.core.matching.datastores import is_monitored
@@ -13,6 +13,7 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Reason, Victim
 from one_preempt.core.model.policies import PreemptionLimits, VictimRules
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observation import VICTIM_KINDS
 
@@ -40,7 +41,11 @@ def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
 
 
 def possible_victims(
-    state: ClusterState, limits: PreemptionLimits, rules: VictimRules, busy_leases: frozenset[int]
+    state: ClusterState,
+    limits: PreemptionLimits,
+    rules: VictimRules,
+    busy_leases: frozenset[int],
+    overrun: Overrun = Overrun.KEEP,
 ) -> tuple[list[PossibleVictim], dict[str, int]]:
     """All leases that may be preempted now, by id; and how many preemptable ones are spared, by the cause."""
     asked_in_vain = _asked_in_vain(state, limits)
@@ -48,17 +53,17 @@ def possible_victims(
     spared: dict[str, int] = {}
     for lease_id in sorted(state.leases):
         lease = state.leases[lease_id]
-        if not lease.terms.type.preemptable or lease.state not in _ON_HOSTS:
+        outlived = overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
+        if not (lease.terms.type.preemptable or outlived) or lease.state not in _ON_HOSTS:
             continue
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         cause = "leaving or starting already" if lease_id in busy_leases else ""
         cause = cause or ("would not leave lately" if lease_id in asked_in_vain else "")
-        cause = cause or _why_lease_is_spared(lease)
+        cause = cause or _why_lease_is_spared(lease, outlived=outlived)
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
-        methods = [] if cause else [_first_possible(state.snapshot, vm, lease, rules) for vm in vms]
-        chosen = tuple(method for method in methods if method is not None)
-        if not cause and len(chosen) == len(vms):
-            found.append(PossibleVictim(lease, chosen))
+        methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
+        if methods is not None:
+            found.append(PossibleVictim(lease, methods))
         else:
             cause = cause or "without a possible method"
             spared[cause] = spared.get(cause, 0) + 1
@@ -78,12 +83,22 @@ def _asked_in_vain(state: ClusterState, limits: PreemptionLimits) -> frozenset[i
     )
 
 
-def _why_lease_is_spared(lease: Lease) -> str:
-    """MAX_SUSPENSIONS of a lease is SR11's starvation limit."""
+def _why_lease_is_spared(lease: Lease, *, outlived: bool) -> str:
     if lease.state is not LeaseState.RUNNING:
         return "paused by their owners or failed"
+    return "with MAX_SUSPENSIONS used up" if is_guarded(lease) and not outlived else ""
+
+
+def is_guarded(lease: Lease) -> bool:
+    """SR11's starvation guard: it was suspended as often as it may be. A lease without an end has no guard."""
     most = lease.terms.max_suspensions
-    return "" if most is None or lease.preemptions < most else "with MAX_SUSPENSIONS used up"
+    return most is not None and lease.terms.duration_s is not None and lease.preemptions >= most
+
+
+def has_overrun(lease: Lease, now_s: int) -> bool:
+    """It runs on after its DURATION."""
+    end_at_s = lease.expected_end_at_s
+    return end_at_s is not None and end_at_s <= now_s
 
 
 def _why_spared(
@@ -122,14 +137,20 @@ def is_shielded(vm: VirtualMachine, lease: Lease) -> bool:
     return lease.shielded_by_lock or vm.lock_level is not LockLevel.ADMIN
 
 
-def _first_possible(
-    snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, rules: VictimRules
-) -> PreemptionMethod | None:
-    """The first method of the administrator's list that this VM can take, or None."""
-    for method in rules.methods.get(lease.terms.type, ()):
-        if method_is_possible(snapshot, vm, lease, method):
-            return method
-    return None
+def first_methods(
+    snapshot: PoolSnapshot, lease: Lease, vms: Sequence[VirtualMachine], rules: VictimRules
+) -> tuple[PreemptionMethod, ...] | None:
+    """For each VM the first method of the administrator's list that it can take; None where one can take none."""
+    listed = methods_of(lease, rules)
+    first = (next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None) for vm in vms)
+    chosen = tuple(method for method in first if method is not None)
+    return chosen if len(chosen) == len(vms) else None
+
+
+def methods_of(lease: Lease, rules: VictimRules) -> tuple[PreemptionMethod, ...]:
+    """How a lease may leave. One that nobody may preempt, but outlives its duration, leaves as one that returns."""
+    listed = rules.methods.get(lease.terms.type, ())
+    return listed if lease.terms.type.preemptable else rules.methods.get(LeaseType.BE_SUSPENDABLE, ())
 
 
 def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, method: PreemptionMethod) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -163,6 +164,16 @@ class Room:
         elif store is not None:
             left_mib = self.host_disk_free_mib(host_id, store.id) - size_mib
             self._put(self._host_disk_free_mib, (host_id, store.id), left_mib)
+
+    @contextmanager
+    def capped(self, ceiling: IntArray | None) -> Iterator[None]:
+        """Meanwhile no more than `ceiling`, shape (hosts, 2), counts as free: the rest is promised for later."""
+        excess = np.zeros_like(self.free) if ceiling is None else np.maximum(self.free - ceiling, 0)
+        self.free -= excess
+        try:
+            yield
+        finally:
+            self.free += excess
 
     def checkpoint(self) -> int:
         """A mark to which `rollback` returns."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
+from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.reservation import Reservation
+
+if TYPE_CHECKING:
+    from one_preempt.core.availability.timeline import Timeline
 
 IntArray = npt.NDArray[np.int64]
 
@@ -41,7 +47,8 @@ class ClusterState:
 
     `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
     `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
-    inside the retry window, newest last.
+    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` is what
+    the last decision left of its own, to be told what changed since; without it the same is made anew.
     """
 
     now_s: int
@@ -55,4 +62,7 @@ class ClusterState:
     failed_actions: tuple[ActionRecord, ...] = ()
     victims_last_hour: tuple[int, ...] = ()
     paused: bool = False
+    reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
+    observed_overheads: tuple[ObservedOverhead, ...] = ()
+    timeline: Timeline | None = None
     discrepancies: tuple[Discrepancy, ...] = ()

@@ -21,6 +21,7 @@ from one_preempt.core.victims import (
     has_left,
     memory_images_obstacle,
     method_is_possible,
+    methods_of,
     possible_victims,
 )
 
@@ -67,7 +68,9 @@ def _why_not_now(draft: PlanDraft, lease: Lease, choices: int) -> Reason | None:
 def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     """Decide one preemption and add it to the draft, or say why there is none."""
     policies = draft.policies
-    possible, spared = possible_victims(draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases))
+    possible, spared = possible_victims(
+        draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases), policies.time.overrun
+    )
     problem = request_problem(draft, request.vms, possible)
     choice = choose_victims(problem, policies.preemption, policies.search)
     if isinstance(choice, NoChoice):
@@ -171,7 +174,7 @@ def _victims(draft: PlanDraft, chosen: list[PossibleVictim]) -> tuple[Victim, ..
 
 
 def _victim(draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod) -> Victim | None:
-    methods = draft.policies.victims.methods.get(lease.terms.type, ())
+    methods = methods_of(lease, draft.policies.victims)
     host_id = vm.history[-1].host_id
     for method in methods[methods.index(first) :]:
         if method not in MOVES:

@@ -1,0 +1,128 @@
+"""What a timeline is told: who is on which hosts until when, and what was promised to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from one_preempt.core.availability.timeline import ObservedRoom, Stay
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import start_s
+from one_preempt.core.policies import Policies
+from one_preempt.core.suspendable import is_suspendable
+from one_preempt.core.victims import has_overrun, is_guarded
+
+Amounts = tuple[int, int]
+
+
+def observed_room(state: ClusterState, policies: Policies) -> ObservedRoom:
+    """Every lease whose end is known, or that gives way, or was promised room. All others are simply not free."""
+    base = state.hosts.free.copy()
+    firm_base = base.copy()
+    stays: dict[int, tuple[Stay, ...]] = {}
+    preemptors = {opened.preemption.preemptor_lease_id: opened.preemption.placements for opened in state.preemptions}
+    for lease in state.leases.values():
+        reserved = state.reservations.get(lease.id, ())
+        if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or lease.id in preemptors):
+            continue
+        vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+        on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id]
+        known: list[Stay] = []
+        if on_hosts:
+            running = _running_stay(state, policies, lease, on_hosts, reserved)
+            for row, amounts in zip(running.host_rows, running.amounts, strict=True):
+                if running.end_s is not None:
+                    base[row] += amounts
+                if running.end_s is not None or not running.firm:
+                    firm_base[row] += amounts
+            if running.end_s is not None:
+                known.append(running)
+        elif lease.id in preemptors:
+            known += _arriving_stays(state, policies, lease, vms, preemptors[lease.id])
+        known += _reserved_stays(state, lease, vms, reserved, known)
+        if known:
+            stays[lease.id] = tuple(known)
+    return ObservedRoom(tuple(state.hosts.ids.tolist()), base, firm_base, stays)
+
+
+def needed_s(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
+    """For how long a lease that starts now takes its room: until its VMs run, and all that is left of its duration."""
+    if lease.remaining_s is None:
+        return None
+    return start_s(vms, policies.overhead, policies.time.exclusion) + lease.remaining_s
+
+
+def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
+    """What each VM takes: CPU in hundredths, MiB."""
+    return tuple((vm.cpu_centi, vm.memory_mib) for vm in vms)
+
+
+def _running_stay(
+    state: ClusterState, policies: Policies, lease: Lease, vms: list[VirtualMachine], reserved: Sequence[Reservation]
+) -> Stay:
+    """From when it came until its expected end, or the end of the slot that it was given."""
+    began_at_s = max(vm.history[-1].start_at_s for vm in vms)
+    end_at_s = lease.expected_end_at_s
+    if lease.run_began_at_s is None:
+        takes_s = needed_s(policies, lease, vms)
+        end_at_s = None if takes_s is None else began_at_s + takes_s
+    if has_overrun(lease, state.now_s) or (end_at_s is not None and end_at_s <= state.now_s):
+        end_at_s = None
+    slot = next((one for one in reserved if one.firm and one.start_at_s <= state.now_s), None)
+    if slot is not None and len(reserved) > 1 and slot.end_at_s is not None and slot.end_at_s > state.now_s:
+        end_at_s = slot.end_at_s if end_at_s is None else min(end_at_s, slot.end_at_s)
+    rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
+    firm = not is_suspendable(state, policies, lease)
+    return Stay(lease.id, min(began_at_s, state.now_s), end_at_s, rows, amounts_of(vms), firm)
+
+
+def _arriving_stays(
+    state: ClusterState,
+    policies: Policies,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    placements: Sequence[Placement],
+) -> list[Stay]:
+    """Room is being made for it: nobody else is to count on that room."""
+    by_id = {vm.id: vm for vm in vms}
+    coming = [(one, by_id[one.vm_id]) for one in placements if one.vm_id in by_id]
+    if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):
+        return []
+    start_at_s = max(state.now_s, lease.terms.start_at_s or 0)
+    takes_s = needed_s(policies, lease, [vm for _, vm in coming])
+    rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
+    end_at_s = None if takes_s is None else start_at_s + takes_s
+    return [Stay(lease.id, start_at_s, end_at_s, rows, amounts_of([vm for _, vm in coming]), firm=True)]
+
+
+def _reserved_stays(
+    state: ClusterState,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    reserved: Sequence[Reservation],
+    known: Sequence[Stay],
+) -> list[Stay]:
+    """What it was promised beyond the stay that it has; none of it where a host that was promised is lost."""
+    runs_until_s = max((stay.end_s or 0 for stay in known), default=0)
+    endless = any(stay.end_s is None for stay in known)
+    on_hosts = any(vm.host_id is not None for vm in vms)
+    coming = [
+        one for one in reserved if not (endless or (on_hosts and one.start_at_s < max(runs_until_s, state.now_s)))
+    ]
+    if known and not on_hosts:
+        return []
+    rows_by_host: Mapping[int, int] = state.hosts.index_by_id
+    stays = []
+    for one in coming:
+        rows = [rows_by_host.get(host_id) for host_id in one.host_ids]
+        usable = [row for row in rows if row is not None and state.hosts.accepts_vms[row]]
+        if len(usable) != len(vms) or (one.end_at_s is not None and one.end_at_s <= state.now_s):
+            return []
+        firm = one.firm or is_guarded(lease)
+        stays.append(
+            Stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), firm, promise=not one.firm)
+        )
+    return stays

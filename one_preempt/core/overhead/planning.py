@@ -1,0 +1,62 @@
+"""How long it takes to get a lease onto its hosts and off them again, in whole seconds, for planning ahead.
+
+The same rates as in the price of a preemption (ALGORITHMS 1.2), but wall-clock time: what the storage or a host
+does one after another adds up, what may run at the same time does not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.time import MS_PER_S
+from one_preempt.core.model.time_rules import Exclusion
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.overhead.ccpe13 import copy_ms
+from one_preempt.core.overhead.rates import OverheadRates
+
+# All at once, whatever host or storage they use.
+_TOGETHER = 0
+
+
+def start_s(vms: Sequence[VirtualMachine], rates: OverheadRates, exclusion: Exclusion) -> int:
+    """From the deployment of `vms` until the last one runs: they boot, or their memory is read back."""
+    return _total_s(((vm, _start_ms(vm, rates)) for vm in vms), exclusion)
+
+
+def leave_s(
+    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: OverheadRates, exclusion: Exclusion
+) -> int:
+    """From the first call until the last of the VMs holds nothing on its host any more."""
+    return _total_s(((vm, _leave_ms(vm, method, rates)) for vm, method in leaving), exclusion)
+
+
+def _start_ms(vm: VirtualMachine, rates: OverheadRates) -> int:
+    if vm.state is VmState.STOPPED:
+        return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.resume_mib_per_s)
+    return rates.boot_ms
+
+
+def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates) -> int:
+    match method:
+        case PreemptionMethod.STOP | PreemptionMethod.MIGRATE:
+            return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.suspend_mib_per_s)
+        case PreemptionMethod.UNDEPLOY:
+            return rates.shutdown_ms
+        case PreemptionMethod.LIVE_MIGRATE:
+            return copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
+        case PreemptionMethod.TERMINATE:
+            return 0
+
+
+def _total_s(operations: Iterable[tuple[VirtualMachine, int]], exclusion: Exclusion) -> int:
+    """The longest of what excludes each other: on the storage that all share, or host by host."""
+    lanes_ms: dict[int, int] = defaultdict(int)
+    for vm, took_ms in operations:
+        if exclusion is Exclusion.NONE:
+            lanes_ms[_TOGETHER] = max(lanes_ms[_TOGETHER], took_ms)
+        else:
+            alone = exclusion is Exclusion.HOST and vm.history
+            lanes_ms[vm.history[-1].host_id if alone else _TOGETHER] += took_ms
+    return -(-max(lanes_ms.values(), default=0) // MS_PER_S)

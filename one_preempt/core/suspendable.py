@@ -1,0 +1,29 @@
+"""Which running leases may be taken off their hosts for what was promised a start (VW07 6.1, SR11)."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.time_rules import Overrun, Suspension
+from one_preempt.core.policies import Policies
+from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded
+
+
+def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
+    """It gives way to a reservation: by its type or because it overruns, not spared by a lock, limit or mode.
+
+    A lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
+    """
+    rules = policies.time
+    if policies.mode is not Mode.ACT or state.paused or rules.suspension is Suspension.NONE:
+        return False
+    if lease.terms.deadline_at_s is not None or (rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1):
+        return False
+    overrun = rules.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
+    if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
+        return False
+    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+    if any(is_shielded(vm, lease) for vm in vms):
+        return False
+    return first_methods(state.snapshot, lease, vms, policies.victims) is not None
