@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Protocol, cast
 
-from one_preempt.core import host_selection, preemption, queue_order
+from one_preempt.core import backfilling, host_selection, preemption, queue_order
+from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.host_selection.selection import HostSelection
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.queue_order.order import QueueOrder
@@ -38,6 +39,16 @@ def preemption_policies() -> Mapping[str, PreemptionPolicy]:
 def preemption_policy(name: str) -> PreemptionPolicy:
     """The preemption policy of that name, upper or lower case. Raises `UnknownPolicy`."""
     return cast(PreemptionPolicy, _named(preemption_policies(), name, "preemption policy"))
+
+
+def backfilling_policies() -> Mapping[str, BackfillingPolicy]:
+    """All backfilling policies by name, in the order of their names."""
+    return cast(Mapping[str, BackfillingPolicy], _found_in(backfilling))
+
+
+def backfilling_policy(name: str) -> BackfillingPolicy:
+    """The backfilling policy of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(BackfillingPolicy, _named(backfilling_policies(), name, "backfilling policy"))
 
 
 def queue_order_policy(name: str) -> QueueOrder:

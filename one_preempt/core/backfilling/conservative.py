@@ -8,4 +8,6 @@ from __future__ import annotations
 
 from one_preempt.core.backfilling.queue_walk import QueueWalk
 
-POLICY = QueueWalk("conservative", promises=None)
+POLICY = QueueWalk(
+    "conservative", promises=None, description="all that wait are promised a start; nobody delays anybody"
+)

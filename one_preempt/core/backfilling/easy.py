@@ -9,4 +9,9 @@ from __future__ import annotations
 
 from one_preempt.core.backfilling.queue_walk import QueueWalk
 
-POLICY = QueueWalk("easy", promises=1, shielded=True)
+POLICY = QueueWalk(
+    "easy",
+    promises=1,
+    shielded=True,
+    description="the first that waits is promised a start; whoever does not delay it may overtake",
+)

@@ -9,7 +9,11 @@ def with_promises(promises: int) -> QueueWalk:
     """The policy with the number of reservations of the configuration. Raises ValueError for less than 1."""
     if promises < 1:
         raise ValueError(f"intermediate backfilling with {promises} reservations: at least 1 is needed")
-    return QueueWalk("intermediate", promises)
+    return QueueWalk(
+        "intermediate",
+        promises,
+        description="the first few (time.promised_leases) are promised a start; whoever delays none may overtake",
+    )
 
 
 POLICY = with_promises(4)

@@ -6,4 +6,6 @@ from __future__ import annotations
 
 from one_preempt.core.backfilling.queue_walk import QueueWalk
 
-POLICY = QueueWalk("none", promises=1, overtaking=False)
+POLICY = QueueWalk(
+    "none", promises=1, overtaking=False, description="nobody overtakes: leases start in the order of the queue"
+)

@@ -77,6 +77,10 @@ class BackfillingPolicy(Protocol):
     def name(self) -> str:
         """What the configuration calls it."""
 
+    @property
+    def description(self) -> str:
+        """Who may overtake whom, on one line."""
+
     def decide(
         self, queue: Sequence[TimedRequest[AnyDemand]], availability: Availability[AnyDemand], now_s: int
     ) -> BackfillingDecision:

@@ -8,7 +8,7 @@ Feitelson 2001).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.backfilling.policy import AnyDemand, Availability, BackfillingDecision, PromisedStart
@@ -24,6 +24,7 @@ class QueueWalk:
 
     name: str
     promises: int | None
+    description: str = field(compare=False, kw_only=True)
     overtaking: bool = True
     shielded: bool = False
 

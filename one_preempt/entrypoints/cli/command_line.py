@@ -22,7 +22,7 @@ COMMANDS = {
     "resume": ("pause", "Allow preempting and power actions again."),
     "check": ("check", "Look for what is wrong in the set-up, and say how to mend it."),
     "config": ("config", "Show or check the configuration."),
-    "policies": ("policies", "List the preemption policies."),
+    "policies": ("policies", "List the preemption and the backfilling policies."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "List, show or cancel leases."),
     "host": ("host", "List the hosts."),
