@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
+from one_preempt.core.backfilling import intermediate
+from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.host_selection.custom import by_expression
 from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
@@ -17,10 +19,16 @@ from one_preempt.core.model.policies import (
     VictimRules,
 )
 from one_preempt.core.model.time import seconds_to_ms
+from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.problem import SearchLimits
-from one_preempt.policy_registry import host_selection_policy, preemption_policy, queue_order_policy
+from one_preempt.policy_registry import (
+    backfilling_policy,
+    host_selection_policy,
+    preemption_policy,
+    queue_order_policy,
+)
 from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings, SettingsError
 
 
@@ -45,6 +53,31 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
         search=SearchLimits(enumerated_leases=limits.enumerated_leases),
         victims=victim_rules(settings),
         enactment=EnactmentLimits(retry_delay_s=limits.retry_delay_s, gang_attempts=limits.gang_attempts),
+        backfilling=chosen_backfilling(settings),
+        time=time_rules(settings),
+    )
+
+
+def chosen_backfilling(settings: Settings) -> BackfillingPolicy:
+    """The backfilling policy; intermediate with as many promises as are configured."""
+    policy = backfilling_policy(settings.time.backfilling)
+    return (
+        intermediate.with_promises(settings.time.promised_leases) if policy.name == intermediate.POLICY.name else policy
+    )
+
+
+def time_rules(settings: Settings) -> TimeRules:
+    """How time is handed out."""
+    time = settings.time
+    return TimeRules(
+        suspension=Suspension(time.suspension),
+        least_run_before_suspension_s=time.least_run_before_suspension_s,
+        refused_reservation=RefusedReservation(time.refused_reservation),
+        overrun=Overrun(time.overrun),
+        overrun_grace_s=time.overrun_grace_s,
+        grace_s=time.grace_s,
+        preparation_margin_s=time.preparation_margin_s,
+        exclusion=Exclusion(time.exclusion),
     )
 
 
@@ -129,6 +162,7 @@ def _rule(rule: LeaseRuleSettings) -> LeaseRule:
         shutdown_ok=rule.shutdown_ok,
         max_suspensions=rule.max_suspensions,
         shielded_by_lock=rule.shielded_by_lock,
+        duration_s=rule.duration_s,
     )
 
 
@@ -144,4 +178,6 @@ def _rights(rights: RightsSettings) -> GroupRights:
         max_ahead_s=rights.max_ahead_s,
         max_leases=rights.max_leases,
         least_max_suspensions=rights.least_max_suspensions,
+        most_suspensions=rights.most_suspensions,
+        max_share_percent=round(rights.max_share * 100) if rights.max_share is not None else None,
     )

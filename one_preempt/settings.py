@@ -7,6 +7,7 @@ are checked here, once, so that nothing behind has to doubt them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +24,7 @@ STATE_FOLDER = Path("/var/lib/one/one_preempt")
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 PositiveRate = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
+Share = Annotated[float, msgspec.Meta(ge=0.01, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
 MethodName = Literal["stop", "undeploy", "terminate", "migrate", "live-migrate"]
@@ -128,6 +130,21 @@ class LimitSettings(Section, frozen=True):
     gang_attempts: Positive = 3
 
 
+class TimeSettings(Section, frozen=True):
+    """Who may overtake, what is suspended for what was promised a start, and what becomes of what runs for too long."""
+
+    backfilling: str = "easy"
+    promised_leases: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 4
+    suspension: Literal["none", "serial-only", "all"] = "all"
+    least_run_before_suspension_s: NotNegative = 300
+    refused_reservation: Literal["refuse", "queue"] = "refuse"
+    overrun: Literal["keep", "preempt", "stop", "terminate"] = "keep"
+    overrun_grace_s: NotNegative = 300
+    grace_s: NotNegative = 0
+    preparation_margin_s: NotNegative = 30
+    exclusion: Literal["host", "shared-storage", "none"] = "shared-storage"
+
+
 class VictimSettings(Section, frozen=True):
     """Who may be a victim although it is spared as shipped, and by which methods each type leaves."""
 
@@ -146,7 +163,7 @@ class MatchSettings(Section, frozen=True):
 
 
 class LeaseRuleSettings(Section, frozen=True):
-    """Gives VMs without a LEASE attribute a type. The first rule that matches counts."""
+    """Gives VMs without a LEASE attribute a type or a duration. The first rule that matches counts."""
 
     name: str
     match: MatchSettings
@@ -155,6 +172,7 @@ class LeaseRuleSettings(Section, frozen=True):
     shutdown_ok: bool = False
     max_suspensions: NotNegative | None = None
     shielded_by_lock: bool = True
+    duration_s: Positive | None = None
 
 
 class RightsSettings(Section, frozen=True):
@@ -170,6 +188,8 @@ class RightsSettings(Section, frozen=True):
     max_ahead_s: NotNegative | None = None
     max_leases: NotNegative | None = None
     least_max_suspensions: NotNegative | None = None
+    most_suspensions: NotNegative | None = None
+    max_share: Share | None = None
 
 
 class LeaseSettings(Section, frozen=True):
@@ -203,6 +223,7 @@ class Settings(Section, frozen=True):
     optimizer: OptimizerSettings = OptimizerSettings()
     overhead: OverheadSettings = OverheadSettings()
     limits: LimitSettings = LimitSettings()
+    time: TimeSettings = TimeSettings()
     victims: VictimSettings = VictimSettings()
     leases: LeaseSettings = LeaseSettings()
     log: LogSettings = LogSettings()
@@ -210,12 +231,52 @@ class Settings(Section, frozen=True):
 
 def doubts(settings: Settings) -> list[str]:
     """What can be used and yet is probably not meant, one sentence each."""
-    return [
+    return [*_doubts_about_leases(settings.leases), *_doubts_about_time(settings)]
+
+
+def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
+    yield from (
         f"rule '{rule.name}' lets whoever writes {', '.join(_matched_names(rule.match))} preempt others: "
         "users write their templates themselves, so name a user or group too"
-        for rule in settings.leases.rules
+        for rule in leases.rules
         if rule.may_preempt and rule.match.user is None and rule.match.group is None
-    ]
+    )
+    yield from (
+        f"rule '{rule.name}': max_suspensions counts for nothing without duration_s, "
+        "for a best-effort lease without an end may be suspended any number of times"
+        for rule in leases.rules
+        if rule.max_suspensions is not None and rule.duration_s is None and (rule.type or "").startswith("BE-")
+    )
+    yield from (
+        f"right '{right.name}': max_share counts for nothing, for max_ahead_s is 0: nothing may be reserved in advance"
+        for right in leases.rights
+        if right.max_share is not None and right.max_ahead_s == 0
+    )
+
+
+def _doubts_about_time(settings: Settings) -> Iterator[str]:
+    time, shipped, limits = settings.time, TimeSettings(), settings.limits
+    if time.promised_leases != shipped.promised_leases and time.backfilling.casefold() != "intermediate":
+        yield f"time.promised_leases counts for nothing: it is for backfilling intermediate, not {time.backfilling}"
+    if time.suspension == "none" and time.least_run_before_suspension_s != shipped.least_run_before_suspension_s:
+        yield "time.least_run_before_suspension_s counts for nothing, for time.suspension is none"
+    if time.suspension != "none" and limits.minimum_run_time_s > time.least_run_before_suspension_s:
+        yield (
+            f"what runs for less than limits.minimum_run_time_s ({limits.minimum_run_time_s} s) is left alone, yet may "
+            f"be started {time.least_run_before_suspension_s} s before it is to be suspended: raise "
+            "time.least_run_before_suspension_s to at least the same"
+        )
+    if time.overrun == "keep" and time.overrun_grace_s != shipped.overrun_grace_s:
+        yield "time.overrun_grace_s counts for nothing, for time.overrun is keep"
+    if time.overrun in ("stop", "terminate"):
+        yield from (
+            f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "
+            "they end without having been told by themselves"
+            for rule in settings.leases.rules
+            if rule.duration_s is not None
+        )
+    if time.grace_s >= limits.preemption_timeout_s:
+        yield "time.grace_s is not less than limits.preemption_timeout_s: a preemption is given up before anybody left"
 
 
 def _matched_names(match: MatchSettings) -> list[str]:
@@ -273,8 +334,8 @@ def _check(settings: Settings, source: str) -> None:
         if repeated:
             raise SettingsError(f"{source}: leases.{kind} has two entries named '{repeated[0]}': names must differ")
     for rule in settings.leases.rules:
-        if rule.type is None and not rule.may_preempt and rule.shielded_by_lock:
-            raise SettingsError(f"{source}: rule '{rule.name}' changes nothing: write type or may_preempt")
+        if rule.type is None and rule.duration_s is None and not rule.may_preempt and rule.shielded_by_lock:
+            raise SettingsError(f"{source}: rule '{rule.name}' changes nothing: write type, duration_s or may_preempt")
         match = rule.match
         if match.user is None and match.group is None and match.template_id is None and not match.attributes:
             raise SettingsError(
@@ -283,6 +344,11 @@ def _check(settings: Settings, source: str) -> None:
     for right in settings.leases.rights:
         if (right.user is None) == (right.group is None):
             raise SettingsError(f"{source}: right '{right.name}' must name either a user or a group")
+        least, most = right.least_max_suspensions, right.most_suspensions
+        if least is not None and most is not None and least > most:
+            raise SettingsError(
+                f"{source}: right '{right.name}': least_max_suspensions ({least}) is above most_suspensions ({most})"
+            )
 
 
 def _cause(error: OSError | UnicodeDecodeError) -> str:

@@ -9,16 +9,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from one_preempt.core.admission.gangs import GangKey, as_asked, form_gangs
-from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
+from one_preempt.core.admission.gangs import GangKey, form_gangs
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, claim_beyond
 from one_preempt.core.admission.standing import may_preempt, review
+from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 
 PLAIN = LeaseTerms()
-_NOT_STARTED = frozenset({VmState.INIT, VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.CLONING_FAILURE})
+RESERVATION_REFUSED = "reservation-refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class _AdmissionDesk:
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
         standing = reviewed.record
         self.served.update(vm.id for vm in members)
-        self.leases.append(_lease(standing, [vm.id for vm in members]))
+        self.leases.append(_lease(standing, members))
         if standing.explicit:
             self.leases_of_user[standing.uid] += 1
         if standing.terms.size > 1:
@@ -117,7 +119,7 @@ class _AdmissionDesk:
         rule = self.rules.rule_of(vm) if self.rules.rules else None
         if rule is None:
             self.leases.append(_plain_lease(vm))
-        elif rule.type is None and not rule.may_preempt:
+        elif not rule.gives_terms and not rule.may_preempt:
             self.leases.append(replace(_plain_lease(vm), shielded_by_lock=rule.shielded_by_lock))
         else:
             self._record([vm], rule.terms, explicit=False)
@@ -133,21 +135,24 @@ class _AdmissionDesk:
             self._refuse(vm, "lease-complete", text)
 
     def _judge(self, vm: VirtualMachine) -> None:
-        terms = parse_lease_attribute(vm.user_template[LEASE])
+        terms = self.rules.claimed_terms(vm)
         if isinstance(terms, MalformedLease):
             self._refuse(vm, terms.code, terms.text)
             return
         claim = claim_beyond(terms, self.rules, vm, self.now_s)
+        impossible = impossible_wish(terms, self.now_s)
         if claim is not None:
             self._beyond_rights(vm, terms, claim)
+        elif impossible is not None:
+            self._refuse(vm, impossible.code, impossible.text)
         elif terms.size > 1:
             self.candidates.append((vm, terms))
         else:
             self._admit([vm], terms)
 
     def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
-        at_once_and_alone = terms.size == 1 and terms.start_at_s is None and terms.start_offset_s is None
-        if self.rules.beyond_rights is BeyondRights.FALL_BACK and at_once_and_alone:
+        a_vm_as_any = terms.size == 1 and not terms.asks_for_time
+        if self.rules.beyond_rights is BeyondRights.FALL_BACK and a_vm_as_any:
             self.notes.append(AdmissionNote("fell-back", f"served as a plain VM: {claim.text}", vm.id))
             self._record([vm], PLAIN, explicit=True)
         else:
@@ -166,11 +171,9 @@ class _AdmissionDesk:
     def _record(self, members: list[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
         first = members[0]
         rule = self.rules.rule_of(first)
-        if terms.start_offset_s is not None:
-            terms = replace(terms, start_at_s=self.now_s + terms.start_offset_s)
         record = LeaseRecord(
             id=first.id,
-            terms=terms,
+            terms=counted_from(terms, self.now_s),
             uid=first.uid,
             gid=first.gid,
             vm_ids=tuple(vm.id for vm in members),
@@ -183,18 +186,18 @@ class _AdmissionDesk:
             shielded_by_lock=rule.shielded_by_lock if rule is not None else True,
         )
         self.records.append(record)
-        self.leases.append(_lease(record, record.vm_ids))
+        self.leases.append(_lease(record, members))
         self.leases_of_user[first.uid] += explicit
 
     def _refuse(self, vm: VirtualMachine, code: str, text: str) -> None:
         """It waits on HOLD and says why. One that has started already goes on as it would without the attribute."""
-        if vm.state in _NOT_STARTED:
+        if vm.state in NOT_STARTED:
             plain = replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text)
             self.leases.append(replace(plain, state=LeaseState.REFUSED))
             return
         self.notes.append(AdmissionNote(code, f"its LEASE attribute counts for nothing: {text}", vm.id))
         rule = self.rules.rule_of(vm)
-        if rule is not None and rule.type is not None:
+        if rule is not None and rule.gives_terms:
             self._record([vm], rule.terms, explicit=False)
         else:
             self.leases.append(replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text))
@@ -212,18 +215,26 @@ def _plain_lease(vm: VirtualMachine) -> Lease:
     )
 
 
-def _lease(record: LeaseRecord, vm_ids: Sequence[int]) -> Lease:
+def _lease(record: LeaseRecord, members: Sequence[VirtualMachine]) -> Lease:
+    """A recorded lease. One whose reservation was refused, and of which nothing has started, waits on HOLD."""
+    refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
     return Lease(
         id=record.id,
         terms=record.terms,
         uid=record.uid,
         gid=record.gid,
-        vm_ids=tuple(vm_ids),
-        state=LeaseState.WAITING,
+        vm_ids=tuple(vm.id for vm in members),
+        state=LeaseState.REFUSED if refused else LeaseState.WAITING,
         arrived_at_s=record.arrived_at_s,
         explicit=record.explicit,
         may_preempt=record.may_preempt,
         shielded_by_lock=record.shielded_by_lock,
+        refusal_code=RESERVATION_REFUSED if refused else "",
+        refusal_text=record.verdict_text if refused else "",
+        verdict=record.verdict,
+        verdict_text=record.verdict_text,
+        served_s=record.served_s,
+        run_began_at_s=record.run_began_at_s,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from one_preempt.core.admission.lease_attribute import quoted
 from one_preempt.core.model.lease import LeaseTerms
@@ -27,11 +27,6 @@ class Gangs:
     complete: tuple[tuple[GangKey, tuple[VirtualMachine, ...]], ...]
     waiting: tuple[tuple[GangKey, tuple[VirtualMachine, ...], str], ...]
     extra: tuple[tuple[VirtualMachine, str], ...]
-
-
-def as_asked(terms: LeaseTerms) -> LeaseTerms:
-    """Terms as their owner wrote them: a relative START is counted from the admission only afterwards."""
-    return terms if terms.start_offset_s is None else replace(terms, start_at_s=None)
 
 
 def form_gangs(

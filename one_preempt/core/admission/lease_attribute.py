@@ -1,10 +1,11 @@
 """Read a LEASE attribute: terms, or what is wrong with it and how to write it.
 
-    LEASE = [ TYPE = "BE-SUSPENDABLE", NAME = "sweep-42", SIZE = "8", DURATION = "02:00:00",
+    LEASE = [ TYPE = "DC-MIGRATABLE", NAME = "sweep-42", SIZE = "8", DURATION = "02:00:00",
               START = "2026-12-01T09:00:00Z", DEADLINE = "2026-12-02T09:00:00Z",
               MAX_SUSPENSIONS = "2", SHUTDOWN_OK = "NO" ]
 
-Its owner may write anything here. Nothing is guessed: what is not understood is refused by name.
+START alone is the exact start, or "now": at once or not at all. With a DEADLINE it is the earliest start. Its owner may
+write anything here. Nothing is guessed: what is not understood, or has no zone, is refused by name.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.virtual_machine import AttributeValue
 
 LEASE = "LEASE"
+AT_ONCE = "NOW"
 MAX_SIZE = 10_000
 MAX_SUSPENSIONS = 1_000_000
 MAX_DURATION_S = 10 * 365 * 86_400
@@ -99,17 +101,18 @@ def _terms(texts: Mapping[str, str]) -> LeaseTerms:
     if "TYPE" not in texts:
         raise _Unreadable("lease-type", f"LEASE has no TYPE: write one of {TYPES}")
     start = texts.get("START", "")
-    relative = start.startswith("+")
+    relative, at_once = start.startswith("+"), start.upper() == AT_ONCE
     terms = LeaseTerms(
         type=_type(texts["TYPE"]),
         name=_name(texts["NAME"]) if "NAME" in texts else "",
         size=_number("SIZE", texts["SIZE"], 1, MAX_SIZE) if "SIZE" in texts else 1,
         duration_s=_optional(texts, "DURATION", _duration_s),
-        start_at_s=None if relative else _optional(texts, "START", _instant_s),
+        start_at_s=None if relative or at_once else _optional(texts, "START", _instant_s),
         start_offset_s=_duration_s("START", start[1:]) if relative else None,
         deadline_at_s=_optional(texts, "DEADLINE", _instant_s),
         max_suspensions=_optional(texts, "MAX_SUSPENSIONS", lambda key, text: _number(key, text, 0, MAX_SUSPENSIONS)),
         shutdown_ok=_yes("SHUTDOWN_OK", texts.get("SHUTDOWN_OK", "NO")),
+        at_once=at_once,
     )
     _check_together(terms)
     return terms
@@ -118,8 +121,16 @@ def _terms(texts: Mapping[str, str]) -> LeaseTerms:
 def _check_together(terms: LeaseTerms) -> None:
     if terms.size > 1 and not terms.name:
         raise _Unreadable("lease-name", 'SIZE above 1 needs a NAME that all its VMs share: add NAME = "my-job"')
-    earliest_end_at_s = (terms.start_at_s or 0) + (terms.duration_s or 0)
-    if terms.deadline_at_s is not None and terms.deadline_at_s < earliest_end_at_s:
+    if terms.deadline_at_s is None:
+        return
+    if terms.duration_s is None or terms.type.best_effort:
+        raise _Unreadable(
+            "lease-deadline",
+            'DEADLINE needs a DURATION and a DC type: write TYPE = "DC-MIGRATABLE", DURATION = "02:00:00" and DEADLINE',
+        )
+    if terms.at_once:
+        raise _Unreadable("lease-deadline", "DEADLINE and START 'now' do not go together: leave one of them out")
+    if terms.deadline_at_s < (terms.start_at_s or 0) + terms.duration_s:
         raise _Unreadable("lease-deadline", "DEADLINE comes before START plus DURATION: move one of them")
 
 
@@ -172,7 +183,7 @@ def _instant_s(key: str, text: str) -> int:
             local_s = timegm(tuple(part[name] for name in ("year", "month", "day", "hour", "minute", "second")))
             zone_s = part["zone_hours"] * 3600 + part["zone_minutes"] * 60
             return local_s + zone_s if found["sign"] == "-" else local_s - zone_s
-    also = ', or "+02:00:00" from now' if key == "START" else ""
+    also = ', or "+02:00:00" from now, or "now"' if key == "START" else ""
     raise _Unreadable(f"lease-{key.lower()}", f"{key} {quoted(text)} is not usable: write {_INSTANT_FORM}{also}")
 
 

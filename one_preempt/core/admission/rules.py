@@ -7,11 +7,11 @@ more than that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from one_preempt.core.admission.lease_attribute import quoted
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute, quoted
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
@@ -51,9 +51,8 @@ class VmMatch:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRule:
-    """Gives VMs without a LEASE attribute a type, and any VM the right to preempt or to lose its lock's shield.
-
-    `type` None leaves the type as it is.
+    """Gives VMs without a LEASE attribute a type or a duration, and any VM the right to preempt or to lose its lock's
+    shield. `type` and `duration_s` None leave it as it is.
     """
 
     name: str
@@ -63,15 +62,23 @@ class LeaseRule:
     shutdown_ok: bool = False
     max_suspensions: int | None = None
     shielded_by_lock: bool = True
+    duration_s: int | None = None
+
+    @property
+    def gives_terms(self) -> bool:
+        """It makes a lease of a VM without a LEASE attribute."""
+        return self.type is not None or self.duration_s is not None
 
     @property
     def terms(self) -> LeaseTerms:
-        """The terms of a VM that this rule gives a type."""
-        return LeaseTerms(
+        """The terms of a VM that this rule gives a type or a duration."""
+        terms = LeaseTerms(
             type=self.type or LeaseType.DC_NON_PREEMPTABLE,
+            duration_s=self.duration_s,
             max_suspensions=self.max_suspensions,
             shutdown_ok=self.shutdown_ok,
         )
+        return replace(terms, max_suspensions=suspension_limit(terms, NO_RIGHTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +86,10 @@ class GroupRights:
     """What the LEASE attributes of a user or a group may claim; a cap of None caps nothing.
 
     DC-NON-PREEMPTABLE may be claimed without being granted, for it is what every VM is, unless a rule makes the VM
-    preemptable. `least_max_suspensions` is the floor of MAX_SUSPENSIONS. `max_ahead_s` caps how far ahead a
-    START may be; 0 allows neither START nor DEADLINE. `max_leases` counts a user's leases that have not ended.
+    preemptable. `least_max_suspensions` and `most_suspensions` bound MAX_SUSPENSIONS (see `suspension_limit`).
+    `max_ahead_s` caps how far ahead a START may be; 0 allows neither START nor DEADLINE, but for START = "now".
+    `max_leases` counts a user's leases that have not ended. `max_share_percent` of the cloud's capacity may be reserved
+    in advance at any instant by all whom this entry is for together.
     """
 
     name: str
@@ -93,6 +102,8 @@ class GroupRights:
     max_ahead_s: int | None = None
     max_leases: int | None = None
     least_max_suspensions: int | None = None
+    most_suspensions: int | None = None
+    max_share_percent: int | None = None
 
     def matches(self, vm: VirtualMachine) -> bool:
         """Are these the rights of the owner of `vm`?"""
@@ -102,6 +113,20 @@ class GroupRights:
 
 
 NO_RIGHTS = GroupRights(name="", max_size=1, max_ahead_s=0)
+
+
+def suspension_limit(terms: LeaseTerms, rights: GroupRights) -> int | None:
+    """How often a lease with these rights may be suspended for others (SR11's starvation limit); None: no limit.
+
+    A best-effort lease without an end has none, for one that used it up would stand in everybody's way for good.
+    """
+    if terms.type.best_effort and terms.duration_s is None:
+        return None
+    limit = terms.max_suspensions
+    if limit is not None and rights.least_max_suspensions is not None:
+        limit = max(limit, rights.least_max_suspensions)
+    bounds = [bound for bound in (limit, rights.most_suspensions) if bound is not None]
+    return min(bounds, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +145,14 @@ class AdmissionRules:
         """The rights of the owner of `vm`."""
         return next((rights for rights in self.rights if rights.matches(vm)), NO_RIGHTS)
 
+    def claimed_terms(self, vm: VirtualMachine) -> LeaseTerms | MalformedLease:
+        """What the LEASE attribute of `vm` asks for, its MAX_SUSPENSIONS within the bounds of its owner's rights."""
+        terms = parse_lease_attribute(vm.user_template[LEASE])
+        if isinstance(terms, MalformedLease):
+            return terms
+        limit = suspension_limit(terms, self.rights_of(vm))
+        return terms if limit == terms.max_suspensions else replace(terms, max_suspensions=limit)
+
 
 @dataclass(frozen=True, slots=True)
 class BeyondRightsClaim:
@@ -137,15 +170,9 @@ def claim_beyond(terms: LeaseTerms, rules: AdmissionRules, vm: VirtualMachine, n
     if terms.type not in allowed:
         text = f"TYPE {terms.type} is not granted to {who}: write {', '.join(allowed) or 'no LEASE attribute'}"
         return BeyondRightsClaim("type-not-granted", text)
-    least = rights.least_max_suspensions
-    if least is not None and terms.max_suspensions is not None and terms.max_suspensions < least:
-        return BeyondRightsClaim("suspensions-not-granted", f"MAX_SUSPENSIONS: {who} may ask for {least} or more")
     if rights.max_size is not None and terms.size > rights.max_size:
         return BeyondRightsClaim("size-not-granted", f"SIZE {terms.size}: {who} may ask for at most {rights.max_size}")
-    if rights.max_duration_s is not None and (terms.duration_s or 0) > rights.max_duration_s:
-        text = f"DURATION: {who} may ask for at most {rights.max_duration_s} seconds"
-        return BeyondRightsClaim("duration-not-granted", text)
-    return _beyond_ahead(terms, rights.max_ahead_s, who, now_s)
+    return _beyond_duration(terms, rights.max_duration_s, who) or _beyond_ahead(terms, rights.max_ahead_s, who, now_s)
 
 
 def _types_allowed(rules: AdmissionRules, rights: GroupRights, vm: VirtualMachine) -> tuple[LeaseType, ...]:
@@ -153,6 +180,16 @@ def _types_allowed(rules: AdmissionRules, rights: GroupRights, vm: VirtualMachin
     rule = rules.rule_of(vm)
     without = rule.terms.type if rule is not None else LeaseType.DC_NON_PREEMPTABLE
     return tuple(dict.fromkeys((*rights.may_claim, without)))
+
+
+def _beyond_duration(terms: LeaseTerms, max_duration_s: int | None, who: str) -> BeyondRightsClaim | None:
+    """Room at a time of one's choice is not given without an end where durations are capped."""
+    if max_duration_s is None:
+        return None
+    if (terms.duration_s or 0) > max_duration_s or (terms.duration_s is None and terms.asks_for_time):
+        text = f"DURATION: {who} may ask for at most {max_duration_s} seconds"
+        return BeyondRightsClaim("duration-not-granted", text)
+    return None
 
 
 def _beyond_ahead(terms: LeaseTerms, max_ahead_s: int | None, who: str, now_s: int) -> BeyondRightsClaim | None:

@@ -1,7 +1,8 @@
 """Terms that were admitted stand. What its owner changes afterwards is a request, judged by the same rules.
 
 Less protection is granted at once. More protection is granted as it would be to a new VM, but never while a
-preemption of the lease is decided or under way. SIZE, START and the NAME of a gang are fixed.
+preemption of the lease is decided or under way. SIZE and the NAME of a gang are fixed; about START, DEADLINE and
+DURATION see `time_wish`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from one_preempt.core.admission.gangs import as_asked
-from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
 from one_preempt.core.admission.rules import AdmissionRules, claim_beyond
+from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, why_wish_stays
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
@@ -42,7 +44,7 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     rule = rules.rule_of(vm)
     rule_name = rule.name if rule is not None else ""
     if LEASE in vm.user_template:
-        return _Request(parse_lease_attribute(vm.user_template[LEASE]), True, rule_name)
+        return _Request(rules.claimed_terms(vm), True, rule_name)
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
@@ -72,14 +74,17 @@ def review(
     granted = _granted(record, vms, request, rules, now_s, under_preemption=under_preemption)
     if isinstance(granted, str):
         return Review(current, "change-refused", f"the terms of lease {record.id} stay as admitted: {granted}")
+    anew = asks_anew(record, vms, granted)
     changed = replace(
         current,
-        terms=replace(granted, start_at_s=record.terms.start_at_s),
+        terms=counted_from(granted, now_s) if anew else replace(granted, start_at_s=record.terms.start_at_s),
         uid=first.uid,
         gid=first.gid,
         explicit=request.explicit,
         rule=request.rule,
     )
+    if anew or not granted.asks_for_time:
+        changed = replace(changed, verdict=Verdict.NONE, verdict_text="")
     return Review(changed, "change-accepted", f"the changed terms or owner of lease {record.id} were admitted")
 
 
@@ -102,8 +107,11 @@ def _granted(
         return asked.text
     if not _agree(vms[1:], request, rules) or any((vm.uid, vm.gid) != (first.uid, first.gid) for vm in vms):
         return "its VMs no longer have the same owner, group and LEASE attribute"
-    if _fixed(asked) != _fixed(as_asked(record.terms)):
-        return "SIZE, START and the NAME of several VMs cannot change: create new VMs"
+    if _fixed(asked) != _fixed(record.terms):
+        return "SIZE and the NAME of several VMs cannot change: create new VMs"
+    wish_stays = why_wish_stays(record, vms, asked, now_s)
+    if wish_stays:
+        return wish_stays
     if request.explicit:
         claim = claim_beyond(asked, rules, first, now_s)
         if claim is not None:
@@ -113,8 +121,8 @@ def _granted(
     return asked
 
 
-def _fixed(terms: LeaseTerms) -> tuple[int, int | None, int | None, str]:
-    return terms.size, terms.start_at_s, terms.start_offset_s, terms.name if terms.size > 1 else ""
+def _fixed(terms: LeaseTerms) -> tuple[int, str]:
+    return terms.size, terms.name if terms.size > 1 else ""
 
 
 def _protects_more(new: LeaseTerms, old: LeaseTerms) -> bool:

@@ -76,7 +76,10 @@ def test_without_rules_every_vm_is_a_lease_that_nobody_may_preempt() -> None:
         ({"TYPE": "DC-MIGRATABLE"}, "type-not-granted"),
         ({"TYPE": "DC-NON-PREEMPTABLE", "START": "+01:00:00"}, "start-not-granted"),
         ({"TYPE": "DC-NON-PREEMPTABLE", "START": "2020-01-01T00:00:00Z"}, "start-not-granted"),
-        ({"TYPE": "DC-NON-PREEMPTABLE", "DEADLINE": "2030-01-01T00:00:00Z"}, "start-not-granted"),
+        (
+            {"TYPE": "DC-NON-PREEMPTABLE", "DURATION": "01:00:00", "DEADLINE": "2030-01-01T00:00:00Z"},
+            "start-not-granted",
+        ),
         ({"TYPE": "DC-NON-PREEMPTABLE", "NAME": "n", "SIZE": "2"}, "size-not-granted"),
         ({"TYPE": "DC-NON-PREEMPTABLE", "SIZE": "many"}, "lease-size"),
     ],
@@ -95,8 +98,8 @@ def test_without_rules_what_every_vm_is_may_be_claimed() -> None:
 
 
 def test_a_granted_claim_is_recorded_with_its_terms() -> None:
-    admission = admitted(vm(1, {"TYPE": "BE-SUSPENDABLE", "MAX_SUSPENSIONS": "3"}))
-    terms = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, max_suspensions=3)
+    admission = admitted(vm(1, {"TYPE": "BE-SUSPENDABLE", "DURATION": "01:00:00", "MAX_SUSPENSIONS": "3"}))
+    terms = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, duration_s=3600, max_suspensions=3)
     assert lease_of(admission, 1).terms == terms
     assert admission.records == (
         LeaseRecord(
@@ -176,6 +179,8 @@ def test_falling_back_serves_a_claim_as_a_plain_vm() -> None:
     [
         {"TYPE": "BE-CANCELLABLE", "START": "+01:00:00"},
         {"TYPE": "BE-CANCELLABLE", "START": "2030-01-01T00:00:00Z"},
+        {"TYPE": "BE-CANCELLABLE", "START": "now"},
+        {"TYPE": "DC-MIGRATABLE", "DURATION": "01:00:00", "DEADLINE": "2030-01-01T00:00:00Z"},
         GANG,
         {"TYPE": "SPOT"},
     ],
@@ -276,7 +281,7 @@ def test_less_protection_is_granted_at_once() -> None:
         vm(1),
         vm(1, {"TYPE": "DC-NON-PREEMPTABLE"}),
         vm(1, {"TYPE": "DC-MIGRATABLE"}),
-        vm(1, {"TYPE": "BE-SUSPENDABLE", "MAX_SUSPENSIONS": "0"}),
+        vm(1, {"TYPE": "BE-SUSPENDABLE", "DURATION": "01:00:00", "MAX_SUSPENSIONS": "0"}),
     ],
     ids=["attribute lost", "non-preemptable", "migratable", "fewer suspensions"],
 )

@@ -16,6 +16,11 @@ def parse(**keys: str) -> LeaseTerms | MalformedLease:
     return parse_lease_attribute(({"TYPE": "BE-SUSPENDABLE"} | keys,))
 
 
+def parse_deadline(**keys: str) -> LeaseTerms | MalformedLease:
+    deadline = {"TYPE": "DC-MIGRATABLE", "DURATION": "02:00:00", "DEADLINE": "2026-12-01T11:00:00Z"}
+    return parse_lease_attribute((deadline | keys,))
+
+
 def problem(**keys: str) -> MalformedLease:
     found = parse(**keys)
     assert isinstance(found, MalformedLease)
@@ -24,6 +29,7 @@ def problem(**keys: str) -> MalformedLease:
 
 def test_every_key_is_read() -> None:
     assert parse(
+        TYPE="DC-MIGRATABLE",
         NAME="sweep-42",
         SIZE="8",
         DURATION="02:00:00",
@@ -32,7 +38,7 @@ def test_every_key_is_read() -> None:
         MAX_SUSPENSIONS="2",
         SHUTDOWN_OK="YES",
     ) == LeaseTerms(
-        type=LeaseType.BE_SUSPENDABLE,
+        type=LeaseType.DC_MIGRATABLE,
         name="sweep-42",
         size=8,
         duration_s=2 * HOUR_S,
@@ -64,6 +70,91 @@ def test_all_four_types_are_known(written: LeaseType) -> None:
 )
 def test_an_instant_is_read_with_its_zone(text: str, at_s: int) -> None:
     assert parse(START=text) == LeaseTerms(type=LeaseType.BE_SUSPENDABLE, start_at_s=at_s)
+
+
+# 2026-10-25 in Berlin: at 01:00Z the clocks go back from 03:00 (+02:00) to 02:00 (+01:00).
+CLOCKS_GO_BACK_S = 1_792_890_000
+
+
+@pytest.mark.parametrize(
+    ("text", "at_s"),
+    [
+        ("2026-10-25T02:30:00+02:00", CLOCKS_GO_BACK_S - 1800),
+        ("2026-10-25T02:30:00+01:00", CLOCKS_GO_BACK_S + 1800),
+        ("2026-10-25T03:00:00+01:00", CLOCKS_GO_BACK_S + HOUR_S),
+        ("2026-10-25T01:00:00Z", CLOCKS_GO_BACK_S),
+        # The hour that is left out in March exists under either offset all the same.
+        ("2026-03-29T02:30:00+01:00", 1_774_747_800),
+        ("2026-03-29T03:30:00+02:00", 1_774_747_800),
+    ],
+)
+def test_in_the_hour_that_daylight_saving_repeats_the_written_offset_decides(text: str, at_s: int) -> None:
+    assert parse(START=text) == LeaseTerms(type=LeaseType.BE_SUSPENDABLE, start_at_s=at_s)
+    assert parse_deadline(DEADLINE=text) == LeaseTerms(
+        type=LeaseType.DC_MIGRATABLE, duration_s=2 * HOUR_S, deadline_at_s=at_s
+    )
+
+
+def test_an_hour_is_an_hour_across_the_change_of_the_clocks() -> None:
+    across = parse_deadline(
+        START="2026-10-25T02:30:00+02:00", DEADLINE="2026-10-25T02:30:00+01:00", DURATION="01:00:00"
+    )
+    assert isinstance(across, LeaseTerms)
+    within = parse_deadline(
+        START="2026-10-25T02:30:00+02:00", DEADLINE="2026-10-25T03:29:59+02:00", DURATION="01:00:00"
+    )
+    assert isinstance(within, MalformedLease)
+
+
+@pytest.mark.parametrize("zone", ["", "Europe/Berlin", " CET", "CEST", "+1", "+25:00", "+01:60", "z z"])
+def test_an_instant_without_a_zone_that_can_be_read_is_refused(zone: str) -> None:
+    assert problem(START=f"2026-10-25T02:30:00{zone}").code == "lease-start"
+    found = parse_deadline(DEADLINE=f"2026-10-25T02:30:00{zone}")
+    assert isinstance(found, MalformedLease)
+    assert "a time with its zone" in found.text
+
+
+@pytest.mark.parametrize("text", ["now", "NOW", " Now "])
+def test_now_is_at_once_or_not_at_all(text: str) -> None:
+    found = parse(START=text, DURATION="01:00:00")
+    assert found == LeaseTerms(type=LeaseType.BE_SUSPENDABLE, duration_s=HOUR_S, at_once=True)
+    assert isinstance(found, LeaseTerms)
+    assert found.asks_for_time
+
+
+@pytest.mark.parametrize("text", ["nowadays", "now+01:00:00", "+now", "n0w"])
+def test_what_only_looks_like_now_is_refused_and_now_is_named(text: str) -> None:
+    assert problem(START=text).text.endswith(', or "now"') or text.startswith("+")
+
+
+def test_a_start_with_a_deadline_is_the_earliest_one() -> None:
+    assert parse_deadline(START="2026-12-01T09:00:00Z") == LeaseTerms(
+        type=LeaseType.DC_MIGRATABLE,
+        duration_s=2 * HOUR_S,
+        start_at_s=DECEMBER_S,
+        deadline_at_s=DECEMBER_S + 2 * HOUR_S,
+    )
+
+
+@pytest.mark.parametrize("lease_type", list(LeaseType))
+def test_a_start_goes_with_every_type_and_a_deadline_with_those_that_keep_one(lease_type: LeaseType) -> None:
+    assert isinstance(parse(TYPE=lease_type, START="2026-12-01T09:00:00Z"), LeaseTerms)
+    assert isinstance(parse_deadline(TYPE=lease_type), MalformedLease) is lease_type.best_effort
+
+
+def test_a_deadline_without_duration_or_with_a_type_that_keeps_none_is_told_how_to_be_written() -> None:
+    without = parse_lease_attribute(({"TYPE": "DC-MIGRATABLE", "DEADLINE": "2026-12-01T11:00:00Z"},))
+    best_effort = parse_deadline(TYPE="BE-SUSPENDABLE")
+    assert isinstance(without, MalformedLease)
+    assert without == best_effort
+    assert without.code == "lease-deadline"
+    assert 'write TYPE = "DC-MIGRATABLE", DURATION = "02:00:00" and DEADLINE' in without.text
+
+
+def test_a_deadline_goes_not_with_now() -> None:
+    found = parse_deadline(START="now")
+    assert isinstance(found, MalformedLease)
+    assert "leave one of them out" in found.text
 
 
 def test_a_relative_start_is_an_offset() -> None:
@@ -150,8 +241,9 @@ def test_several_vms_need_a_name() -> None:
 
 
 def test_a_deadline_before_the_end_is_a_contradiction() -> None:
-    found = problem(START="2026-12-01T09:00:00Z", DURATION="02:00:00", DEADLINE="2026-12-01T10:59:59Z")
-    assert found.code == "lease-deadline"
+    found = parse_deadline(START="2026-12-01T09:00:00Z", DEADLINE="2026-12-01T10:59:59Z")
+    assert isinstance(found, MalformedLease)
+    assert found.text == "DEADLINE comes before START plus DURATION: move one of them"
 
 
 HOSTILE = st.text(max_size=60) | st.sampled_from(["-0", "1e9", "\x00", "]]>", "&lt;", "NaN", "+" * 40])

@@ -1,0 +1,121 @@
+"""What a lease asks of time, its START, DEADLINE and DURATION: can it be, and may it still be asked otherwise?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.model.written_time import duration_text, utc_text
+
+CLOCKS_DIFFER_S = 300
+NOT_STARTED = frozenset({VmState.INIT, VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.CLONING_FAILURE})
+_NOT_GRANTED = frozenset({Verdict.REFUSED, Verdict.CONVERTED})
+
+
+@dataclass(frozen=True, slots=True)
+class ImpossibleWish:
+    """A wish that no room could fulfil: a code, and what its owner may write instead."""
+
+    code: str
+    text: str
+
+
+def as_asked(terms: LeaseTerms) -> LeaseTerms:
+    """Terms as their owner wrote them: a relative START is counted from the admission only afterwards."""
+    return terms if terms.start_offset_s is None else replace(terms, start_at_s=None)
+
+
+def counted_from(terms: LeaseTerms, now_s: int) -> LeaseTerms:
+    """Terms whose relative START, if there is one, has become an instant."""
+    return terms if terms.start_offset_s is None else replace(terms, start_at_s=now_s + terms.start_offset_s)
+
+
+def impossible_wish(asked: LeaseTerms, now_s: int) -> ImpossibleWish | None:
+    """Why time itself forbids what is asked for at `now_s`, or None.
+
+    An exact START may be `CLOCKS_DIFFER_S` old. An earliest START, one with a DEADLINE, may have passed.
+    """
+    terms = counted_from(asked, now_s)
+    start_at_s, deadline_at_s = terms.start_at_s, terms.deadline_at_s
+    if deadline_at_s is not None:
+        late_s = max(now_s, start_at_s or now_s) + (terms.duration_s or 0) - deadline_at_s
+        if late_s <= 0:
+            return None
+        text = (
+            f"DEADLINE {utc_text(deadline_at_s)} cannot be met: even started at the first moment it ends "
+            f"{duration_text(late_s)} too late. It is {utc_text(now_s)} now: move DEADLINE or shorten DURATION"
+        )
+        return ImpossibleWish("deadline-impossible", text)
+    if start_at_s is not None and start_at_s < now_s - CLOCKS_DIFFER_S:
+        text = (
+            f"START {utc_text(start_at_s)} has passed {duration_text(now_s - start_at_s)} ago. "
+            f"It is {utc_text(now_s)} now: write a later one"
+        )
+        return ImpossibleWish("start-passed", text)
+    return None
+
+
+def asks_anew(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTerms) -> bool:
+    """Is this another wish in place of one that was not granted, while its VMs still wait?"""
+    return record.verdict in _NOT_GRANTED and _still_waits(vms) and _wish(asked) != _wish(as_asked(record.terms))
+
+
+def why_wish_stays(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTerms, now_s: int) -> str:
+    """Why START, DEADLINE and DURATION cannot change to those of `asked`; "" where they can, or are the same."""
+    before = as_asked(record.terms)
+    if _wish(asked) == _wish(before):
+        return ""
+    if record.verdict is Verdict.ACCEPTED:
+        return _why_accepted_stays(before, asked)
+    anew = asks_anew(record, vms, asked)
+    if _start(asked) != _start(before) and not anew:
+        return "START cannot change: create new VMs"
+    if not _still_waits(vms):
+        return _why_started_stays(record, before, asked)
+    impossible = impossible_wish(asked, now_s) if anew or asked.deadline_at_s != before.deadline_at_s else None
+    return impossible.text if impossible is not None else ""
+
+
+def _why_started_stays(record: LeaseRecord, before: LeaseTerms, asked: LeaseTerms) -> str:
+    """Others may have been promised the room after the end of a lease that nobody can make leave earlier."""
+    if asked.deadline_at_s != before.deadline_at_s:
+        return "DEADLINE cannot change once its VMs have started"
+    if record.explicit and not before.type.preemptable and _is_longer(asked.duration_s, before.duration_s):
+        return f"DURATION of {before.type} cannot become longer once its VMs have started"
+    return ""
+
+
+def _why_accepted_stays(before: LeaseTerms, asked: LeaseTerms) -> str:
+    """What was accepted may shrink: others were told what is left."""
+    if _start(asked) != _start(before):
+        return "START of an accepted reservation cannot change: create new VMs"
+    if _is_longer(asked.duration_s, before.duration_s):
+        return "DURATION of an accepted reservation cannot become longer"
+    if before.deadline_at_s == asked.deadline_at_s:
+        return ""
+    if before.deadline_at_s is None or (asked.deadline_at_s is None and _start(asked) != _start(LeaseTerms())):
+        return "START of an accepted reservation stays exact or earliest: a DEADLINE can neither be added nor left out"
+    if asked.deadline_at_s is not None and asked.deadline_at_s < before.deadline_at_s:
+        return f"DEADLINE of an accepted reservation cannot become earlier than {utc_text(before.deadline_at_s)}"
+    return ""
+
+
+def _is_longer(asked_s: int | None, before_s: int | None) -> bool:
+    """None has no end."""
+    return before_s is not None and (asked_s is None or asked_s > before_s)
+
+
+def _still_waits(vms: Sequence[VirtualMachine]) -> bool:
+    return all(vm.state in NOT_STARTED for vm in vms)
+
+
+def _start(terms: LeaseTerms) -> tuple[bool, int | None, int | None]:
+    return terms.at_once, terms.start_at_s, terms.start_offset_s
+
+
+def _wish(terms: LeaseTerms) -> tuple[object, ...]:
+    return (*_start(terms), terms.deadline_at_s, terms.duration_s)
