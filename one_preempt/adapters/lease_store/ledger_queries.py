@@ -31,7 +31,7 @@ Promised = dict[int, tuple[Reservation, ...]]
 
 def lease_records(connection: Connection, include_ended: bool) -> list[LeaseRecord]:
     """Recorded leases with their members, in the order of their ids."""
-    wanted = select(leases).order_by(leases.c.id)
+    wanted = select(*rows.LEASE_COLUMNS).order_by(leases.c.id)
     members = select(lease_members.c.lease_id, lease_members.c.vm_id).order_by(
         lease_members.c.lease_id, lease_members.c.position
     )
@@ -39,9 +39,9 @@ def lease_records(connection: Connection, include_ended: bool) -> list[LeaseReco
         wanted = wanted.where(leases.c.ended_at_s.is_(None))
         members = members.join(leases).where(leases.c.ended_at_s.is_(None))
     vm_ids: dict[int, list[int]] = {}
-    for lease_id, vm_id in connection.execute(members):
+    for lease_id, vm_id in connection.execute(members).all():
         vm_ids.setdefault(lease_id, []).append(vm_id)
-    return [rows.lease_record(row, tuple(vm_ids.get(row.id, ()))) for row in connection.execute(wanted)]
+    return [rows.lease_record(row, tuple(vm_ids.get(row.id, ()))) for row in connection.execute(wanted).all()]
 
 
 def open_preemptions(connection: Connection) -> tuple[OpenPreemption, ...]:
@@ -74,7 +74,7 @@ def states_of_members(connection: Connection) -> dict[int, str]:
     """The last logged state of every VM of a lease that has not ended."""
     members = select(lease_members.c.vm_id).join(leases).where(leases.c.ended_at_s.is_(None))
     query = select(vm_states.c.vm_id, vm_states.c.state).where(vm_states.c.vm_id.in_(members))
-    return {row.vm_id: row.state for row in connection.execute(query.order_by(vm_states.c.vm_id))}
+    return {row[0]: row[1] for row in connection.execute(query.order_by(vm_states.c.vm_id)).all()}
 
 
 def victims_out_since(connection: Connection, since_s: int) -> tuple[int, ...]:
@@ -102,10 +102,10 @@ def last_host_capacities(connection: Connection) -> dict[int, HostCapacity]:
 
 def reservations_of(connection: Connection, lease_ids: Sequence[int] | None = None) -> Promised:
     """The reservations of these leases, or of all, each lease's in the order of time; leases by their ids."""
-    query = select(reservations).order_by(reservations.c.lease_id, reservations.c.position)
+    query = select(*rows.RESERVATION_COLUMNS).order_by(reservations.c.lease_id, reservations.c.position)
     if lease_ids is not None:
         query = query.where(reservations.c.lease_id.in_(lease_ids))
-    promised = map(rows.reservation, connection.execute(query))
+    promised = map(rows.reservation, connection.execute(query).all())
     return {lease_id: tuple(of_lease) for lease_id, of_lease in groupby(promised, key=lambda one: one.lease_id)}
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from types import MappingProxyType
+from typing import TypeVar
 
 from one_preempt.adapters.lease_store.intents import (
-    OVERHEADS_KEPT,
     RETRY_WINDOW_S,
     VICTIM_KINDS,
     VICTIM_WINDOW_S,
@@ -16,6 +20,7 @@ from one_preempt.adapters.lease_store.intents import (
     intended_again,
     unknown_action,
 )
+from one_preempt.adapters.lease_store.memory_indexes import ActionIndex, ById, LatestOverheads
 from one_preempt.core.model.ledger import (
     ActionRecord,
     HostCapacity,
@@ -27,25 +32,45 @@ from one_preempt.core.model.ledger import (
     Transition,
 )
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.reservation import Reservation, VerdictGiven
 from one_preempt.ports import CallResult
+
+Id = TypeVar("Id", int, str)
+Value = TypeVar("Value")
 
 
 class MemoryLeaseStore:
-    """A `LeaseStore` that forgets when it is closed. Starts empty, or where `ledger` stands."""
+    """A `LeaseStore` that forgets when it is closed. Starts empty, or where `ledger` stands.
 
-    def __init__(self, ledger: Ledger | None = None) -> None:
+    What `load` costs depends on what lives, never on what is over. Two options make it fit for simulated years:
+
+    `keep_log=False` forgets ended leases, closed actions and transitions at once, except failed actions inside the
+    retry window: `leases(include_ended=True)`, `actions()` and `transitions()` then tell of the present alone.
+
+    `live_views=True` lets `load` return read-only views of the store's own dicts in place of copies. Such a ledger
+    shows the present of the store, not the instant of its reading. Rely on it until the next call that writes
+    (`apply`, `record_plan`, `begin_attempt`, `record_result`, `prune`); who compares two ledgers, keeps one, or writes
+    while iterating over one needs copies. Tuples and single records are values in either case.
+    """
+
+    def __init__(self, ledger: Ledger | None = None, *, keep_log: bool = True, live_views: bool = False) -> None:
         start = ledger or Ledger()
-        self._leases: dict[int, LeaseRecord] = dict(start.leases)
+        self._keeps_log = keep_log
+        self._live_views = live_views
+        self._live: ById[int, LeaseRecord] = ById(start.leases)
+        self._ended: dict[int, LeaseRecord] = {}
         self._preemptions = {opened.preemption.id: opened for opened in start.preemptions}
-        self._actions: dict[str, ActionRecord] = {record.id: record for record in start.failed_actions}
-        self._actions.update(start.open_actions)
-        self._vm_states: dict[int, str] = dict(start.vm_states)
-        self._host_capacities: dict[int, HostCapacity] = dict(start.host_capacities)
-        self._victims_out_at_s: list[int] = list(start.victims_last_hour)
+        self._actions = ActionIndex((*start.failed_actions, *start.open_actions.values()), keep_log)
+        # Of how many live leases a VM is a member; the states of such VMs; the last transition of any VM.
+        self._memberships = Counter(vm_id for record in start.leases.values() for vm_id in record.vm_ids)
+        self._vm_states: ById[int, str] = ById(start.vm_states)
+        self._last_transitions: dict[int, Transition] = {}
         self._transitions: list[Transition] = []
+        self._host_capacities: ById[int, HostCapacity] = ById(start.host_capacities)
+        self._victims_out_at_s = sorted(start.victims_last_hour)
+        self._reservations: ById[int, tuple[Reservation, ...]] = ById(start.reservations)
+        self._overheads = LatestOverheads(start.observed_overheads)
         self._paused = start.paused
-        self._reservations = dict(start.reservations)
-        self._overheads = list(start.observed_overheads)
 
     def acquire_writer(self) -> None:
         """Nobody else can write to this process's memory."""
@@ -55,43 +80,36 @@ class MemoryLeaseStore:
 
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know."""
-        leases = {record.id: record for _, record in sorted(self._leases.items()) if record.ended_at_s is None}
-        members = {vm_id for record in leases.values() for vm_id in record.vm_ids}
-        failed = [record for record in self._actions.values() if _failed_since(record, now_s - RETRY_WINDOW_S)]
-        open_actions = {record.id: record for _, record in sorted(self._actions.items()) if record.closed_at_s is None}
+        first_victim = bisect_left(self._victims_out_at_s, now_s - VICTIM_WINDOW_S)
+        if not self._keeps_log:
+            del self._victims_out_at_s[:first_victim]
+            first_victim = 0
         return Ledger(
-            leases=leases,
+            leases=self._handed_out(self._live.in_order()),
             preemptions=tuple(sorted(self._preemptions.values(), key=lambda o: (o.opened_at_s, o.preemption.id))),
-            open_actions=open_actions,
-            failed_actions=tuple(sorted(failed, key=lambda record: (record.closed_at_s or 0, record.id))),
-            vm_states={vm_id: self._vm_states[vm_id] for vm_id in sorted(self._vm_states) if vm_id in members},
-            host_capacities=dict(sorted(self._host_capacities.items())),
-            victims_last_hour=tuple(sorted(at for at in self._victims_out_at_s if at >= now_s - VICTIM_WINDOW_S)),
+            open_actions=self._handed_out(self._actions.open_in_order()),
+            failed_actions=self._actions.failed_since(now_s - RETRY_WINDOW_S),
+            vm_states=self._handed_out(self._vm_states.in_order()),
+            host_capacities=self._handed_out(self._host_capacities.in_order()),
+            victims_last_hour=tuple(self._victims_out_at_s[first_victim:]),
             paused=self._paused,
-            reservations=dict(sorted(self._reservations.items())),
-            observed_overheads=tuple(self._overheads),
+            reservations=self._handed_out(self._reservations.in_order()),
+            observed_overheads=self._overheads.oldest_first(),
         )
 
     def apply(self, changes: LedgerChanges) -> None:
         """Write what reconciliation found out."""
         for lease in (*changes.admitted, *changes.updated):
-            self._leases[lease.id] = lease
-            if lease.ended_at_s is not None:
-                self._reservations.pop(lease.id, None)
+            self._write_lease(lease)
         for closed in changes.closed_actions:
             known = self._actions.get(closed.id)
-            self._actions[closed.id] = replace(closed, attempts=known.attempts) if known else closed
+            if known is not None:
+                self._actions.put(_closed_like(known, closed))
         for transition in changes.transitions:
-            self._transitions.append(transition)
-            self._vm_states[transition.vm_id] = transition.to_state
+            self._log_transition(transition)
         for capacity in changes.host_capacities:
-            self._host_capacities[capacity.host_id] = capacity
+            self._host_capacities.put(capacity.host_id, capacity)
         for observed in changes.observed_overheads:
-            alike = [
-                one for one in self._overheads if (one.kind, one.datastore_id) == (observed.kind, observed.datastore_id)
-            ]
-            if len(alike) == OVERHEADS_KEPT:
-                self._overheads.remove(alike[0])
             self._overheads.append(observed)
 
     def record_plan(self, plan: Plan) -> None:
@@ -99,7 +117,7 @@ class MemoryLeaseStore:
         for action in distinct_actions(plan).values():
             record = intended_again(self._actions.get(action.id), action, plan.made_at_s)
             if record is not None:
-                self._actions[record.id] = record
+                self._actions.put(record)
         for preemption in plan.preemptions:
             known = self._preemptions.get(preemption.id)
             opened_at_s = known.opened_at_s if known else plan.made_at_s
@@ -107,24 +125,20 @@ class MemoryLeaseStore:
         for end in plan.ended_preemptions:
             self._preemptions.pop(end.preemption_id, None)
         for booking in plan.bookings:
-            self._reservations.pop(booking.lease_id, None)
-            if booking.reservations:
-                self._reservations[booking.lease_id] = booking.reservations
+            self._book(booking.lease_id, booking.reservations)
         for given in plan.verdicts:
-            if given.lease_id in self._leases:
-                lease = self._leases[given.lease_id]
-                self._leases[lease.id] = replace(lease, verdict=given.verdict, verdict_text=given.text)
+            self._give_verdict(given)
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued."""
-        self._actions[action.id] = attempted(self._known(action.id))
+        self._actions.put(attempted(self._known(action.id)))
 
     def record_result(self, action_id: str, result: CallResult, now_s: int) -> None:
         """Write what was answered."""
         record = self._known(action_id)
-        self._actions[action_id] = answered(record, result, now_s)
+        self._actions.put(answered(record, result, now_s))
         if record.preemption_id and record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
-            self._victims_out_at_s.append(now_s)
+            insort(self._victims_out_at_s, now_s)
 
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped."""
@@ -136,36 +150,110 @@ class MemoryLeaseStore:
 
     def leases(self, include_ended: bool = False) -> Sequence[LeaseRecord]:
         """Recorded leases, oldest first."""
-        chosen = [record for record in self._leases.values() if include_ended or record.ended_at_s is None]
+        chosen = (*self._live.values.values(), *(self._ended.values() if include_ended else ()))
         return tuple(sorted(chosen, key=lambda record: (record.arrived_at_s, record.id)))
 
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
         """The log of actions, newest first."""
-        chosen = [record for record in self._actions.values() if lease_id in (None, record.lease_id)]
+        chosen = (record for record in self._actions if lease_id in (None, record.lease_id))
         return tuple(sorted(chosen, key=lambda record: (record.intended_at_s, record.id), reverse=True)[:limit])
 
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""
         chosen = (record for record in reversed(self._transitions) if vm_id in (None, record.vm_id))
-        return tuple(chosen)[:limit]
+        return tuple(islice(chosen, limit))
 
     def prune(self, before_s: int) -> int:
         """Forget what was over before `before_s`; the number of records forgotten."""
-        size = len(self._leases) + len(self._actions) + len(self._transitions)
-        self._leases = {i: r for i, r in self._leases.items() if r.ended_at_s is None or r.ended_at_s >= before_s}
-        self._actions = {i: r for i, r in self._actions.items() if r.closed_at_s is None or r.closed_at_s >= before_s}
+        size = len(self._ended) + len(self._actions) + len(self._transitions)
+        self._ended = {i: r for i, r in self._ended.items() if r.ended_at_s is None or r.ended_at_s >= before_s}
+        self._actions.prune(before_s)
         self._transitions = [record for record in self._transitions if record.observed_at_s >= before_s]
+        members = self._memberships.keys() | {vm_id for record in self._ended.values() for vm_id in record.vm_ids}
+        self._last_transitions = {
+            vm_id: last
+            for vm_id, last in self._last_transitions.items()
+            if last.observed_at_s >= before_s or vm_id in members
+        }
         self._victims_out_at_s = [at for at in self._victims_out_at_s if at >= before_s]
-        return size - len(self._leases) - len(self._actions) - len(self._transitions)
+        self._overheads = LatestOverheads(o for o in self._overheads.oldest_first() if o.observed_at_s >= before_s)
+        self._prune_reservations(before_s)
+        return size - len(self._ended) - len(self._actions) - len(self._transitions)
 
     def close(self) -> None:
         """Nothing to let go of."""
 
+    def _handed_out(self, values: dict[Id, Value]) -> Mapping[Id, Value]:
+        return MappingProxyType(values) if self._live_views else values.copy()
+
     def _known(self, action_id: str) -> ActionRecord:
-        if action_id not in self._actions:
+        record = self._actions.get(action_id)
+        if record is None:
             raise unknown_action(action_id)
-        return self._actions[action_id]
+        return record
+
+    def _write_lease(self, record: LeaseRecord) -> None:
+        before = self._live.values.get(record.id)
+        if record.ended_at_s is None:
+            self._ended.pop(record.id, None)
+            self._live.put(record.id, record)
+        else:
+            self._live.drop(record.id)
+            self._reservations.drop(record.id)
+            if self._keeps_log:
+                self._ended[record.id] = record
+        left = before.vm_ids if before else ()
+        joined = record.vm_ids if record.ended_at_s is None else ()
+        if left != joined:
+            self._change_members(left, joined)
+
+    def _change_members(self, left: Sequence[int], joined: Sequence[int]) -> None:
+        self._memberships.update(joined)
+        self._memberships.subtract(left)
+        for vm_id in {*left, *joined}:
+            if not self._memberships[vm_id]:
+                del self._memberships[vm_id]
+                self._vm_states.drop(vm_id)
+            elif vm_id not in left and vm_id in self._last_transitions:
+                self._vm_states.put(vm_id, self._last_transitions[vm_id].to_state)
+
+    def _log_transition(self, transition: Transition) -> None:
+        if self._keeps_log:
+            self._transitions.append(transition)
+            self._last_transitions[transition.vm_id] = transition
+        if transition.vm_id in self._memberships:
+            self._vm_states.put(transition.vm_id, transition.to_state)
+
+    def _give_verdict(self, given: VerdictGiven) -> None:
+        for records in (self._live.values, self._ended):
+            if given.lease_id in records:
+                record = records[given.lease_id]
+                records[given.lease_id] = replace(record, verdict=given.verdict, verdict_text=given.text)
+
+    def _book(self, lease_id: int, promised: tuple[Reservation, ...]) -> None:
+        if promised:
+            self._reservations.put(lease_id, promised)
+        else:
+            self._reservations.drop(lease_id)
+
+    def _prune_reservations(self, before_s: int) -> None:
+        over = [
+            (lease_id, tuple(one for one in promised if one.end_at_s is None or one.end_at_s >= before_s))
+            for lease_id, promised in self._reservations.values.items()
+            if lease_id not in self._live.values
+        ]
+        for lease_id, left in over:
+            self._book(lease_id, left)
 
 
-def _failed_since(record: ActionRecord, since_s: int) -> bool:
-    return record.succeeded is False and record.closed_at_s is not None and record.closed_at_s >= since_s
+def _closed_like(known: ActionRecord, closed: ActionRecord) -> ActionRecord:
+    """The known action with what became of it: the intent and its attempts stay."""
+    return replace(
+        known,
+        outcome=closed.outcome,
+        outcome_at_s=closed.outcome_at_s,
+        error_code=closed.error_code,
+        error_text=closed.error_text,
+        closed_at_s=closed.closed_at_s,
+        succeeded=closed.succeeded,
+    )

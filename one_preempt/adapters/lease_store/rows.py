@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -19,6 +19,11 @@ from one_preempt.core.model.reservation import Reservation, Verdict
 
 _TERMS = tuple(field.name for field in fields(LeaseTerms))
 _LEASE = tuple(field.name for field in fields(LeaseRecord) if field.name not in ("terms", "vm_ids"))
+# Thousands of leases may live, so their rows are read by position.
+LEASE_COLUMNS = tuple(leases.c[name] for name in _TERMS + _LEASE)
+_VERDICT = _LEASE[3:].index("verdict")
+RESERVATION_COLUMNS = tuple(reservations.c[name] for name in ("lease_id", "start_at_s", "end_at_s", "firm", "host_ids"))
+_HOST_IDS = msgspec.json.Decoder(tuple[int, ...])
 _ACTION = tuple(field.name for field in fields(ActionRecord))
 _TRANSITION = tuple(field.name for field in fields(Transition))
 _HOST_CAPACITY = tuple(field.name for field in fields(HostCapacity))
@@ -46,13 +51,14 @@ def lease_row(record: LeaseRecord) -> dict[str, Any]:
     return row
 
 
-def lease_record(row: Row[Any], vm_ids: tuple[int, ...]) -> LeaseRecord:
-    """A row of `leases` with its members, oldest first."""
-    values = row._mapping
-    of = f"lease {values['id']}"
-    terms = _picked(values, _TERMS) | {"type": _word(LeaseType, leases, of, "type", values["type"])}
-    record = _picked(values, _LEASE) | {"verdict": _word(Verdict, leases, of, "verdict", values["verdict"])}
-    return LeaseRecord(terms=LeaseTerms(**terms), vm_ids=vm_ids, **record)
+def lease_record(row: Sequence[Any], vm_ids: tuple[int, ...]) -> LeaseRecord:
+    """A row of `LEASE_COLUMNS` with the lease's members, oldest first."""
+    type_word, *terms = row[: len(_TERMS)]
+    lease_id, uid, gid, *record = row[len(_TERMS) :]
+    of = f"lease {lease_id}"
+    lease_type = _word(LeaseType, leases, of, "type", type_word)
+    record[_VERDICT] = _word(Verdict, leases, of, "verdict", record[_VERDICT])
+    return LeaseRecord(lease_id, LeaseTerms(lease_type, *terms), uid, gid, vm_ids, *record)
 
 
 def reservation_row(reservation: Reservation, position: int) -> dict[str, Any]:
@@ -67,17 +73,15 @@ def reservation_row(reservation: Reservation, position: int) -> dict[str, Any]:
     }
 
 
-_HOST_IDS = msgspec.json.Decoder(tuple[int, ...])
-
-
-def reservation(row: Row[Any]) -> Reservation:
-    """A row of `reservations`."""
+def reservation(row: Sequence[Any]) -> Reservation:
+    """A row of `RESERVATION_COLUMNS`."""
+    lease_id, start_at_s, end_at_s, firm, host_ids = row
     try:
-        host_ids = _HOST_IDS.decode(row.host_ids)
+        hosts = _HOST_IDS.decode(host_ids)
     except (msgspec.DecodeError, UnicodeError, TypeError):
-        of = f"lease {row.lease_id}"
-        raise UnreadableRow(reservations, of, "host_ids", row.host_ids, "a JSON list of host ids") from None
-    return Reservation(row.lease_id, row.start_at_s, row.end_at_s, host_ids, row.firm)
+        of = f"lease {lease_id}"
+        raise UnreadableRow(reservations, of, "host_ids", host_ids, "a JSON list of host ids") from None
+    return Reservation(lease_id, start_at_s, end_at_s, hosts, firm)
 
 
 def overhead_row(observed: ObservedOverhead) -> dict[str, Any]:

@@ -1,0 +1,131 @@
+"""The parts of the ledger in memory, kept so that reading what lives costs nothing for what is over."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+
+Id = TypeVar("Id", int, str)
+Value = TypeVar("Value")
+
+
+class ById(Generic[Id, Value]):
+    """A dict in the order of its keys. It is sorted only after a key came out of turn; ids nearly always ascend."""
+
+    def __init__(self, start: Mapping[Id, Value]) -> None:
+        self.values: dict[Id, Value] = dict(sorted(start.items()))
+        self._highest: Id | None = next(reversed(self.values), None)
+        self._in_turn = True
+
+    def put(self, key: Id, value: Value) -> None:
+        """Write `value` in the place of the one with this key, if there is one."""
+        if key not in self.values:
+            if self._highest is None or key > self._highest:
+                self._highest = key
+            else:
+                self._in_turn = False
+        self.values[key] = value
+
+    def drop(self, key: Id) -> None:
+        """Forget the value with this key, if there is one."""
+        self.values.pop(key, None)
+
+    def in_order(self) -> dict[Id, Value]:
+        """The values in the order of their keys: always the same dict, so that a view of it stays one."""
+        if not self._in_turn:
+            ordered = sorted(self.values.items())
+            self.values.clear()
+            self.values.update(ordered)
+            self._in_turn = True
+        return self.values
+
+
+class ActionIndex:
+    """Recorded actions: the open ones, those closed as failed by the instant, and, with `keeps_log`, all others."""
+
+    def __init__(self, records: Iterable[ActionRecord], keeps_log: bool) -> None:
+        self._keeps_log = keeps_log
+        self._open: ById[str, ActionRecord] = ById({})
+        self._closed: dict[str, ActionRecord] = {}
+        self._failed: list[tuple[int, str]] = []
+        for record in records:
+            self.put(record)
+
+    def __iter__(self) -> Iterator[ActionRecord]:
+        yield from self._open.values.values()
+        yield from self._closed.values()
+
+    def __len__(self) -> int:
+        return len(self._open.values) + len(self._closed)
+
+    def get(self, action_id: str) -> ActionRecord | None:
+        """The record, where it is remembered."""
+        return self._open.values.get(action_id) or self._closed.get(action_id)
+
+    def put(self, record: ActionRecord) -> None:
+        """Write `record` in the place of the one with its id."""
+        if record.id in self._closed:
+            self._forget_closed(record.id)
+        if record.closed_at_s is None:
+            self._open.put(record.id, record)
+            return
+        self._open.drop(record.id)
+        if record.succeeded is False:
+            insort(self._failed, (record.closed_at_s, record.id))
+        if record.succeeded is False or self._keeps_log:
+            self._closed[record.id] = record
+
+    def open_in_order(self) -> dict[str, ActionRecord]:
+        """The open actions in the order of their ids: always the same dict."""
+        return self._open.in_order()
+
+    def failed_since(self, since_s: int) -> tuple[ActionRecord, ...]:
+        """Those closed as failed at `since_s` or later, oldest first; without a log older ones are forgotten now."""
+        first = bisect_left(self._failed, (since_s, ""))
+        if not self._keeps_log:
+            for _, action_id in self._failed[:first]:
+                del self._closed[action_id]
+            del self._failed[:first]
+            first = 0
+        return tuple(self._closed[action_id] for _, action_id in self._failed[first:])
+
+    def prune(self, before_s: int) -> None:
+        """Forget those closed before `before_s`."""
+        for action_id, record in list(self._closed.items()):
+            if record.closed_at_s is not None and record.closed_at_s < before_s:
+                self._forget_closed(action_id)
+
+    def _forget_closed(self, action_id: str) -> None:
+        record = self._closed.pop(action_id)
+        if record.succeeded is False and record.closed_at_s is not None:
+            del self._failed[bisect_left(self._failed, (record.closed_at_s, action_id))]
+
+
+class LatestOverheads:
+    """Of each kind and datastore the latest `OVERHEADS_KEPT` observations."""
+
+    def __init__(self, observed: Iterable[ObservedOverhead]) -> None:
+        self._count = 0
+        self._by_number: dict[int, ObservedOverhead] = {}
+        self._numbers: dict[tuple[OverheadKind, int], deque[int]] = defaultdict(deque)
+        for one in observed:
+            self.append(one)
+
+    def append(self, observed: ObservedOverhead) -> None:
+        """Remember one more, and forget the oldest of its kind where there are too many."""
+        numbers = self._numbers[observed.kind, observed.datastore_id]
+        numbers.append(self._count)
+        self._by_number[self._count] = observed
+        self._count += 1
+        if len(numbers) > OVERHEADS_KEPT:
+            del self._by_number[numbers.popleft()]
+
+    def oldest_first(self) -> tuple[ObservedOverhead, ...]:
+        """All that are remembered."""
+        return tuple(self._by_number.values())
