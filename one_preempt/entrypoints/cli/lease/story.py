@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Transition
 from one_preempt.explain import JsonObject, printable
 
 LIST_COLUMNS = ("lease", "name", "type", "owner", "VMs", "last seen", "arrived", "preempted", "")
 STORY_COLUMNS = ("when", "VM", "what", "why")
+_WHEN_ROOM_IS_SHORT = {
+    LeaseType.BE_CANCELLABLE: "terminated when others need the room",
+    LeaseType.BE_SUSPENDABLE: "stopped when others need the room, and back later",
+    LeaseType.DC_MIGRATABLE: "moved when others need the room",
+    LeaseType.DC_NON_PREEMPTABLE: "stays whoever needs the room",
+}
 
 
 def lease_document(record: LeaseRecord, states: Mapping[int, str]) -> JsonObject:
     """One lease; instants are seconds since the epoch."""
-    terms = record.terms
     return {
         "id": record.id,
-        "name": terms.name,
-        "type": terms.type.value,
-        "size": terms.size,
-        "duration_s": terms.duration_s,
-        "start_at": terms.start_at_s,
-        "deadline_at": terms.deadline_at_s,
-        "max_suspensions": terms.max_suspensions,
-        "shutdown_ok": terms.shutdown_ok,
+        **terms_document(record.terms),
         "uid": record.uid,
         "gid": record.gid,
         "vms": [{"id": vm_id, "last_state": states.get(vm_id)} for vm_id in record.vm_ids],
@@ -37,6 +36,23 @@ def lease_document(record: LeaseRecord, states: Mapping[int, str]) -> JsonObject
         "preemptions": record.preemptions,
         "preempted_by": record.preempted_by,
         "last_preempted_at": record.last_preempted_at_s,
+    }
+
+
+def terms_document(terms: LeaseTerms | None) -> JsonObject:
+    """The terms, every value None where they cannot be read; `start_offset_s` counts from the admission."""
+    if terms is None:
+        return dict.fromkeys(terms_document(LeaseTerms()))
+    return {
+        "name": terms.name,
+        "type": terms.type.value,
+        "size": terms.size,
+        "duration_s": terms.duration_s,
+        "start_at": terms.start_at_s,
+        "start_offset_s": terms.start_offset_s,
+        "deadline_at": terms.deadline_at_s,
+        "max_suspensions": terms.max_suspensions,
+        "shutdown_ok": terms.shutdown_ok,
     }
 
 
@@ -78,6 +94,22 @@ def instant(at_s: int | None) -> str:
     return "" if at_s is None else shown(at_s)
 
 
+def duration_in_words(duration_s: int | None) -> str:
+    """A duration as it is written in the attribute, nothing for None."""
+    if duration_s is None:
+        return ""
+    days, rest = divmod(duration_s, 86_400)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}.{clock}" if days else clock
+
+
+def start_in_words(terms: LeaseTerms) -> str:
+    """START as an instant, or, before it was admitted, as it counts from then."""
+    if terms.start_at_s is None and terms.start_offset_s is not None:
+        return f"+{duration_in_words(terms.start_offset_s)} from its admission"
+    return instant(terms.start_at_s)
+
+
 def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
     """One line of the list, under `LIST_COLUMNS`."""
     seen = Counter(states.get(vm_id, "not seen") for vm_id in record.vm_ids)
@@ -99,16 +131,8 @@ def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
 
 def term_rows(record: LeaseRecord) -> list[tuple[str, str]]:
     """What the lease was promised and how it stands, name by name; what is not set is left out."""
-    terms = record.terms
     shown = [
-        ("name", printable(terms.name)),
-        ("type", terms.type.value),
-        ("size", str(terms.size)),
-        ("duration", "" if terms.duration_s is None else f"{terms.duration_s} s"),
-        ("start", instant(terms.start_at_s)),
-        ("deadline", instant(terms.deadline_at_s)),
-        ("suspensions at most", "" if terms.max_suspensions is None else str(terms.max_suspensions)),
-        ("may be shut down", "yes" if terms.shutdown_ok else ""),
+        *terms_in_words(record.terms),
         ("owner", f"uid {record.uid}, gid {record.gid}"),
         ("asked for", "by its LEASE attribute" if record.explicit else f"by rule {printable(record.rule)}"),
         ("may preempt others", "yes" if record.may_preempt else ""),
@@ -119,6 +143,20 @@ def term_rows(record: LeaseRecord) -> list[tuple[str, str]]:
         ("preempted now by lease", "" if record.preempted_by is None else str(record.preempted_by)),
     ]
     return [(name, value) for name, value in shown if value]
+
+
+def terms_in_words(terms: LeaseTerms) -> list[tuple[str, str]]:
+    """The terms name by name; what is not set is empty."""
+    return [
+        ("name", printable(terms.name)),
+        ("type", f"{terms.type.value}: {_WHEN_ROOM_IS_SHORT[terms.type]}"),
+        ("size", str(terms.size)),
+        ("duration", duration_in_words(terms.duration_s)),
+        ("start", start_in_words(terms)),
+        ("deadline", instant(terms.deadline_at_s)),
+        ("suspensions at most", "" if terms.max_suspensions is None else str(terms.max_suspensions)),
+        ("may be shut down", "yes" if terms.shutdown_ok else ""),
+    ]
 
 
 def story_rows(actions: Iterable[ActionRecord], transitions: Sequence[Transition]) -> list[tuple[str, ...]]:

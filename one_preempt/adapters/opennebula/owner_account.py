@@ -1,0 +1,170 @@
+"""What an ordinary user of the cloud can do with own VMs, with own credentials and rights: look, create, end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lxml.etree import _Element
+
+from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
+from one_preempt.adapters.opennebula.owner_template import SUBMISSION, added_attributes, with_lease
+from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine, read_vm_pool
+from one_preempt.adapters.opennebula.xml_document import (
+    UNREADABLE_OBJECT,
+    UnreadableDocument,
+    amount,
+    first_texts_of,
+    parse_document,
+    read_objects,
+)
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.errors import OnePreemptError
+from one_preempt.ports import CloudUnavailable
+
+MYSELF = -1
+MINE, VISIBLE = -3, -2
+FROM_FIRST, TO_LAST, NOT_DONE = -1, -1, -1
+ON_HOLD = True
+NOT_PERSISTENT = False
+LONGEST_FILE = 1 << 20
+
+
+class Refused(OnePreemptError):
+    """oned refused what its user asked for; the message is one sentence with oned's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What VMs are made of: a VM template of the cloud by its id, or the text of a whole one."""
+
+    template_id: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    id: int
+    uid: int
+    name: str
+
+
+class OwnerAccount:
+    """One user at oned. Raises `CloudUnavailable` where no answer came, and `Refused`."""
+
+    def __init__(self, transport: OnedTransport) -> None:
+        self._transport = transport
+        self.endpoint = transport.endpoint
+
+    def uid(self) -> int:
+        """Who we are."""
+        user = self._parsed(self._document("you cannot be told apart", "one.user.info", MYSELF))
+        return amount(first_texts_of(user)["ID"])
+
+    def vms(self, problems: list[str]) -> dict[int, VirtualMachine]:
+        """Own VMs by ascending id; what cannot be read is told in `problems`."""
+        what = "your VMs cannot be listed"
+        document = self._document(what, "one.vmpool.infoextended", MINE, FROM_FIRST, TO_LAST, NOT_DONE)
+        try:
+            return read_vm_pool(document, problems)
+        except UnreadableDocument as error:
+            raise CloudUnavailable(f"{self.endpoint}: {error}") from None
+
+    def vm(self, vm_id: int) -> VirtualMachine | None:
+        """One VM with its history, own or not; None where it does not exist."""
+        try:
+            document = self._document(f"VM {vm_id} cannot be shown", "one.vm.info", vm_id, False)
+        except Refused as refused:
+            if isinstance(refused.__cause__, NoExistsError):
+                return None
+            raise
+        try:
+            return read_virtual_machine(self._parsed(document))
+        except UNREADABLE_OBJECT as error:
+            raise CloudUnavailable(f"VM {vm_id} cannot be read: {error}") from None
+
+    def template_called(self, wanted: str) -> int:
+        """The id of the VM template with this id or name; an own one before those of others."""
+        if wanted.isdecimal() and wanted.isascii():
+            return amount(wanted)
+        document = self._document(
+            "VM templates cannot be listed", "one.templatepool.info", VISIBLE, FROM_FIRST, TO_LAST
+        )
+        found = [
+            one for one in read_objects(document, "VMTEMPLATE_POOL", "VMTEMPLATE", _named, []) if one.name == wanted
+        ]
+        if len(found) > 1:
+            me = self.uid()
+            found = [one for one in found if one.uid == me] or found
+        if len(found) > 1:
+            ids = ", ".join(str(one.id) for one in sorted(found, key=lambda one: one.id)[:10])
+            raise OnePreemptError(f"several VM templates are called {wanted!r}: name one of them by its id, {ids}")
+        if not found:
+            raise OnePreemptError(f"no VM template that you may use is called {wanted!r}; see: onetemplate list")
+        return found[0].id
+
+    def create(self, source: Source, name: str, lease: Mapping[str, str], submission: str) -> int:
+        """One VM on HOLD with a LEASE attribute; its id. `name` is for VMs made of a template, '' is oned's choice."""
+        if source.template_id is not None:
+            extra = added_attributes(lease, submission)
+            return self._done(
+                "it was refused", "one.template.instantiate", source.template_id, name, ON_HOLD, extra, NOT_PERSISTENT
+            )
+        text = with_lease(source.text, lease, submission)
+        return self._done("it was refused", "one.vm.allocate", text, ON_HOLD)
+
+    def submitted(self, submission: str) -> Sequence[int]:
+        """The ids of own VMs that bear the mark of a submission."""
+        return [vm.id for vm in self.vms([]).values() if vm.user_template.get(SUBMISSION) == (submission,)]
+
+    def terminate(self, vm_id: int, *, hard: bool) -> None:
+        """End a VM: the guest is asked to shut down, or, where `hard`, stopped at once."""
+        action = "terminate-hard" if hard else "terminate"
+        self._done(f"VM {vm_id} cannot be terminated", "one.vm.action", action, vm_id)
+
+    def _done(self, what: str, method: str, *parameters: Parameter) -> int:
+        try:
+            return amount(str(self._transport.call(method, *parameters).checked()))
+        except OnedError as error:
+            raise self._refused(what, error) from error
+        except ValueError as error:
+            raise CloudUnavailable(f"{method} at {self.endpoint}: the answer is not an id: {error}") from None
+
+    def _document(self, what: str, method: str, *parameters: Parameter) -> bytes:
+        try:
+            return self._transport.document(method, *parameters)
+        except OnedError as error:
+            raise self._refused(what, error) from error
+
+    def _refused(self, what: str, error: OnedError) -> Refused:
+        if isinstance(error, AuthenticationError):
+            return Refused(f"{self.endpoint} does not know you: {error.text}; check ONE_AUTH or ~/.one/one_auth")
+        return Refused(f"{what}: {error.text}")
+
+    def _parsed(self, document: bytes) -> _Element:
+        try:
+            return parse_document(document, [], "the answer")
+        except UnreadableDocument as error:
+            raise CloudUnavailable(f"{self.endpoint}: {error}") from None
+
+
+def _named(element: _Element) -> _Named:
+    texts = first_texts_of(element)
+    return _Named(amount(texts["ID"]), amount(texts["UID"]), texts["NAME"])
+
+
+def text_of_file(path: Path) -> str:
+    """The VM template in a file. Raises `OnePreemptError` where it holds none."""
+    try:
+        content = path.read_bytes()[: LONGEST_FILE + 1]
+    except OSError as error:
+        raise OnePreemptError(f"the VM template {path} cannot be read: {error.strerror}") from None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise OnePreemptError(f"the VM template {path} is not UTF-8 text") from None
+    if len(content) > LONGEST_FILE or not text.strip() or "\x00" in text:
+        raise OnePreemptError(f"{path} holds no VM template: write one as for onevm create, of at most 1 MiB")
+    return text

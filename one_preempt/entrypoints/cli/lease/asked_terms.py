@@ -1,0 +1,78 @@
+"""The terms that options ask for, as keys of a LEASE attribute and as values, judged as the scheduler judges them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+import click
+
+from one_preempt.core.admission.lease_attribute import MalformedLease, parse_lease_attribute
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.entrypoints.cli.lease.local_time import in_utc, utc_text
+from one_preempt.errors import OnePreemptError
+
+NOW = "now"
+
+
+class TermOptions(TypedDict):
+    """The values of the options, None where one was not given."""
+
+    lease_type: str
+    name: str | None
+    size: str | None
+    duration: str | None
+    start: str | None
+    deadline: str | None
+    max_suspensions: str | None
+    shutdown_ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTerms:
+    """What goes into the attribute, and what it means."""
+
+    texts: dict[str, str]
+    terms: LeaseTerms
+
+
+def asked_terms(options: TermOptions, now_s: int) -> AskedTerms:
+    """The terms; raises `click.UsageError` in the words that LEASE_STATUS would have for them.
+
+    A relative DEADLINE counts from `now_s`; a relative START from the admission, as in the attribute.
+    """
+    start = options["start"]
+    given = {
+        "TYPE": options["lease_type"],
+        "NAME": options["name"],
+        "SIZE": options["size"],
+        "DURATION": options["duration"],
+        "START": None if start is None or start.lower() == NOW else _instant("--start", start),
+        "DEADLINE": _deadline(options["deadline"], now_s),
+        "MAX_SUSPENSIONS": options["max_suspensions"],
+        "SHUTDOWN_OK": "YES" if options["shutdown_ok"] else None,
+    }
+    texts = {key: text for key, text in given.items() if text is not None}
+    return AskedTerms(texts, _judged(texts))
+
+
+def _judged(texts: dict[str, str]) -> LeaseTerms:
+    terms = parse_lease_attribute((texts,))
+    if isinstance(terms, MalformedLease):
+        raise click.UsageError(terms.text)
+    return terms
+
+
+def _instant(option: str, text: str) -> str:
+    try:
+        return utc_text(text)
+    except OnePreemptError as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+def _deadline(text: str | None, now_s: int) -> str | None:
+    if text is None or not text.startswith("+"):
+        return None if text is None else _instant("--deadline", text)
+    duration_s = _judged({"TYPE": LeaseType.DC_NON_PREEMPTABLE, "DURATION": text[1:]}).duration_s
+    assert duration_s is not None, "it was given"
+    return in_utc(now_s + duration_s)

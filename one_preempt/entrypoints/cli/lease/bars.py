@@ -1,0 +1,109 @@
+"""What there is to draw of leases: running stays with expected ends, what is asked for or promised, and waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.ledger import LeaseRecord, Transition
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.entrypoints.cli.gantt import Bar, BarKind
+from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
+from one_preempt.explain import printable
+
+LONGEST_LABEL = 40
+RUNNING = "RUNNING"
+
+
+def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
+    """The leases of one owner, by LEASE and the states of their VMs.
+
+    A START that lies ahead is drawn as expected: only the scheduler knows whether it was accepted.
+    """
+    for lease in leases:
+        terms = lease.terms or LeaseTerms()
+        label = label_of(lease.id, terms)
+        since_s = lease.running_since_s
+        if since_s is not None:
+            yield Bar(
+                label,
+                since_s,
+                _expected_end_s(terms, max(_run_s(vm, now_s) for vm in lease.vms), now_s),
+                BarKind.RUNNING,
+            )
+        else:
+            start_at_s = _start_asked_for_s(lease, terms)
+            yield from _waiting(label, terms, start_at_s if lease.waits else None, now_s)
+        yield from _deadline(label, terms)
+
+
+def recorded_bars(
+    records: Iterable[LeaseRecord],
+    states: Mapping[int, str],
+    transitions: Mapping[int, Sequence[Transition]],
+    now_s: int,
+) -> Iterator[Bar]:
+    """The leases on record. `states`: the last seen state by VM; `transitions`: those of a lease, oldest first."""
+    for record in records:
+        terms = record.terms
+        label = label_of(record.id, terms)
+        if record.vm_ids and all(states.get(vm_id) == RUNNING for vm_id in record.vm_ids):
+            since_s, run_s = _stays(record, transitions.get(record.id, ()), now_s)
+            yield Bar(label, since_s, _expected_end_s(terms, run_s, now_s), BarKind.RUNNING)
+        else:
+            yield from _waiting(label, terms, None if record.preempted_by is not None else terms.start_at_s, now_s)
+        yield from _deadline(label, terms)
+
+
+def label_of(lease_id: int, terms: LeaseTerms) -> str:
+    """How a row is called."""
+    return f"{lease_id} {printable(terms.name, LONGEST_LABEL)}".rstrip()
+
+
+def _waiting(label: str, terms: LeaseTerms, start_at_s: int | None, now_s: int) -> Iterator[Bar]:
+    if start_at_s is None or start_at_s <= now_s:
+        yield Bar(label, now_s, None, BarKind.WAITING)
+        return
+    yield Bar(label, now_s, start_at_s, BarKind.WAITING)
+    yield Bar(label, start_at_s, None if terms.duration_s is None else start_at_s + terms.duration_s, BarKind.EXPECTED)
+
+
+def _deadline(label: str, terms: LeaseTerms) -> Iterator[Bar]:
+    if terms.deadline_at_s is not None:
+        yield Bar(label, terms.deadline_at_s, terms.deadline_at_s + 1, BarKind.DEADLINE)
+
+
+def _expected_end_s(terms: LeaseTerms, run_s: int, now_s: int) -> int | None:
+    """When what it has run so far and what follows make up its DURATION; what outlives it ends any moment."""
+    return None if terms.duration_s is None else now_s + max(terms.duration_s - run_s, 1)
+
+
+def _run_s(vm: VirtualMachine, now_s: int) -> int:
+    """How long the VM has run, over all its stays on hosts."""
+    return sum(
+        max((stay.running_end_at_s or now_s) - stay.running_start_at_s, 0)
+        for stay in vm.history
+        if stay.running_start_at_s
+    )
+
+
+def _start_asked_for_s(lease: OwnLease, terms: LeaseTerms) -> int | None:
+    if terms.start_offset_s is None:
+        return terms.start_at_s
+    # The admission follows within a cycle once all VMs exist.
+    return max(vm.submitted_at_s for vm in lease.vms) + terms.start_offset_s
+
+
+def _stays(record: LeaseRecord, transitions: Iterable[Transition], now_s: int) -> tuple[int, int]:
+    """Since when the oldest VM runs, and how long it has run in all, as far as the log goes back."""
+    since_s: int | None = None
+    run_s = 0
+    for seen in transitions:
+        if seen.vm_id != record.vm_ids[0]:
+            continue
+        if seen.to_state == RUNNING:
+            since_s = seen.observed_at_s if since_s is None else since_s
+        elif since_s is not None:
+            run_s, since_s = run_s + seen.observed_at_s - since_s, None
+    since_s = record.admitted_at_s if since_s is None else since_s
+    return since_s, run_s + max(now_s - since_s, 0)

@@ -1,0 +1,72 @@
+"""`lease list`: all leases for the administrator, their own for everybody else; as a table, a document or a chart."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.composition import open_store
+from one_preempt.entrypoints.cli.lease.bars import own_bars, recorded_bars
+from one_preempt.entrypoints.cli.lease.chart import draw_chart, gantt_option, hours_option
+from one_preempt.entrypoints.cli.lease.own_leases import own_leases
+from one_preempt.entrypoints.cli.lease.own_story import LIST_COLUMNS as OWN_COLUMNS
+from one_preempt.entrypoints.cli.lease.own_story import own_document, own_row
+from one_preempt.entrypoints.cli.lease.record import transitions_of
+from one_preempt.entrypoints.cli.lease.story import LIST_COLUMNS, lease_document, list_row
+from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
+from one_preempt.explain import printable
+from one_preempt.settings import Settings
+
+
+@click.command("list")
+@config_option
+@mine_option
+@click.option("--all", "include_ended", is_flag=True, help="Also the leases that ended; the administrator's only.")
+@gantt_option
+@hours_option
+@json_option
+def lease_list(
+    config_path: Path | None, mine: bool, include_ended: bool, as_chart: bool, hours: int, as_json: bool
+) -> None:
+    """List the leases, oldest first; with --gantt as a chart of the coming day."""
+    if as_chart and as_json:
+        raise click.UsageError("--gantt draws and --json does not: take one of them")
+    settings = administrators_settings(config_path, mine)
+    if settings is not None:
+        _list_recorded(settings, include_ended, hours if as_chart else None, as_json)
+    else:
+        _list_own(hours if as_chart else None, as_json)
+
+
+def _list_recorded(settings: Settings, include_ended: bool, chart_hours: int | None, as_json: bool) -> None:
+    now_s = SystemClock().now_s()
+    with closing(open_store(settings)) as store:
+        records = store.leases(include_ended and chart_hours is None)
+        states = store.load(now_s).vm_states
+        if chart_hours is not None:
+            logs = {record.id: transitions_of(store, record) for record in records}
+            draw_chart(recorded_bars(records, states, logs, now_s), now_s, chart_hours)
+            return
+    if as_json:
+        write_json([lease_document(record, states) for record in records])
+    else:
+        write_table(f"{len(records)} leases on record", LIST_COLUMNS, (list_row(record, states) for record in records))
+
+
+def _list_own(chart_hours: int | None, as_json: bool) -> None:
+    problems: list[str] = []
+    with own_account() as account:
+        leases = own_leases(account.vms(problems).values())
+    for problem in problems:
+        click.echo(printable(problem), err=True)
+    if chart_hours is not None:
+        now_s = SystemClock().now_s()
+        draw_chart(own_bars(leases, now_s), now_s, chart_hours)
+    elif as_json:
+        write_json([own_document(lease) for lease in leases])
+    else:
+        write_table(f"{len(leases)} leases of yours", OWN_COLUMNS, map(own_row, leases))

@@ -1,0 +1,114 @@
+"""Own leases from OpenNebula alone: VMs with a LEASE attribute put together as the admission does it.
+
+Terms are read from the attribute, as they are asked for, and how it went from LEASE_STATUS: which were admitted only
+the scheduler knows. Texts of users come out of here as they are: `printable` is for who shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from one_preempt.core.admission.gangs import form_gangs
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
+from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status
+from one_preempt.core.model.lease import LeaseState, LeaseTerms
+from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+
+REFUSED = "on hold: "
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLease:
+    """One lease of the caller. `terms` is None where the attribute cannot be read, `problem` then says why.
+
+    `id` is the id of its oldest VM that is left; `vms` are oldest first.
+    """
+
+    id: int
+    vms: tuple[VirtualMachine, ...]
+    terms: LeaseTerms | None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its NAME, or nothing."""
+        return self.terms.name if self.terms is not None else ""
+
+    @property
+    def statuses(self) -> Sequence[str]:
+        """The different texts that LEASE_STATUS of its VMs has, first that of the oldest."""
+        return tuple(dict.fromkeys(text for vm in self.vms if (text := status_of(vm))))
+
+    @property
+    def preempted(self) -> bool:
+        """It was sent out for another lease, by its LEASE_STATUS."""
+        return any(preemptor_in_status(vm) is not None for vm in self.vms)
+
+    @property
+    def waits(self) -> bool:
+        """None of its VMs was started yet."""
+        return all(phase_of(vm) is VmPhase.WAITING for vm in self.vms)
+
+    @property
+    def state(self) -> LeaseState:
+        """Where it stands, by the states of its VMs and by LEASE_STATUS."""
+        if self.waits:
+            if any(text.startswith(REFUSED) for text in self.statuses):
+                return LeaseState.REFUSED
+            if self.terms is not None and len(self.vms) < self.terms.size:
+                return LeaseState.INCOMPLETE
+        return lease_state(self.vms, preempted=self.preempted)
+
+    @property
+    def running_since_s(self) -> int | None:
+        """Since when all its VMs run; None where they do not."""
+        stays = [vm.last_history for vm in self.vms if phase_of(vm) in (VmPhase.RUNNING, VmPhase.BUSY)]
+        starts = [stay.running_start_at_s or stay.start_at_s for stay in stays if stay is not None]
+        return max(starts) if starts and len(starts) == len(self.vms) else None
+
+
+def own_leases(vms: Iterable[VirtualMachine]) -> list[OwnLease]:
+    """The leases that the VMs with a LEASE attribute form, oldest first. VMs that have ended belong to none."""
+    found: list[OwnLease] = []
+    candidates: list[tuple[VirtualMachine, LeaseTerms]] = []
+    for vm in vms:
+        if LEASE not in vm.user_template or vm.state == VmState.DONE:
+            continue
+        terms = parse_lease_attribute(vm.user_template[LEASE])
+        if isinstance(terms, MalformedLease):
+            found.append(OwnLease(vm.id, (vm,), None, terms.text))
+        elif terms.size == 1:
+            found.append(OwnLease(vm.id, (vm,), terms))
+        else:
+            candidates.append((vm, terms))
+    found += _gangs(candidates)
+    return sorted(found, key=lambda lease: lease.id)
+
+
+def lease_of(vm_id: int, leases: Iterable[OwnLease]) -> OwnLease | None:
+    """The lease that this VM belongs to."""
+    return next((lease for lease in leases if any(vm.id == vm_id for vm in lease.vms)), None)
+
+
+def status_of(vm: VirtualMachine) -> str:
+    """LEASE_STATUS, where it is one text."""
+    value = vm.user_template.get(LEASE_STATUS, ("",))[0]
+    return value if isinstance(value, str) else ""
+
+
+def _gangs(candidates: Iterable[tuple[VirtualMachine, LeaseTerms]]) -> list[OwnLease]:
+    gangs = form_gangs(candidates, {})
+    found = [OwnLease(vms[0].id, vms, key.terms) for key, vms in gangs.complete]
+    for key, vms, text in gangs.waiting:
+        lease = OwnLease(vms[0].id, vms, key.terms, text)
+        # Once it was started it had all its VMs: those that are missing have ended.
+        found.append(lease if lease.waits else OwnLease(lease.id, vms, key.terms, _those_left(vms, key.terms)))
+    terms_of = {vm.id: terms for vm, terms in candidates}
+    found += [OwnLease(vm.id, (vm,), terms_of[vm.id], text) for vm, text in gangs.extra]
+    return found
+
+
+def _those_left(vms: Sequence[VirtualMachine], terms: LeaseTerms) -> str:
+    return f"{len(vms)} of its {terms.size} VMs are left"

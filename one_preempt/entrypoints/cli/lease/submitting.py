@@ -1,0 +1,109 @@
+"""`lease submit`: the VMs of a lease, created on HOLD, all of them or none."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms, TermOptions, asked_terms
+from one_preempt.entrypoints.cli.lease.local_time import in_both
+from one_preempt.entrypoints.cli.lease.story import duration_in_words
+from one_preempt.entrypoints.cli.lease.view import own_account
+from one_preempt.entrypoints.cli.options import json_option, write_json
+from one_preempt.explain import printable
+
+if TYPE_CHECKING:
+    from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Source
+
+SHOWS_PROGRESS_FROM = 10
+LONGEST_WAIT_S = 7 * 86_400
+
+
+@click.command("submit")
+@click.option("--template", metavar="ID|NAME", help="The VM template to make the VMs of.")
+@click.option(
+    "--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="A VM template as for onevm create."
+)
+@click.option("--type", "lease_type", required=True, metavar="TYPE", help=f"One of {', '.join(LeaseType)}.")
+@click.option("--name", help="How you name the lease; needed where SIZE is above 1.")
+@click.option("--size", metavar="NUMBER", help="How many VMs form the lease.  [default: 1]")
+@click.option("--duration", metavar="HH:MM:SS", help="How long it is to run; 1.12:00:00 is a day and a half.")
+@click.option(
+    "--start", metavar="WHEN", help="now, +hh:mm:ss, 2026-12-01T09:00:00Z or '2026-12-01 09:00 Europe/Madrid'."
+)
+@click.option("--deadline", metavar="WHEN", help="When it must have ended, written as --start.")
+@click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted.")
+@click.option("--shutdown-ok", is_flag=True, help="The guests may be shut down instead of saved.")
+@click.option("--wait", is_flag=True, help="Until it runs, or --timeout is over (exit code 1).")
+@click.option("--timeout", type=click.FloatRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="Seconds.")
+@json_option
+def lease_submit(
+    template: str | None, file: Path | None, wait: bool, timeout: float, as_json: bool, **options: Unpack[TermOptions]
+) -> int:
+    """Create the VMs of a lease on HOLD, where they wait for the scheduler; all of them or none.
+
+    Times without a zone are those of this machine. Nothing but OpenNebula is needed: the endpoint of ONE_XMLRPC and the
+    credentials of ONE_AUTH, or those in ~/.one.
+    """
+    if (template is None) == (file is None):
+        raise click.UsageError("name either --template or --file: what the VMs are made of")
+    asked = asked_terms(options, SystemClock().now_s())
+    with own_account() as account:
+        vm_ids = _create(account, _source(account, template, file), asked)
+        if as_json:
+            write_json({"id": vm_ids[0], "vm_ids": vm_ids, "lease": asked.texts})
+        else:
+            _tell(vm_ids, asked.terms)
+        return _wait(account, vm_ids, timeout) if wait else 0
+
+
+def _source(account: OwnerAccount, template: str | None, file: Path | None) -> Source:
+    from one_preempt.adapters.opennebula.owner_account import Source, text_of_file
+
+    if template is not None:
+        return Source(template_id=account.template_called(template))
+    assert file is not None, "one of both was given"
+    return Source(text=text_of_file(file))
+
+
+def _create(account: OwnerAccount, source: Source, asked: AskedTerms) -> list[int]:
+    from one_preempt.entrypoints.cli.lease.creation import create_all
+
+    shown = sys.stderr.isatty() and asked.terms.size >= SHOWS_PROGRESS_FROM
+    with click.progressbar(length=asked.terms.size, label="Creating", file=sys.stderr, hidden=not shown) as bar:
+        return create_all(account, source, asked, bar.update)
+
+
+def _tell(vm_ids: list[int], terms: LeaseTerms) -> None:
+    from one_preempt.entrypoints.cli.lease.creation import vm_list
+
+    count = "1 VM" if len(vm_ids) == 1 else f"{len(vm_ids)} VMs"
+    click.echo(f"lease {vm_ids[0]}: {count} on HOLD until the scheduler starts it: {vm_list(vm_ids)}")
+    if terms.start_at_s is not None:
+        click.echo(f"start     {in_both(terms.start_at_s)}")
+    if terms.start_offset_s is not None:
+        click.echo(f"start     +{duration_in_words(terms.start_offset_s)} from its admission")
+    if terms.deadline_at_s is not None:
+        click.echo(f"deadline  {in_both(terms.deadline_at_s)}")
+    click.echo(f"how it stands: one-preempt lease show {vm_ids[0]}")
+
+
+def _wait(account: OwnerAccount, vm_ids: list[int], timeout_s: float) -> int:
+    from one_preempt.entrypoints.cli.lease.waiting import Waited, wait_until_running
+
+    ended = wait_until_running(
+        account,
+        vm_ids,
+        timeout_s,
+        time.monotonic,
+        time.sleep,
+        lambda words: click.echo(printable(words, 400), err=True),
+    )
+    click.echo(f"lease {vm_ids[0]}: {ended.value}", err=True)
+    return 0 if ended is Waited.RUNNING else 1

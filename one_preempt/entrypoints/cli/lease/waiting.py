@@ -1,0 +1,66 @@
+"""Waiting until a lease runs: its owner's pool is asked now and then, and what changes is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from one_preempt.adapters.opennebula.owner_account import OwnerAccount
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.entrypoints.cli.lease.own_leases import lease_of, own_leases
+from one_preempt.entrypoints.cli.lease.own_story import status_in_words
+from one_preempt.ports import CloudUnavailable
+
+FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 30.0
+GROWTH = 1.5
+
+
+class Waited(Enum):
+    """How the waiting ended."""
+
+    RUNNING = "it runs"
+    REFUSED = "it was refused: correct the attribute with onevm update, or cancel the lease"
+    FAILED = "a VM of it failed: see onevm show"
+    GONE = "VMs of it have ended"
+    TOO_LATE = "it does not run yet: the time to wait is over, and it goes on waiting without you"
+
+
+def wait_until_running(
+    account: OwnerAccount,
+    vm_ids: Sequence[int],
+    timeout_s: float,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+    tell: Callable[[str], None],
+) -> Waited:
+    """Look until the lease of these VMs runs or never will, `timeout_s` at most, by clocks in seconds."""
+    ends_at, pause_s, told = now() + timeout_s, FIRST_PAUSE_S, ""
+    while True:
+        try:
+            ending, words = _look(account, vm_ids)
+        except CloudUnavailable as error:
+            ending, words = None, str(error)
+        if words != told:
+            tell(words)
+            told = words
+        if ending is not None:
+            return ending
+        left_s = ends_at - now()
+        if left_s <= 0:
+            return Waited.TOO_LATE
+        sleep(min(pause_s, left_s))
+        pause_s = min(pause_s * GROWTH, LONGEST_PAUSE_S)
+
+
+def _look(account: OwnerAccount, vm_ids: Sequence[int]) -> tuple[Waited | None, str]:
+    lease = lease_of(vm_ids[0], own_leases(account.vms([]).values()))
+    if lease is None or not {vm.id for vm in lease.vms}.issuperset(vm_ids):
+        return Waited.GONE, ""
+    words = f"{lease.state.value}: {status_in_words(lease)}"
+    endings = {
+        LeaseState.RUNNING: Waited.RUNNING,
+        LeaseState.REFUSED: Waited.REFUSED,
+        LeaseState.FAILED: Waited.FAILED,
+    }
+    return endings.get(lease.state), words
