@@ -1,0 +1,150 @@
+"""What logs and models do not say about leases: where they come from, types, deadlines, images, limits.
+
+Each function returns the workload with one thing added. What is drawn is drawn for every request in order, whether it
+is used or not: with one seed, a request keeps its draw when a share or the requests concerned change, so that the points
+of a sweep differ by what is swept alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
+
+Concerned = Callable[[WorkloadRequest], bool]
+T = TypeVar("T")
+
+_SHARES_ADD_UP_WITHIN = 1e-9
+
+
+def everything(_: WorkloadRequest) -> bool:
+    """All requests are concerned."""
+    return True
+
+
+def external_only(request: WorkloadRequest) -> bool:
+    """Requests from other sites are concerned."""
+    return request.external
+
+
+def deadline_constraint_only(request: WorkloadRequest) -> bool:
+    """External requests of the types that promise a deadline are concerned (CCPE13)."""
+    return request.external and not request.lease_type.best_effort
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image and its size; `share` of the requests are made from it."""
+
+    name: str
+    size_mib: int
+    share: float
+
+
+def with_origins(workload: Workload, local: int, seed: int) -> Workload:
+    """Exactly `local` requests, drawn, are local ones; the others come from other sites.
+
+    As in CCPE13 a local request cannot be preempted and starts at its ready time or is rejected; external ones keep
+    what they are. With one seed, those that are local stay so when `local` grows.
+    """
+    if not 0 <= local <= len(workload):
+        raise OnePreemptError(f"{local} local requests out of {len(workload)}: name a number from 0 to {len(workload)}")
+    rank = _generator(seed).permutation(len(workload))
+    return workload.after(
+        f"{local} of {len(workload)} requests are local (seed {seed})",
+        (
+            _local(request) if place < local else replace(request, external=True)
+            for request, place in zip(workload.requests, rank.tolist(), strict=True)
+        ),
+    )
+
+
+def _local(request: WorkloadRequest) -> WorkloadRequest:
+    return replace(
+        request,
+        external=False,
+        lease_type=LeaseType.DC_NON_PREEMPTABLE,
+        start=StartKind.IMMEDIATE,
+        start_at_s=None,
+        deadline_at_s=None,
+    )
+
+
+def with_types(
+    workload: Workload, shares: Sequence[tuple[LeaseType, float]], seed: int, concerned: Concerned = everything
+) -> Workload:
+    """Lease types drawn with these shares, which add up to 1."""
+    told = ", ".join(f"{lease_type} {share:g}" for lease_type, share in shares)
+    drawn = _drawn(workload, [(lease_type, share) for lease_type, share in shares], seed)
+    return _changed(
+        workload,
+        f"types {told} (seed {seed})",
+        concerned,
+        drawn,
+        lambda r, drawn_type: replace(r, lease_type=drawn_type),
+    )
+
+
+def with_deadlines(workload: Workload, factor: float, concerned: Concerned = everything) -> Workload:
+    """Deadlines at the ready time plus `factor` times the planned duration (CCPE13: 2), rounded up."""
+    if not 1 <= factor < 1e6:
+        raise OnePreemptError(f"a deadline of {factor:g} durations cannot be met: the factor is at least 1")
+
+    def constrained(request: WorkloadRequest, _: None) -> WorkloadRequest:
+        slack_s = int(-(-request.planned_duration_s * factor // 1))
+        return replace(request, start=StartKind.DEADLINE, deadline_at_s=request.ready_at_s + slack_s)
+
+    nothing = [None] * len(workload)
+    return _changed(workload, f"deadlines after {factor:g} durations", concerned, nothing, constrained)
+
+
+def with_images(workload: Workload, images: Sequence[Image], seed: int, concerned: Concerned = everything) -> Workload:
+    """Images drawn with their shares, which add up to 1 (VW07 3.5: seven of 10 % and thirty of 1 %)."""
+    drawn = _drawn(workload, [(image, image.share) for image in images], seed)
+    return _changed(
+        workload,
+        f"{len(images)} images (seed {seed})",
+        concerned,
+        drawn,
+        lambda request, image: replace(request, image=image.name, image_mib=image.size_mib),
+    )
+
+
+def with_suspension_limit(workload: Workload, limit: int | None, concerned: Concerned = everything) -> Workload:
+    """No more than `limit` suspensions of a lease (SR11); None = no limit."""
+    if limit is not None and limit < 0:
+        raise OnePreemptError(f"at most {limit} suspensions: the limit is at least 0")
+    nothing = [None] * len(workload)
+    step = f"at most {limit} suspensions" if limit is not None else "no limit of suspensions"
+    return _changed(workload, step, concerned, nothing, lambda request, _: replace(request, max_suspensions=limit))
+
+
+def _drawn(workload: Workload, shares: Sequence[tuple[T, float]], seed: int) -> list[T]:
+    """One choice for each request."""
+    if any(share < 0 for _, share in shares) or abs(sum(share for _, share in shares) - 1) > _SHARES_ADD_UP_WITHIN:
+        raise OnePreemptError(f"shares {', '.join(f'{share:g}' for _, share in shares)} do not add up to 1")
+    uniform = _generator(seed).random(len(workload))
+    limits = np.cumsum([share for _, share in shares])[:-1]
+    return [shares[index][0] for index in np.searchsorted(limits, uniform, side="right").tolist()]
+
+
+def _changed(
+    workload: Workload,
+    step: str,
+    concerned: Concerned,
+    drawn: Sequence[T],
+    change: Callable[[WorkloadRequest, T], WorkloadRequest],
+) -> Workload:
+    """The workload with those requests changed that are concerned, each by what was drawn for it."""
+    pairs = zip(workload.requests, drawn, strict=True)
+    return workload.after(step, (change(request, each) if concerned(request) else request for request, each in pairs))
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))
