@@ -35,8 +35,8 @@ class PlannedPiece(NamedTuple):
 class PieceSearch:
     """Two pieces or more in these windows, which ascend by start and by end; at least one window.
 
-    `remaining_s` is to be served, by each piece at least `minimum_piece_s`; but the first all pieces begin with
-    `resume_s`, and but the last all end with `suspend_s`.
+    `remaining_s`, more than any window holds, is to be served, by each piece at least `minimum_piece_s`; but the first
+    all pieces begin with `resume_s`, and but the last all end with `suspend_s`.
     """
 
     def __init__(
@@ -46,12 +46,13 @@ class PieceSearch:
         self._resume_s, self._suspend_s = resume_s, suspend_s
         self._starts = self._possible_starts(windows)
         self._ends = ends_from(windows, self._starts)
+        self._lasting = self._ends.searchsorted(self._starts)
 
     def first_to_end(self) -> list[PlannedPiece] | None:
         """The plan that ends first, of these the one with the fewest pieces; None where there is none."""
         served = np.zeros(len(self._starts), dtype=np.int64)
         most_served, layers = served.copy(), [served]
-        best, first_end_s = None, END_OF_TIME_S
+        best, first_end_s = None, int(self._ends[-1]) + 1
         for pieces in range(1, self._remaining_s // self._minimum_s):
             served = self._served_by_one_more(served, pieces == 1)
             # More pieces for no more time served, or too late for an earlier end, lead nowhere.
@@ -84,12 +85,11 @@ class PieceSearch:
         """The most that can be served before each start with one piece more than `served` counts."""
         overhead_s = self._suspend_s + (0 if first else self._resume_s)
         shortest_s = overhead_s + self._minimum_s
-        lasting = self._ends.searchsorted(self._starts)
         early_enough = self._starts.searchsorted(self._starts - shortest_s, side="right")
-        right_up_to = _highest_between(served - self._starts, lasting, early_enough) + self._starts - overhead_s
+        right_up_to = _highest_between(served - self._starts, self._lasting, early_enough) + self._starts - overhead_s
         stays_s = self._ends - self._starts
         to_the_end = np.where(stays_s >= shortest_s, served + stays_s - overhead_s, _IMPOSSIBLE)
-        ended_before = np.maximum.accumulate(np.append(_IMPOSSIBLE, to_the_end))[lasting]
+        ended_before = np.maximum.accumulate(np.append(_IMPOSSIBLE, to_the_end))[self._lasting]
         more: IntArray = np.maximum(right_up_to, ended_before)
         return more
 
@@ -122,15 +122,12 @@ def _highest_between(values: IntArray, first: IntArray, behind: IntArray) -> Int
 
     It is the higher one of two stretches whose length is a power of two, which overlap.
     """
-    by_power = [values]
-    while (length := 1 << len(by_power)) <= len(values):
-        higher = by_power[-1].copy()
-        half = length // 2
-        np.maximum(higher[:-half], by_power[-1][half:], out=higher[:-half])
-        by_power.append(higher)
-    some = behind > first
-    counts = np.where(some, behind - first, 1)
-    power = np.frexp(counts)[1] - 1
-    table = np.stack(by_power)
-    last = np.maximum(behind - (1 << power), 0)
-    return np.where(some, np.maximum(table[power, np.minimum(first, len(values) - 1)], table[power, last]), _IMPOSSIBLE)
+    highest = np.full(len(values), _IMPOSSIBLE, dtype=np.int64)
+    counts = behind - first
+    length = 1
+    while len(values):
+        rows = np.flatnonzero((counts >= length) & (counts < 2 * length))
+        highest[rows] = np.maximum(values[first[rows]], values[behind[rows] - length])
+        values = np.maximum(values[:-length], values[length:])
+        length *= 2
+    return highest
