@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.verify import Violation
     from one_preempt.scheduling_cycle import SchedulingCycle
+    from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
 DAY_S = 86_400
 
@@ -149,6 +150,15 @@ def _cycle(
         held_capacity=held_capacity,
         events=events,
     )
+
+
+def simulated_cycle(settings: Settings, cloud: SimulatedCloud, policy: str | None = None) -> SchedulingCycle:
+    """The same cycle over a simulated cloud, on its clock, with a ledger in memory and nothing in between."""
+    from one_preempt.simulation.simulator.enactor import SimulatedEnactor
+    from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
+
+    reader, enactor = SimulatedPoolReader(cloud), SimulatedEnactor(cloud)
+    return _cycle(settings, reader, _empty_store(), enactor, cloud.clock, policy)
 
 
 def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:

@@ -136,10 +136,14 @@ class CloudState:
 
     def run_until(self, at_s: float) -> None:
         """Let everything happen that is due until `at_s`, each at its instant; time does not go back."""
-        until_ms = max(round(at_s * 1000), self.clock.now_ms)
+        self.run_until_ms(round(at_s * 1000))
+
+    def run_until_ms(self, at_ms: int) -> None:
+        """The same in whole milliseconds."""
+        until_ms = max(at_ms, self.clock.now_ms)
         while (due_ms := self.events.next_at_ms()) is not None and due_ms <= until_ms:
-            at_ms, effect = self.events.take()
-            self.clock.now_ms = max(self.clock.now_ms, at_ms)
+            planned_ms, effect = self.events.take()
+            self.clock.now_ms = max(self.clock.now_ms, planned_ms)
             effect()
         self.clock.now_ms = until_ms
 
@@ -152,6 +156,11 @@ class CloudState:
         end_s = self.clock.now_ms / 1000 + within_s
         while (at_s := self.next_event_at()) is not None and at_s <= end_s:
             self.run_until(at_s)
+
+    def forget_vm(self, vm_id: int) -> None:
+        """Drop a VM that is DONE, which oned keeps for ever: runs with millions of VMs need the memory."""
+        if self.vms[vm_id].state == VmState.DONE:
+            del self.vms[vm_id]
 
     # ---------------------------------------------------------------- observers
 

@@ -1,0 +1,103 @@
+"""One request while it is simulated: how far its VMs have run, and what interrupted it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from one_preempt.simulation.simulated_cloud.objects import Caller
+from one_preempt.simulation.simulator.result import Fate, Interruption, RequestRecord
+from one_preempt.simulation.workload.workload import WorkloadRequest
+
+
+@dataclass(slots=True, eq=False)
+class VmRun:
+    """How long one VM has run: `served_ms`, and since `since_ms` where it runs now. `mark` counts its runs."""
+
+    lease: LeaseRun
+    served_ms: int = 0
+    since_ms: int | None = None
+    mark: int = 0
+    is_running: bool = False
+    had_its_time: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class LeaseRun:
+    """A request with its VMs, from its submission on. `preemptor` is who was last said to preempt it."""
+
+    request: WorkloadRequest
+    owner: Caller
+    submitted_at_ms: int
+    vm_ids: tuple[int, ...] = ()
+    running: int = 0
+    gone: int = 0
+    served_vm_ms: int = 0
+    cut_short: bool = False
+    preemptor: int | None = None
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    rejection: str = ""
+    interruptions: list[Interruption] = field(default_factory=list)
+    _interrupted_at_ms: int | None = None
+    _moved: bool = False
+
+    def runs_again(self, now_ms: int) -> None:
+        """One more of its VMs runs; once all do, it has started, or an interruption is over."""
+        self.running += 1
+        if self.running + self.gone < len(self.vm_ids):
+            return
+        if self.started_at_ms is None:
+            self.started_at_ms = now_ms
+        self._close_interruption(now_ms)
+
+    def stops(self, now_ms: int, *, moved: bool, finished: bool) -> None:
+        """One of its VMs runs no more: it is `finished`, or else interrupted."""
+        self.running -= 1
+        if not finished and self._interrupted_at_ms is None and self.started_at_ms is not None:
+            self._interrupted_at_ms = now_ms
+            self._moved = moved
+
+    def loses(self, now_ms: int, *, had_its_time: bool) -> None:
+        """One of its VMs is gone for good."""
+        self.gone += 1
+        self.cut_short |= not had_its_time
+        if self.gone == len(self.vm_ids):
+            self.ended_at_ms = now_ms
+            self._close_interruption(None)
+
+    def _close_interruption(self, now_ms: int | None) -> None:
+        if self._interrupted_at_ms is not None:
+            by = self.preemptor
+            self.interruptions.append(Interruption(self._interrupted_at_ms, now_ms, by, self._moved))
+            self._interrupted_at_ms = self.preemptor = None
+
+    def record(self, origin_ms: int) -> RequestRecord:
+        """What became of it so far; instants counted from `origin_ms`."""
+        self._close_interruption(None)
+        return RequestRecord(
+            request_id=self.request.id,
+            lease_id=self.vm_ids[0],
+            virtual_machines=len(self.vm_ids),
+            submitted_at_ms=self.submitted_at_ms - origin_ms,
+            started_at_ms=None if self.started_at_ms is None else self.started_at_ms - origin_ms,
+            ended_at_ms=None if self.ended_at_ms is None else self.ended_at_ms - origin_ms,
+            fate=self._fate(),
+            interruptions=tuple(
+                Interruption(
+                    one.from_ms - origin_ms,
+                    None if one.until_ms is None else one.until_ms - origin_ms,
+                    one.by_request_id,
+                    one.moved,
+                )
+                for one in self.interruptions
+            ),
+            served_vm_ms=self.served_vm_ms,
+            rejection=self.rejection,
+        )
+
+    def _fate(self) -> Fate:
+        if self.rejection:
+            return Fate.REJECTED
+        if self.ended_at_ms is None:
+            return Fate.UNFINISHED
+        return Fate.CUT_SHORT if self.cut_short else Fate.COMPLETED

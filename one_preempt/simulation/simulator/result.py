@@ -1,0 +1,91 @@
+"""What a simulation leaves: one record a request, enough to compute every figure from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+
+class Fate(StrEnum):
+    """How a request ended.
+
+    COMPLETED: all its VMs had their time. CUT_SHORT: somebody or something ended it before. REJECTED: it was told that
+    it is not served, and went away. UNFINISHED: it was still there when the simulation ended.
+    """
+
+    COMPLETED = "completed"
+    CUT_SHORT = "cut-short"
+    REJECTED = "rejected"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """Its VMs did not run: from when the first one stopped until all ran again (None: never).
+
+    `by_request_id` preempted it (None: nobody did). `moved`: it was on its way to other hosts meanwhile, and not put
+    to rest.
+    """
+
+    from_ms: int
+    until_ms: int | None
+    by_request_id: int | None
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """What became of one request. Instants in milliseconds since the start of the workload; None: it never came.
+
+    `started_at_ms` is when all its VMs ran for the first time, `ended_at_ms` when the last one was gone.
+    `served_vm_ms` adds up the time that its VMs ran; what a restarted VM had run before counts here too.
+    """
+
+    request_id: int
+    lease_id: int
+    virtual_machines: int
+    submitted_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    fate: Fate
+    interruptions: tuple[Interruption, ...]
+    served_vm_ms: int
+    rejection: str = ""
+
+    @property
+    def waited_ms(self) -> int | None:
+        """From the submission to the first start."""
+        return None if self.started_at_ms is None else self.started_at_ms - self.submitted_at_ms
+
+    @property
+    def suspensions(self) -> int:
+        """How often it was put to rest for others."""
+        return sum(not one.moved and one.by_request_id is not None for one in self.interruptions)
+
+    @property
+    def interrupted_ms(self) -> int:
+        """How long it did not run between its first start and its end."""
+        end_ms = self.ended_at_ms or 0
+        return sum((end_ms if one.until_ms is None else one.until_ms) - one.from_ms for one in self.interruptions)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """The records by request id, and what it took."""
+
+    records: tuple[RequestRecord, ...]
+    cycles: int
+    ended_at_ms: int
+
+    @property
+    def makespan_ms(self) -> int:
+        """When the last request ended; 0 where none did."""
+        return max((record.ended_at_ms or 0 for record in self.records), default=0)
+
+    def json_lines(self) -> Iterator[bytes]:
+        """One line a record; the same simulation writes the same bytes."""
+        for record in self.records:
+            yield msgspec.json.encode(record) + b"\n"

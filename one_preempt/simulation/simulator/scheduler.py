@@ -1,0 +1,31 @@
+"""What the simulator asks of the scheduler: one cycle after the other. The production cycle fits as it is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.plan import Plan
+
+
+class Report(Protocol):
+    """What a cycle tells of itself."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """What it decided."""
+
+    @property
+    def state(self) -> ClusterState | None:
+        """What it decided upon."""
+
+    @property
+    def is_refused(self) -> bool:
+        """The recount refused the plan, and nothing was done."""
+
+
+class Scheduler(Protocol):
+    """A scheduling cycle with its surroundings plugged in."""
+
+    def run(self) -> Report:
+        """Observe, decide, act."""

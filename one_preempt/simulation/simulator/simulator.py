@@ -1,0 +1,251 @@
+"""The simulator: a workload, a cloud and a scheduler on one virtual clock (see `event_heap` for the order)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
+from one_preempt.simulation.simulated_cloud.errors import OnedError
+from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
+from one_preempt.simulation.simulator.event_heap import EventHeap, EventKind
+from one_preempt.simulation.simulator.lease_run import LeaseRun, VmRun
+from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.simulator.scheduler import Report, Scheduler
+from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
+from one_preempt.simulation.simulator.submission import submit
+from one_preempt.simulation.simulator.timed_fault import TimedFault
+from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
+
+# A guest that is moved while it runs goes on running.
+_SERVED = frozenset({LcmState.RUNNING, LcmState.MIGRATE})
+_MOVES = frozenset({LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE})
+# The guest starts anew: what it had done is lost.
+_FRESH_STARTS = frozenset({LcmState.BOOT, LcmState.BOOT_UNDEPLOY, LcmState.BOOT_POWEROFF, LcmState.BOOT_UNKNOWN})
+_CYCLES_AT_ONE_INSTANT = 10_000
+_IDLE_CYCLES = 1_000
+
+
+class SimulationStuck(OnePreemptError):
+    """The scheduler acts again and again and time does not move on; the message says when and what it does."""
+
+
+class Simulator:
+    """Plays one workload to its end.
+
+    A VM ends when it has run for its request's actual duration, whatever was planned: its owner terminates it. A
+    request that is refused, or wants to be served at once and is not, is withdrawn by its owner after the cycle that
+    said so.
+    The scheduler runs after every instant at which something changed, and when its plan says it is due; not because
+    of what its own calls changed at once, and never twice at an instant without another change.
+    """
+
+    def __init__(
+        self,
+        cloud: SimulatedCloud,
+        scheduler: Scheduler,
+        workload: Workload,
+        faults: Sequence[TimedFault] = (),
+        until_s: int | None = None,
+        on_cycle: Callable[[int, Report], None] | None = None,
+    ) -> None:
+        """`cloud` has users named as `site` names them. `until_s`, since the start of the workload, ends it early.
+
+        `on_cycle` is told of each cycle and when it ran, in milliseconds since the start of the workload.
+        """
+        self._cloud = cloud
+        self._scheduler = scheduler
+        self._on_cycle = on_cycle
+        self._origin_ms = cloud.clock.now_ms
+        self._end_ms = None if until_s is None else self._origin_ms + 1000 * until_s
+        self._requests = workload.requests
+        self._faults = tuple(faults)
+        self._heap = EventHeap()
+        self._runs: dict[int, VmRun] = {}
+        self._leases: list[LeaseRun] = []
+        self._lease_by_id: dict[int, LeaseRun] = {}
+        self._new: list[LeaseRun] = []
+        self._to_forget: list[int] = []
+        self._preemptions: set[str] = set()
+        self._wake_at_ms: int | None = None
+        self._changed = False
+        self._cycles = 0
+        self._over = 0
+        owners = {user.name: user.id for user in cloud.users.values()}
+        self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
+        cloud.on_transition(self._observe)
+
+    def run(self) -> SimulationResult:
+        """Play to the end: all requests are over, or nothing more can happen, or `until_s` has come."""
+        for number, fault in enumerate(self._faults):
+            self._heap.push(self._origin_ms + 1000 * fault.at_s, EventKind.FAULT, number)
+        for number, request in enumerate(self._requests):
+            self._heap.push(self._origin_ms + 1000 * request.submitted_at_s, EventKind.SUBMISSION, number)
+        idle = 0
+        while idle < _IDLE_CYCLES and self._over < len(self._requests):
+            at_ms = self._next_at_ms()
+            if at_ms is None or (self._end_ms is not None and at_ms > self._end_ms):
+                break
+            idle = 0 if self._play_instant(at_ms) else idle + 1
+        records = sorted((lease.record(self._origin_ms) for lease in self._leases), key=lambda one: one.request_id)
+        return SimulationResult(tuple(records), self._cycles, self._cloud.clock.now_ms - self._origin_ms)
+
+    # ---------------------------------------------------------------- time
+
+    def _next_at_ms(self) -> int | None:
+        instants = (self._heap.next_at_ms(), self._cloud.events.next_at_ms(), self._wake_at_ms)
+        return min((at_ms for at_ms in instants if at_ms is not None), default=None)
+
+    def _play_instant(self, at_ms: int) -> bool:
+        """All that is due at `at_ms`, with a cycle after each wave of changes; whether anything changed."""
+        anything = False
+        for _ in range(_CYCLES_AT_ONE_INSTANT):
+            self._happen(at_ms)
+            due = self._wake_at_ms is not None and self._wake_at_ms <= at_ms
+            if not (self._changed or due):
+                return anything
+            anything |= self._changed
+            self._cycle(at_ms)
+        raise SimulationStuck(f"{(at_ms - self._origin_ms) / 1000:g} s after the start the scheduler acts without end")
+
+    def _happen(self, at_ms: int) -> None:
+        cloud, heap = self._cloud, self._heap
+        while True:
+            cloud.run_until_ms(at_ms)
+            event = heap.pop_due(at_ms)
+            if event is None:
+                return
+            while event is not None:
+                _, kind, number, mark = event
+                if kind == EventKind.END:
+                    self._end(number, mark)
+                elif kind == EventKind.SUBMISSION:
+                    self._submit(self._requests[number])
+                else:
+                    self._faults[number].strike(cloud)
+                event = heap.pop_due(at_ms)
+
+    def _cycle(self, at_ms: int) -> None:
+        self._wake_at_ms = None
+        report = self._scheduler.run()
+        self._changed = False
+        self._cycles += 1
+        if report.plan is not None and report.state is not None:
+            self._note_preemptions(report.plan)
+            self._withdraw_refused(report.plan, report.state)
+            if report.plan.wake_at_s is not None:
+                self._wake_at_ms = max(1000 * report.plan.wake_at_s, at_ms + 1)
+        for vm_id in self._to_forget:
+            self._cloud.forget_vm(vm_id)
+        self._to_forget.clear()
+        if self._on_cycle is not None:
+            self._on_cycle(at_ms - self._origin_ms, report)
+
+    # ---------------------------------------------------------------- events
+
+    def _submit(self, request: WorkloadRequest) -> None:
+        owner = self._external if request.external else self._local
+        lease = LeaseRun(request, owner, self._cloud.clock.now_ms)
+        lease.vm_ids = submit(self._cloud, owner, request, self._origin_ms // 1000)
+        for vm_id in lease.vm_ids:
+            self._runs[vm_id] = VmRun(lease)
+        self._leases.append(lease)
+        self._lease_by_id[lease.vm_ids[0]] = lease
+        self._new.append(lease)
+        self._changed = True
+
+    def _end(self, vm_id: int, mark: int) -> None:
+        """A VM has run its time, unless it was interrupted since; one that is being moved ends when it is there."""
+        run = self._runs.get(vm_id)
+        if run is None or run.mark != mark or not run.is_running:
+            return
+        run.had_its_time = True
+        self._cloud.vm_action(run.lease.owner, "terminate", vm_id)
+
+    def _observe(self, change: StateChange) -> None:
+        """A transition of the cloud."""
+        self._changed = True
+        if change.kind != "VM" or (run := self._runs.get(change.object_id)) is None:
+            return
+        state = change.new_lcm_state if change.new_state == VmState.ACTIVE else None
+        if state in _SERVED:
+            self._serve(change.object_id, run, is_running=state == LcmState.RUNNING)
+            return
+        if run.since_ms is not None:
+            self._interrupt(run, moved=state in _MOVES)
+        if state in _FRESH_STARTS:
+            run.served_ms = 0
+        elif change.new_state == VmState.DONE:
+            self._gone(change.object_id, run)
+
+    def _serve(self, vm_id: int, run: VmRun, *, is_running: bool) -> None:
+        now_ms = self._cloud.clock.now_ms
+        run.is_running = is_running
+        if run.since_ms is None:
+            run.since_ms = now_ms
+            run.lease.runs_again(now_ms)
+        if is_running:
+            run.mark += 1
+            left_ms = 1000 * run.lease.request.actual_duration_s - run.served_ms
+            self._heap.push(max(run.since_ms + left_ms, now_ms), EventKind.END, vm_id, run.mark)
+
+    def _interrupt(self, run: VmRun, *, moved: bool) -> None:
+        assert run.since_ms is not None
+        now_ms = self._cloud.clock.now_ms
+        stay_ms, run.since_ms, run.is_running = now_ms - run.since_ms, None, False
+        run.served_ms += stay_ms
+        run.lease.served_vm_ms += stay_ms
+        run.lease.stops(now_ms, moved=moved, finished=run.had_its_time)
+
+    def _gone(self, vm_id: int, run: VmRun) -> None:
+        run.lease.loses(self._cloud.clock.now_ms, had_its_time=run.had_its_time)
+        del self._runs[vm_id]
+        self._to_forget.append(vm_id)
+        if run.lease.ended_at_ms is not None:
+            self._over += 1
+            del self._lease_by_id[run.lease.vm_ids[0]]
+
+    # ---------------------------------------------------------------- what the plan says
+
+    def _note_preemptions(self, plan: Plan) -> None:
+        for preemption in plan.preemptions:
+            if preemption.id in self._preemptions:
+                continue
+            self._preemptions.add(preemption.id)
+            preemptor = self._lease_by_id.get(preemption.preemptor_lease_id)
+            for lease_id in preemption.victim_lease_ids:
+                if lease_id in self._lease_by_id and preemptor is not None:
+                    self._lease_by_id[lease_id].preemptor = preemptor.request.id
+        for end in plan.ended_preemptions:
+            self._preemptions.discard(end.preemption_id)
+
+    def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
+        """Owners take back what was refused for good, and what was to be served at once and waits."""
+        refused = {given.lease_id: given.text for given in plan.verdicts if given.verdict is Verdict.REFUSED}
+        waits = {refusal.lease_id: refusal.reason.text for refusal in plan.refusals} if self._new else {}
+        for new in self._new:
+            lease = state.leases.get(new.vm_ids[0])
+            if lease is not None and lease.state is LeaseState.REFUSED:
+                refused[lease.id] = lease.refusal_text
+            elif new.request.start is StartKind.IMMEDIATE and new.vm_ids[0] in waits:
+                refused[new.vm_ids[0]] = waits[new.vm_ids[0]]
+        self._new.clear()
+        for lease_id in sorted(refused):
+            self._withdraw(lease_id, refused[lease_id])
+
+    def _withdraw(self, lease_id: int, why: str) -> None:
+        run = self._lease_by_id.get(lease_id)
+        if run is None:
+            return
+        run.rejection = why
+        for vm_id in run.vm_ids:
+            if vm_id in self._runs:
+                try:
+                    self._cloud.vm_action(run.owner, "terminate", vm_id)
+                except OnedError:
+                    continue

@@ -1,0 +1,92 @@
+"""A site to simulate: alike or unlike hosts, one shared datastore, local and external users, and who may do what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from one_preempt.settings import (
+    LeaseSettings,
+    LimitSettings,
+    MatchmakerSettings,
+    RightsSettings,
+    Settings,
+    StoreSettings,
+    TypeName,
+)
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.durations import INSTANT, DriverLimits, Durations
+from one_preempt.simulation.simulated_cloud.faults import FaultPlan
+from one_preempt.simulation.simulated_cloud.virtual_time import VirtualClock
+from one_preempt.simulation.workload.workload import MachineSet
+
+START_S = 1_800_000_000
+LOCALS, EXTERNALS = "locals", "externals"
+_ALL_TYPES: list[TypeName] = ["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
+_AMPLE_MIB = 1 << 40
+_WITHOUT_BOUND = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is simulated on.
+
+    Attributes:
+        hosts: The machines.
+        durations: How long drivers work; as given, everything happens at once.
+        driver_limits: How many drivers work at once; as given, any number.
+        start_s: Instant 0 of workloads, in seconds since the epoch.
+        seed: Of what goes wrong by chance.
+    """
+
+    hosts: tuple[MachineSet, ...]
+    durations: Durations = INSTANT
+    driver_limits: DriverLimits = field(
+        default_factory=lambda: DriverLimits(_WITHOUT_BOUND, _WITHOUT_BOUND, _WITHOUT_BOUND)
+    )
+    start_s: int = START_S
+    seed: int = 0
+
+
+def build_cloud(site: Site, *, keeps_logs: bool = False) -> SimulatedCloud:
+    """The site as a simulated cloud: hosts MONITORED, a user each named as the groups of local and external users."""
+    cloud = SimulatedCloud(
+        clock=VirtualClock(site.start_s),
+        durations=site.durations,
+        limits=site.driver_limits,
+        faults=FaultPlan(site.seed),
+        keeps_logs=keeps_logs,
+    )
+    for machines in site.hosts:
+        for _ in range(machines.count):
+            cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
+    cloud.add_datastore("shared", total_mib=_AMPLE_MIB, tm_mad="shared", template={"SHARED": ["YES"]})
+    for name in (LOCALS, EXTERNALS):
+        cloud.add_user(name, cloud.add_group(name).id)
+    return cloud
+
+
+def simulation_settings(settings: Settings | None = None) -> Settings:
+    """`settings` with what a simulation needs: it acts, all users may claim every type, local ones may preempt.
+
+    What keeps a live cloud civil (minimum run times, ceilings, pacing) is not in the papers and is switched off.
+    """
+    settings = settings or Settings()
+    rights = [
+        RightsSettings(name=LOCALS, group=LOCALS, may_claim=_ALL_TYPES, may_preempt=True),
+        RightsSettings(name=EXTERNALS, group=EXTERNALS, may_claim=_ALL_TYPES),
+    ]
+    limits = LimitSettings(
+        victims_in_flight=_WITHOUT_BOUND, victims_per_hour=_WITHOUT_BOUND, minimum_run_time_s=0, cooldown_s=0,
+        enumerated_leases=settings.limits.enumerated_leases,
+    )  # fmt: skip
+    matchmaker = MatchmakerSettings(max_vm=0, max_dispatch=0, max_host=0)
+    return msgspec.structs.replace(
+        settings,
+        preemption="act",
+        leases=LeaseSettings(rights=rights),
+        limits=limits,
+        matchmaker=matchmaker,
+        store=StoreSettings(keep_log_days=1),
+    )

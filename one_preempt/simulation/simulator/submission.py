@@ -1,0 +1,65 @@
+"""A request of a workload as its owner brings it to the cloud: VMs whose templates have a LEASE attribute."""
+
+from __future__ import annotations
+
+import time
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.errors import OnedError
+from one_preempt.simulation.simulated_cloud.objects import Caller
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, WorkloadRequest
+
+AT_ONCE = "now"
+
+
+class UnusableRequest(OnePreemptError):
+    """A cloud does not take VMs as the request asks for them; the message says which request and why."""
+
+
+def submit(cloud: SimulatedCloud, owner: Caller, request: WorkloadRequest, origin_s: int) -> tuple[int, ...]:
+    """Create the VMs of `request`, on HOLD as those with a lease wait; their ids. Instant 0 of its workload is `origin_s`.
+
+    Raises `UnusableRequest`.
+    """
+    lease = _lease_attribute(request, origin_s)
+    vm_ids: list[int] = []
+    try:
+        for machines in request.vm_sets:
+            template = _template(machines, lease)
+            vm_ids += [cloud.vm_allocate(owner, template, True) for _ in range(machines.count)]
+    except OnedError as error:
+        raise UnusableRequest(f"request {request.id} of the workload: {error}") from error
+    return tuple(vm_ids)
+
+
+def _template(machines: MachineSet, lease: str) -> str:
+    return f'CPU = "{machines.cpu_centi / 100:g}"\nMEMORY = "{machines.memory_mib}"\n{lease}\n'
+
+
+def _lease_attribute(request: WorkloadRequest, origin_s: int) -> str:
+    terms = {"TYPE": request.lease_type.value, "NAME": f"r{request.id}", "SIZE": str(request.virtual_machines)}
+    if request.requested_duration_s is not None:
+        terms["DURATION"] = _duration(request.requested_duration_s)
+    elif request.start is StartKind.DEADLINE:
+        terms["DURATION"] = _duration(request.planned_duration_s)
+    if request.start is StartKind.IMMEDIATE:
+        terms["START"] = AT_ONCE
+    elif request.start_at_s is not None:
+        terms["START"] = _instant(origin_s + request.start_at_s)
+    if request.deadline_at_s is not None:
+        terms["DEADLINE"] = _instant(origin_s + request.deadline_at_s)
+    if request.max_suspensions is not None:
+        terms["MAX_SUSPENSIONS"] = str(request.max_suspensions)
+    values = ", ".join(f'{name} = "{text}"' for name, text in terms.items())
+    return f"LEASE = [ {values} ]"
+
+
+def _duration(duration_s: int) -> str:
+    minutes, seconds = divmod(duration_s, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}"
+
+
+def _instant(at_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s))
