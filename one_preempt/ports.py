@@ -61,7 +61,11 @@ class Enactor(Protocol):
 
 
 class LeaseStore(Protocol):
-    """The ledger on disk. Every method is one transaction; a process may die between any two of them."""
+    """The ledger on disk. Every method is one transaction; a process may die between any two of them.
+
+    What it returns are values: nothing written later changes them. Only `MemoryLeaseStore` with `live_views` hands out
+    ledgers that hold until the next write alone.
+    """
 
     def acquire_writer(self) -> None:
         """Become the one that writes, or keep being it; raises `OnePreemptError` where another daemon is."""
@@ -70,13 +74,21 @@ class LeaseStore(Protocol):
         """Let another one write."""
 
     def load(self, now_s: int) -> Ledger:
-        """What the cycle needs to know."""
+        """What the cycle needs to know. Leases, reservations, open actions, states and capacities by ascending id.
+
+        Of each kind of operation and datastore the latest 64 observations, oldest first.
+        """
 
     def apply(self, changes: LedgerChanges) -> None:
-        """Write what reconciliation found out."""
+        """Write what reconciliation found out. The reservations of a lease go with its end."""
 
     def record_plan(self, plan: Plan) -> None:
-        """Write the plan as intended: new actions, opened and ended preemptions. Known action ids keep their row."""
+        """Write the plan as intended: new actions, opened and ended preemptions, bookings and verdicts.
+
+        Known action ids keep their row. A booking stands until the next one of its lease, the lease's end, or, where no
+        lease of that id is recorded, until it is over and pruned: who books for a VM without a record books it out.
+        A verdict on a lease that is not recorded is passed over.
+        """
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued (attempts + 1, outcome cleared)."""
@@ -100,7 +112,10 @@ class LeaseStore(Protocol):
         """The log of observed transitions, newest first."""
 
     def prune(self, before_s: int) -> int:
-        """Forget what was over before `before_s`; the number of records forgotten. Nothing live or open goes."""
+        """Forget what was over before `before_s`; the number of leases, actions and transitions forgotten.
+
+        Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age.
+        """
 
     def close(self) -> None:
         """Let go of the database."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Table, bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, Column, Table, bindparam, delete, insert, or_, select, update
 from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import rows
@@ -168,9 +168,15 @@ def book(connection: Connection, bookings: Sequence[Booking]) -> None:
 
 def give_verdicts(connection: Connection, verdicts: Sequence[VerdictGiven]) -> None:
     """Write what was said to wishes; a lease without a record is passed over."""
+    told: BindParameter[str] = bindparam("told")
+    text: BindParameter[str] = bindparam("text")
+    write = (
+        update(leases)
+        .where(leases.c.id == bindparam("lease"), or_(leases.c.verdict != told, leases.c.verdict_text != text))
+        .values(verdict=told, verdict_text=text)
+    )
     if verdicts:
-        values = [{"key": one.lease_id, "verdict": one.verdict.value, "verdict_text": one.text} for one in verdicts]
-        connection.execute(update(leases).where(leases.c.id == bindparam("key")), values)
+        connection.execute(write, [{"lease": v.lease_id, "told": v.verdict.value, "text": v.text} for v in verdicts])
 
 
 def log_overheads(connection: Connection, observed: Sequence[ObservedOverhead]) -> None:

@@ -32,8 +32,9 @@ from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord, Ledger, LedgerChanges, Transition
-from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.reservation import Booking, Reservation
+from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Reason
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 
 NOW_S = 1_800_000_000
 _LEASE_7 = "'BE-SUSPENDABLE', 'sweep', 2, 7200, 1800000060, NULL, NULL, NULL, 0, 5, 100, 1, 0"
@@ -45,6 +46,7 @@ FIRST_RELEASE = (
     f"INSERT INTO transitions VALUES (1, 7, 7, {NOW_S}, 'RUNNING', 'STOPPED', NULL, 1024)",
     f"INSERT INTO control VALUES ('paused', 1, {NOW_S})",
 )
+LEASE = LeaseRecord(7, LeaseTerms(LeaseType.BE_SUSPENDABLE), 5, 100, (7,), True, False, NOW_S, NOW_S)
 MOVE = Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1024)
 
 
@@ -233,6 +235,65 @@ def test_a_failed_transaction_leaves_nothing_behind(open_store: Callable[[], Sql
     with pytest.raises(LeaseStoreError, match="NOT NULL"):
         store.apply(LedgerChanges(transitions=(MOVE, impossible)))
     assert store.transitions() == ()
+
+
+def test_a_plan_that_says_again_what_stands_writes_nothing(
+    open_store: Callable[[], SqlLeaseStore], database: Path
+) -> None:
+    store = open_store()
+    store.apply(LedgerChanges(admitted=(LEASE,)))
+    plan = Plan(
+        NOW_S,
+        "moml",
+        bookings=(Booking(7, (Reservation(7, NOW_S, None, (3,)), Reservation(7, NOW_S + 60, None))), Booking(8)),
+        verdicts=(VerdictGiven(7, Verdict.ACCEPTED, "starts at noon"), VerdictGiven(8, Verdict.REFUSED, "too late")),
+    )
+    store.record_plan(plan)
+    log = Path(f"{database}-wal")
+    written = log.stat().st_size
+    store.record_plan(replace(plan, made_at_s=NOW_S + 30))
+    store.record_plan(Plan(NOW_S + 60, "moml"))
+    assert log.stat().st_size == written
+    store.record_plan(replace(plan, verdicts=(VerdictGiven(7, Verdict.ACCEPTED, "starts at one"),)))
+    assert log.stat().st_size > written
+
+
+BROKEN_ROWS = {
+    "UPDATE leases SET type = 'BE'": ("table leases, lease 7: type is 'BE'", "BE-SUSPENDABLE"),
+    "UPDATE leases SET verdict = 'maybe'": ("table leases, lease 7: verdict is 'maybe'", "accepted"),
+    "UPDATE reservations SET host_ids = '[3,'": ("table reservations, lease 7: host_ids is '[3,'", "list of host ids"),
+    "UPDATE reservations SET host_ids = '[\"x\"]'": ("table reservations, lease 7: host_ids is", "list of host ids"),
+    "UPDATE reservations SET host_ids = 7": ("table reservations, lease 7: host_ids is '7'", "list of host ids"),
+    "UPDATE reservations SET host_ids = x'ff'": ("table reservations, lease 7: host_ids is", "list of host ids"),
+    "UPDATE observed_overheads SET kind = 'nap'": ("table observed_overheads, VM 7: kind is 'nap'", "suspend"),
+    "UPDATE actions SET kind = 'nap'": ("table actions, action p1/stop/7 of lease 7: kind is 'nap'", "deploy"),
+    "UPDATE actions SET outcome = ''": ("table actions, action p1/stop/7 of lease 7: outcome is ''", "accepted"),
+    "UPDATE preemptions SET document = '{}'": ("table preemptions, preemption p1 for lease 20: document", "`id`"),
+}
+
+
+@pytest.mark.parametrize("statement", BROKEN_ROWS)
+def test_a_row_that_cannot_be_read_is_named_with_a_way_out(
+    open_store: Callable[[], SqlLeaseStore], database: Path, statement: str
+) -> None:
+    store = open_store()
+    took = ObservedOverhead(OverheadKind.SUSPEND, 7, 100, 4096, 31, NOW_S)
+    store.apply(LedgerChanges(admitted=(LEASE,), observed_overheads=(took,)))
+    stop = Action("p1/stop/7", ActionKind.STOP, 7, 7, Reason("VICTIM", "makes room"))
+    preemption = Preemption("p1", 20, (), (), "moml", 1, True, 1, NOW_S)
+    booking = Booking(7, (Reservation(7, NOW_S, None, (3,)),))
+    store.record_plan(Plan(NOW_S, "moml", (stop,), (preemption,), bookings=(booking,)))
+    store.load(NOW_S)
+    with sqlite3.connect(database) as connection:
+        connection.execute(statement)
+    connection.close()
+    with pytest.raises(LeaseStoreError) as caught:
+        store.load(NOW_S)
+    message = str(caught.value)
+    named, expected = BROKEN_ROWS[statement]
+    assert message.startswith(f"database of leases {database}: {named}")
+    assert expected in message
+    assert message.endswith("stop the scheduler, then correct or delete that row, or restore the last backup")
 
 
 def test_the_command_line_pauses_while_the_daemon_writes(open_store: Callable[[], SqlLeaseStore]) -> None:

@@ -256,6 +256,23 @@ def test_an_action_that_succeeded_is_neither_open_nor_failed(store: AnyStore) ->
     assert ledger.failed_actions == ()
 
 
+def test_an_action_that_no_plan_recorded_is_not_closed_either(store: AnyStore) -> None:
+    stray = ActionRecord("stray", ActionKind.STOP, 7, 7, None, 3, None, "VICTIM", "", NOW_S)
+    store.apply(closed(stray, NOW_S, succeeded=False))
+    assert store.load(NOW_S) == Ledger()
+    assert store.actions() == ()
+
+
+def test_closing_an_action_keeps_its_intent_and_its_attempts(store: AnyStore) -> None:
+    store.record_plan(PLAN)
+    store.begin_attempt(STOP, NOW_S)
+    stale = replace(action_of(store, STOP.id), attempts=0, reason_text="of another plan", outcome=Outcome.UNKNOWN)
+    store.apply(closed(stale, NOW_S + 5, succeeded=True))
+    record = action_of(store, STOP.id)
+    assert (record.attempts, record.reason_text) == (1, STOP.reason.text)
+    assert (record.outcome, record.closed_at_s, record.succeeded) == (Outcome.UNKNOWN, NOW_S + 5, True)
+
+
 def test_only_victims_that_oned_accepted_count_for_the_hour(store: AnyStore) -> None:
     other = replace(STOP, id="p1/stop/9", vm_id=9)
     store.record_plan(replace(PLAN, actions=(STOP, DEPLOY, other)))
