@@ -82,7 +82,7 @@ def main() -> int:
         for where, allowed in (("anywhere", all_hosts), (f"on {some_hosts.sum()} of the hosts", some_hosts)):
             demand = GangDemand(needs, np.tile(allowed, (count, 1)))
             kept.append(judge(f"30 h of {count} VMs of two kinds {where}", table, demand, 30))
-    for count in (1, 64, 192):
+    for count in (1, 128, 160):
         kept += [judge(f"30 h of {count} of {NODES} nodes that are alike", nodes, count, 30)]
     return int(not all(kept))
 
