@@ -89,7 +89,7 @@ class IpmiSimulator:
     def start(self) -> None:
         """Start it and wait until it answers."""
         folder = self._folder
-        arguments = ["-c", folder / "lan.conf", "-f", folder / "commands", "-s", folder / "state", "-n"]
+        arguments = ["-c", f"{folder}/lan.conf", "-f", f"{folder}/commands", "-s", f"{folder}/state", "-n"]
         with (folder / "log").open("a") as log:
             self.process = subprocess.Popen(
                 [self._program, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT

@@ -1,7 +1,7 @@
-"""Real parts for the tests: ipmitool, OpenIPMI's ipmi_sim, and the sushy-tools emulator.
+"""Real parts for the tests: ipmitool, OpenIPMI's ipmi_sim, the emulator of sushy-tools, and a server for ssh.
 
 What is installed is used. What is not is fetched without root into a cache folder (ONE_PREEMPT_REAL_PARTS, else
-below ~/.cache): Debian packages by `apt-get download` and `dpkg -x`, sushy-tools into an environment of its own.
+below ~/.cache): Debian packages by `apt-get download` and `dpkg -x`, Python packages into environments of their own.
 Where that cannot be, the test is skipped and says why; ONE_PREEMPT_NO_SKIP=1 makes it fail instead.
 """
 
@@ -20,7 +20,8 @@ from typing import NoReturn
 
 import pytest
 
-SUSHY_TOOLS = "sushy-tools==2.2.0"
+_SUSHY_TOOLS = "sushy-tools==2.2.0"
+_ASYNCSSH = "asyncssh==2.24.1"
 _DEBIAN_PACKAGES = ("openipmi", "libopenipmi0", "ipmitool")
 _FETCH_S = 120
 
@@ -37,14 +38,24 @@ def ipmi_program(name: str) -> Path:
 
 def sushy_emulator() -> list[str]:
     """The arguments that start sushy-tools' emulator; else the test is skipped."""
-    if importlib.util.find_spec("sushy_tools") is not None:
-        return [sys.executable, "-c", "from sushy_tools.emulator.main import main; main()"]
-    return [str(_or_skip("sushy-emulator", _installed_emulator))]
+    python = _python_with("sushy_tools", _SUSHY_TOOLS)
+    return [python, "-c", "from sushy_tools.emulator.main import main; main()"]
 
 
-def openssl() -> str:
-    """The program that makes certificates; else the test is skipped."""
-    return shutil.which("openssl") or _skip("openssl is not here; install it")
+def python_with_asyncssh() -> str:
+    """A Python that can serve ssh; else the test is skipped."""
+    return _python_with("asyncssh", _ASYNCSSH)
+
+
+def _python_with(module: str, requirement: str) -> str:
+    if importlib.util.find_spec(module) is not None:
+        return sys.executable
+    return str(_or_skip(requirement, lambda: _own_environment(requirement)))
+
+
+def installed(name: str) -> str:
+    """A program that nearly every machine has; else the test is skipped."""
+    return shutil.which(name) or _skip(f"{name} is not here; install it")
 
 
 def _or_skip(name: str, find: Callable[[], Path]) -> Path:
@@ -97,17 +108,17 @@ def _missing_libraries() -> list[str]:
     return sorted(names - set(known.stdout.split()) - set(_DEBIAN_PACKAGES))
 
 
-def _installed_emulator() -> Path:
+def _own_environment(requirement: str) -> Path:
     with _cache() as cache:
-        environment = cache / SUSHY_TOOLS
-        emulator = environment / "bin/sushy-emulator"
+        environment = cache / requirement
+        python = environment / "bin/python"
         if not (environment / ".complete").exists():
             shutil.rmtree(environment, ignore_errors=True)
-            mend = "pip install sushy-tools"
+            mend = f"pip install {requirement}"
             _run([sys.executable, "-m", "venv", str(environment)], mend)
-            _run([str(environment / "bin/python"), "-m", "pip", "install", "--quiet", SUSHY_TOOLS], mend)
+            _run([str(python), "-m", "pip", "install", "--quiet", requirement], mend)
             (environment / ".complete").touch()
-        return emulator
+        return python
 
 
 @contextmanager

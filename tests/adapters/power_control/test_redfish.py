@@ -18,7 +18,7 @@ from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
 from one_preempt.adapters.power_control.settings import HostSettings, PatienceSettings, RedfishSettings
 from one_preempt.core.model.power import PowerAnswer, PowerReading, PowerStatus
-from tests.adapters.power_control.real_parts import openssl
+from tests.adapters.power_control.real_parts import installed
 from tests.adapters.power_control.redfish_emulator import NEVER_S, PASSWORD, USER, RedfishEmulator
 
 HOST = "node-01"
@@ -46,7 +46,7 @@ def tls_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Red
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     subprocess.run(
         [
-            openssl(), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            installed("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
             "-subj", "/CN=controller", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2",
             "-keyout", str(key), "-out", str(certificate),
         ],

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
+from one_preempt.adapters.power_control.failure import PowerFailure
+from one_preempt.adapters.power_control.secret import Secret
+from one_preempt.adapters.power_control.settings import HostSettings
+
+HOST = "node-01"
+USUAL = UsualLogin("{host}-bmc", "admin", "/etc/one/bmc_password")
+ATTRIBUTES = {"POWER_ADDRESS": "10.0.0.9", "POWER_USER": "own", "POWER_PASSWORD": "hunter-two"}
+
+
+def test_the_usual_login_holds_for_every_host() -> None:
+    controller = Controllers(USUAL, {}).of(HOST)
+    assert (controller.address, controller.user) == ("node-01-bmc", "admin")
+    assert controller.password == Path("/etc/one/bmc_password")
+
+
+def test_what_is_said_of_one_host_wins() -> None:
+    own = HostSettings(address="10.0.0.1", user="root", port=6230)
+    controller = Controllers(USUAL, {HOST: own}).of(HOST)
+    assert (controller.address, controller.user, controller.port) == ("10.0.0.1", "root", 6230)
+    assert controller.password == Path("/etc/one/bmc_password")
+
+
+def test_attributes_of_the_host_win_over_the_usual_as_a_whole() -> None:
+    controller = Controllers(USUAL, {}, lambda host: ATTRIBUTES).of(HOST)
+    assert (controller.address, controller.user) == ("10.0.0.9", "own")
+    assert controller.password == Secret("hunter-two")
+    assert "hunter-two" not in repr(controller)
+
+
+def test_the_configuration_wins_over_attributes() -> None:
+    own = HostSettings(address="10.0.0.1")
+    controller = Controllers(USUAL, {HOST: own}, lambda host: ATTRIBUTES).of(HOST)
+    assert (controller.address, controller.user) == ("10.0.0.1", "admin")
+
+
+@pytest.mark.parametrize("missing", ["POWER_USER", "POWER_PASSWORD"])
+def test_a_configured_password_is_never_sent_to_an_address_out_of_the_attributes(missing: str) -> None:
+    attributes = {name: value for name, value in ATTRIBUTES.items() if name != missing}
+    own = HostSettings(user="root", password_file="/etc/one/other")
+    with pytest.raises(PowerFailure, match=missing):
+        Controllers(USUAL, {HOST: own}, lambda host: attributes).of(HOST)
+
+
+def test_a_configured_password_does_not_follow_a_user_out_of_the_attributes() -> None:
+    controller = Controllers(USUAL, {}, lambda host: {"POWER_USER": "own"}).of(HOST)
+    assert (controller.address, controller.user) == ("node-01-bmc", "admin")
+
+
+def test_what_nobody_says_is_named() -> None:
+    with pytest.raises(PowerFailure, match="no user and no password_file"):
+        Controllers(UsualLogin("{host}-bmc", None, None), {}).of(HOST)
