@@ -18,7 +18,7 @@ class UnusableRequest(OnePreemptError):
 
 
 def submit(cloud: SimulatedCloud, owner: Caller, request: WorkloadRequest, origin_s: int) -> tuple[int, ...]:
-    """Create the VMs of `request`, on HOLD as those with a lease wait; their ids. Instant 0 of its workload is `origin_s`.
+    """Create the VMs of `request`, on HOLD as those with a lease wait; their ids. `origin_s` is instant 0.
 
     Raises `UnusableRequest`.
     """
