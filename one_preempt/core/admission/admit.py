@@ -140,7 +140,8 @@ class _AdmissionDesk:
             self._refuse(vm, terms.code, terms.text)
             return
         claim = claim_beyond(terms, self.rules, vm, self.now_s)
-        impossible = impossible_wish(terms, self.now_s)
+        # A VM that has started had its START; it is new here only because the ledger was lost.
+        impossible = impossible_wish(terms, self.now_s) if vm.state in NOT_STARTED else None
         if claim is not None:
             self._beyond_rights(vm, terms, claim)
         elif impossible is not None:
