@@ -8,7 +8,13 @@ import pytest
 
 from one_preempt.core import preemption
 from one_preempt.errors import OnePreemptError
-from one_preempt.policy_registry import UnknownPolicy, preemption_policies, preemption_policy
+from one_preempt.policy_registry import (
+    UnknownPolicy,
+    backfilling_policies,
+    backfilling_policy,
+    preemption_policies,
+    preemption_policy,
+)
 
 
 @pytest.fixture
@@ -32,6 +38,15 @@ def test_the_policies_of_the_paper_are_there_and_describe_themselves() -> None:
     assert {"NOP", "MOV", "MLIP", "MOML"} <= set(policies)
     assert list(policies) == sorted(policies)
     assert all(policy.description and "\n" not in policy.description for policy in policies.values())
+
+
+def test_the_backfilling_policies_are_there_and_describe_themselves() -> None:
+    policies = backfilling_policies()
+    assert list(policies) == ["conservative", "easy", "intermediate", "none"]
+    assert all(policy.description and "\n" not in policy.description for policy in policies.values())
+    assert backfilling_policy("EASY") is policies["easy"]
+    with pytest.raises(UnknownPolicy, match="no backfilling policy is named 'bold'"):
+        backfilling_policy("bold")
 
 
 def test_a_policy_is_found_in_upper_or_lower_case() -> None:

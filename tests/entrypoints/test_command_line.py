@@ -131,7 +131,9 @@ def test_a_configured_policy_that_does_not_exist_is_found_wrong(tmp_path: Path) 
 
 def test_the_policies_are_listed_for_people_and_for_programs() -> None:
     listed = json.loads(run("policies", "--json").output)
-    assert {"NOP", "MOV", "MLIP", "MOML"} <= {policy["name"] for policy in listed}
+    named = {(policy["family"], policy["name"]) for policy in listed}
+    assert {("preemption", name) for name in ("NOP", "MOV", "MLIP", "MOML")} <= named
+    assert {("backfilling", name) for name in ("none", "easy", "intermediate", "conservative")} <= named
     table = run("policies").output
     assert all(policy["description"] in table for policy in listed)
 

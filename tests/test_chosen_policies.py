@@ -1,0 +1,157 @@
+"""From the words of the configuration to the rules about time and rights."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from one_preempt.chosen_policies import admission_rules, policies, time_rules
+from one_preempt.core.backfilling import intermediate
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
+from one_preempt.core.policies import Policies
+from one_preempt.policy_registry import UnknownPolicy, backfilling_policies, backfilling_policy
+from one_preempt.settings import Settings, SettingsError, TimeSettings, doubts, parse_settings
+
+
+def chosen(text: str) -> Policies:
+    return policies(parse_settings(text, "here"))
+
+
+def test_the_shipped_configuration_gives_the_rules_their_own_defaults() -> None:
+    assert time_rules(Settings()) == TimeRules()
+    assert policies(Settings()).backfilling is backfilling_policy("easy")
+
+
+def test_every_key_about_time_reaches_the_core() -> None:
+    written = {
+        "suspension": "serial-only",
+        "least_run_before_suspension_s": 1,
+        "refused_reservation": "queue",
+        "overrun": "terminate",
+        "overrun_grace_s": 2,
+        "grace_s": 3,
+        "preparation_margin_s": 4,
+        "exclusion": "host",
+    }
+    rules = time_rules(Settings(time=msgspec.convert(written, TimeSettings)))
+    assert dataclasses.asdict(rules) == written
+    elsewhere = {"backfilling", "promised_leases"}
+    assert set(written) == {field.name for field in msgspec.structs.fields(TimeSettings)} - elsewhere
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("suspension", Suspension),
+        ("refused_reservation", RefusedReservation),
+        ("overrun", Overrun),
+        ("exclusion", Exclusion),
+    ],
+)
+def test_every_word_of_the_core_may_be_written(key: str, words: type[Suspension]) -> None:
+    for word in words:
+        assert getattr(chosen(f"time: {{{key}: {word}}}").time, key) is word
+    with pytest.raises(SettingsError, match=rf"time\.{key}"):
+        parse_settings(f"time: {{{key}: sometimes}}", "here")
+
+
+def test_the_backfilling_policy_is_chosen_by_name_and_intermediate_has_its_number() -> None:
+    for name, policy in backfilling_policies().items():
+        assert chosen(f"time: {{backfilling: {name}}}").backfilling == policy
+    assert chosen("time: {backfilling: intermediate, promised_leases: 7}").backfilling == intermediate.with_promises(7)
+    assert chosen("time: {promised_leases: 7}").backfilling is backfilling_policy("easy")
+    with pytest.raises(UnknownPolicy, match="no backfilling policy is named 'bold'; there are: conservative, easy"):
+        chosen("time: {backfilling: bold}")
+    with pytest.raises(SettingsError, match="promised_leases"):
+        parse_settings("time: {promised_leases: 0}", "here")
+
+
+def test_rights_and_rules_about_time_reach_the_core() -> None:
+    rules = admission_rules(
+        parse_settings(
+            """
+            leases:
+              rules:
+                - {name: short, match: {group: web}, duration_s: 600}
+                - {name: jobs, match: {group: jobs}, type: BE-SUSPENDABLE, duration_s: 7200, max_suspensions: 2}
+              rights:
+                - {name: half, group: a, max_share: 0.5, most_suspensions: 4, least_max_suspensions: 4}
+                - {name: third, group: b, max_share: 0.335}
+                - {name: whole, group: c, max_share: 1}
+                - {name: unbounded, group: d}
+            """,
+            "here",
+        )
+    )
+    assert [rights.max_share_percent for rights in rules.rights] == [50, 34, 100, None]
+    assert [rights.most_suspensions for rights in rules.rights] == [4, None, None, None]
+    given = [(rule.terms.type, rule.terms.duration_s, rule.terms.max_suspensions) for rule in rules.rules]
+    assert given == [(LeaseType.DC_NON_PREEMPTABLE, 600, None), (LeaseType.BE_SUSPENDABLE, 7200, 2)]
+
+
+@pytest.mark.parametrize("share", ["0", "0.009", "1.01", "-0.5", "25", "half", ".nan"])
+def test_a_share_is_a_fraction_of_the_cloud(share: str) -> None:
+    with pytest.raises(SettingsError, match=r"leases\.rights\[0\]\.max_share: expected"):
+        parse_settings(f"leases: {{rights: [{{name: r, group: g, max_share: {share}}}]}}", "here")
+
+
+def test_bounds_that_cross_are_refused() -> None:
+    rights = "{name: r, group: g, least_max_suspensions: 3, most_suspensions: 2}"
+    with pytest.raises(SettingsError, match=r"'r': least_max_suspensions \(3\) is above most_suspensions \(2\)"):
+        parse_settings(f"leases: {{rights: [{rights}]}}", "here")
+
+
+# -- doubts ----------------------------------------------------------------------------------------------
+
+DOUBTFUL = {
+    "promises of another policy": ("time: {promised_leases: 9}", "intermediate, not easy"),
+    "a threshold for nothing": (
+        "time: {suspension: none, least_run_before_suspension_s: 60}",
+        "least_run_before_suspension_s counts for nothing",
+    ),
+    "started to be spared": ("limits: {minimum_run_time_s: 900}", "limits.minimum_run_time_s (900 s)"),
+    "a grace for nothing": ("time: {overrun_grace_s: 60}", "overrun_grace_s counts for nothing"),
+    "an end that nobody wrote": (
+        "time: {overrun: terminate}\nleases: {rules: [{name: web, match: {group: w}, duration_s: 600}]}",
+        "rule 'web' gives a duration to VMs whose owners wrote none",
+    ),
+    "a warning that outlives the preemption": (
+        "time: {grace_s: 600}\nlimits: {preemption_timeout_s: 600}",
+        "time.grace_s is not less than limits.preemption_timeout_s",
+    ),
+    "a guard without an end": (
+        "leases: {rules: [{name: jobs, match: {group: j}, type: BE-SUSPENDABLE, max_suspensions: 2}]}",
+        "rule 'jobs': max_suspensions counts for nothing without duration_s",
+    ),
+    "a share of nothing": (
+        "leases: {rights: [{name: r, group: g, max_share: 0.5, max_ahead_s: 0}]}",
+        "right 'r': max_share counts for nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), DOUBTFUL.values(), ids=DOUBTFUL.keys())
+def test_what_is_probably_not_meant_is_said(text: str, told: str) -> None:
+    (doubt,) = doubts(parse_settings(text, "here"))
+    assert told in doubt
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "time: {backfilling: Intermediate, promised_leases: 9}",
+        "time: {suspension: none}\nlimits: {minimum_run_time_s: 900}",
+        "time: {least_run_before_suspension_s: 900}\nlimits: {minimum_run_time_s: 900}",
+        "time: {overrun: stop, overrun_grace_s: 60}",
+        "time: {overrun: preempt}\nleases: {rules: [{name: web, match: {group: w}, duration_s: 600}]}",
+        "leases: {rules: [{name: j, match: {group: j}, type: DC-MIGRATABLE, max_suspensions: 2}]}",
+        "leases: {rules: [{name: j, match: {group: j}, type: BE-SUSPENDABLE, duration_s: 9, max_suspensions: 2}]}",
+        "leases: {rights: [{name: r, group: g, max_share: 0.5}]}",
+    ],
+)
+def test_what_may_well_be_meant_is_not_doubted(text: str) -> None:
+    assert doubts(parse_settings(text, "here")) == []
