@@ -1,8 +1,8 @@
 """What logs and models do not say about leases: where they come from, types, deadlines, images, limits.
 
 Each function returns the workload with one thing added. What is drawn is drawn for every request in order, whether it
-is used or not: with one seed, a request keeps its draw when a share or the requests concerned change, so that the points
-of a sweep differ by what is swept alone.
+is used or not: with one seed, a request keeps its draw when a share or the requests concerned change, so that the
+points of a sweep differ by what is swept alone.
 """
 
 from __future__ import annotations

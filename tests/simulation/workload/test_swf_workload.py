@@ -187,4 +187,5 @@ def test_the_whole_blue_log_is_read_in_well_under_three_seconds_of_cpu() -> None
 @pytest.mark.parametrize("path", sorted(Path(TRACES).glob("*.swf.gz")) if TRACES else [], ids=lambda path: path.name)
 def test_every_trace_is_read_without_a_bad_line(path: Path) -> None:
     log = read_swf(path)
-    assert len(workload_from_swf(log)) + sum(o.count for o in workload_from_swf(log).left_out) == len(log.jobs)
+    workload = workload_from_swf(log)
+    assert len(workload) + sum(left_out.count for left_out in workload.left_out) == len(log.jobs)
