@@ -55,7 +55,7 @@ def with_origins(workload: Workload, local: int, seed: int) -> Workload:
     """
     if not 0 <= local <= len(workload):
         raise OnePreemptError(f"{local} local requests out of {len(workload)}: name a number from 0 to {len(workload)}")
-    rank = _generator(seed).permutation(len(workload))
+    rank = _generator(seed, "origins").permutation(len(workload))
     return workload.after(
         f"{local} of {len(workload)} requests are local (seed {seed})",
         (
@@ -81,7 +81,7 @@ def with_types(
 ) -> Workload:
     """Lease types drawn with these shares, which add up to 1."""
     told = ", ".join(f"{lease_type} {share:g}" for lease_type, share in shares)
-    drawn = _drawn(workload, [(lease_type, share) for lease_type, share in shares], seed)
+    drawn = _drawn(workload, shares, seed, "types")
     return _changed(
         workload,
         f"types {told} (seed {seed})",
@@ -106,7 +106,7 @@ def with_deadlines(workload: Workload, factor: float, concerned: Concerned = eve
 
 def with_images(workload: Workload, images: Sequence[Image], seed: int, concerned: Concerned = everything) -> Workload:
     """Images drawn with their shares, which add up to 1 (VW07 3.5: seven of 10 % and thirty of 1 %)."""
-    drawn = _drawn(workload, [(image, image.share) for image in images], seed)
+    drawn = _drawn(workload, [(image, image.share) for image in images], seed, "images")
     return _changed(
         workload,
         f"{len(images)} images (seed {seed})",
@@ -125,11 +125,11 @@ def with_suspension_limit(workload: Workload, limit: int | None, concerned: Conc
     return _changed(workload, step, concerned, nothing, lambda request, _: replace(request, max_suspensions=limit))
 
 
-def _drawn(workload: Workload, shares: Sequence[tuple[T, float]], seed: int) -> list[T]:
+def _drawn(workload: Workload, shares: Sequence[tuple[T, float]], seed: int, purpose: str) -> list[T]:
     """One choice for each request."""
     if any(share < 0 for _, share in shares) or abs(sum(share for _, share in shares) - 1) > _SHARES_ADD_UP_WITHIN:
         raise OnePreemptError(f"shares {', '.join(f'{share:g}' for _, share in shares)} do not add up to 1")
-    uniform = _generator(seed).random(len(workload))
+    uniform = _generator(seed, purpose).random(len(workload))
     limits = np.cumsum([share for _, share in shares])[:-1]
     return [shares[index][0] for index in np.searchsorted(limits, uniform, side="right").tolist()]
 
@@ -146,5 +146,6 @@ def _changed(
     return workload.after(step, (change(request, each) if concerned(request) else request for request, each in pairs))
 
 
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seed))
+def _generator(seed: int, purpose: str) -> np.random.Generator:
+    """A stream of its own for each purpose, so that one seed does not tie images to types."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, *purpose.encode()))))

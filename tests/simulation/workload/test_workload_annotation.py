@@ -88,7 +88,14 @@ def test_deadlines_count_from_the_start_where_there_is_one_and_are_rounded_up() 
     assert (request.start, request.start_at_s, request.deadline_at_s) == (StartKind.DEADLINE, 50, 61)
 
 
-def test_images_come_in_their_shares_and_are_drawn_apart_from_types() -> None:
+def test_one_seed_does_not_tie_images_to_types() -> None:
+    images = tuple(Image(lease_type.value, 600, 0.25) for lease_type in LeaseType)
+    drawn = with_images(with_types(JOBS, QUARTERS, seed=3), images, seed=3).requests
+    alike = sum(request.image == request.lease_type for request in drawn)
+    assert abs(alike - 750) < 3 * 23.7
+
+
+def test_images_come_in_their_shares() -> None:
     images = [Image(f"often-{n}", 600, 0.1) for n in range(7)] + [Image(f"rare-{n}", 800, 0.01) for n in range(30)]
     drawn = with_images(JOBS, images, seed=3).requests
     often = sum(request.image.startswith("often") for request in drawn)
