@@ -1,0 +1,146 @@
+"""The simulator by itself: order, ends, interruptions, faults, and that nothing depends on chance."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.simulation.simulated_cloud.durations import Operation
+from one_preempt.simulation.simulated_cloud.faults import Fault
+from one_preempt.simulation.simulator.result import Fate
+from one_preempt.simulation.simulator.scheduler import Report
+from one_preempt.simulation.simulator.submission import UnusableRequest
+from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, HostReturns
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, WorkloadRequest
+from tests.simulation.simulator.small_stories import (
+    SLOW_STORAGE,
+    local,
+    play,
+    random_faults,
+    random_workload,
+    records_of,
+    request,
+)
+
+
+def test_a_request_alone_starts_when_it_comes_and_ends_when_it_has_run() -> None:
+    record = records_of(request(1, 40, 4, 100))[1]
+    assert (record.submitted_at_ms, record.started_at_ms, record.ended_at_ms) == (40_000, 40_000, 140_000)
+    assert (record.fate, record.served_vm_ms, record.waited_ms) == (Fate.COMPLETED, 400_000, 0)
+
+
+@pytest.mark.parametrize(("lasts_s", "actual_s"), [(100, 30), (100, 100), (100, 170), (100, 0)])
+def test_what_was_said_about_the_duration_does_not_change_when_it_ends(lasts_s: int, actual_s: int) -> None:
+    record = records_of(request(1, 0, 2, lasts_s, actual_duration_s=actual_s))[1]
+    assert record.ended_at_ms == 1000 * actual_s
+
+
+def test_who_ends_at_an_instant_makes_room_for_who_comes_at_the_same_instant() -> None:
+    records = records_of(request(1, 0, 4, 100), request(2, 100, 4, 50))
+    assert records[2].started_at_ms == 100_000
+
+
+def test_requests_of_one_instant_are_seen_by_one_cycle() -> None:
+    cycles: list[tuple[int, int]] = []
+
+    def note(at_ms: int, report: Report) -> None:
+        assert report.state is not None
+        cycles.append((at_ms, len(report.state.leases)))
+
+    play(request(2, 10, 1, 5), request(1, 10, 1, 5), on_cycle=note)
+    assert cycles[0] == (10_000, 2)
+
+
+def test_no_cycle_runs_without_a_change_or_a_plan_that_is_due() -> None:
+    instants: list[int] = []
+    play(request(1, 0, 1, 1000), request(2, 500, 1, 1000), on_cycle=lambda at_ms, _: instants.append(at_ms))
+    assert set(instants) == {0, 500_000, 1_000_000, 1_500_000}
+    assert len(instants) <= 8
+
+
+def test_a_preempted_lease_runs_the_rest_of_its_time_and_the_log_says_who_preempted_it() -> None:
+    records = records_of(request(1, 0, 4, 300), local(2, 100, 2, 50))
+    assert records[2].started_at_ms == 100_000
+    (interruption,) = records[1].interruptions
+    assert (interruption.from_ms, interruption.until_ms, interruption.by_request_id) == (100_000, 150_000, 2)
+    assert (records[1].ended_at_ms, records[1].served_vm_ms) == (350_000, 1_200_000)
+    assert (records[1].suspensions, records[1].interrupted_ms) == (1, 50_000)
+
+
+def test_saving_and_restoring_take_the_time_of_the_drivers() -> None:
+    records = records_of(request(1, 0, 4, 300), local(2, 100, 4, 50), site=SLOW_STORAGE)
+    # 512 MiB at 32 MiB/s, two VMs of each host at once; then the room is free and the guests boot for 5 s.
+    assert records[2].started_at_ms == 100_000 + 16_000 + 5_000
+    (interruption,) = records[1].interruptions
+    # The owner ends it after 50 s, shutting down takes 2 s; 512 MiB are restored at 64 MiB/s.
+    assert interruption.until_ms == 121_000 + 50_000 + 2_000 + 8_000
+
+
+def test_a_cancellable_lease_is_cut_short() -> None:
+    records = records_of(request(1, 0, 4, 300, lease_type=LeaseType.BE_CANCELLABLE), local(2, 100, 2, 50))
+    assert (records[1].fate, records[1].ended_at_ms) == (Fate.CUT_SHORT, 100_000)
+    assert [one.by_request_id for one in records[1].interruptions] == [2]
+
+
+def test_who_wants_to_be_served_at_once_or_not_at_all_is_sent_away() -> None:
+    now = StartKind.IMMEDIATE
+    records = records_of(request(1, 0, 4, 300), local(2, 100, 2, 50), request(3, 10, 1, 5, start=now), policy="nop")
+    assert (records[3].fate, records[3].started_at_ms, records[3].ended_at_ms) == (Fate.REJECTED, None, 10_000)
+    assert records[3].rejection
+    assert records[2].started_at_ms == 300_000
+
+
+def test_a_guest_that_starts_anew_begins_from_the_start() -> None:
+    faults = (HostDies(50, 0), HostDies(50, 1), HostReturns(200, 0, True), HostReturns(200, 1, True))
+    survived = records_of(request(1, 0, 4, 100), faults=faults)[1]
+    assert survived.fate is Fate.COMPLETED
+    assert survived.served_vm_ms == 400_000
+    assert survived.interrupted_ms > 0
+
+
+def test_a_failed_boot_is_seen_in_the_log_of_the_cloud_and_the_request_does_not_complete() -> None:
+    fault = DriverFails(0, Fault(Operation.BOOT, count=None))
+    result, cloud = play(request(1, 0, 1, 100), faults=(fault,), until_s=4000)
+    assert result.records[0].fate is Fate.UNFINISHED
+    assert "BOOT_FAILURE" in {str(getattr(change.new_lcm_state, "name", "")) for change in cloud.state_changes}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
+    def lines(seed: int) -> bytes:
+        result, _ = play(*random_workload(seed).requests, site=SLOW_STORAGE, faults=random_faults(seed), until_s=20_000)
+        return b"".join(result.json_lines())
+
+    assert lines(5) == lines(5)
+    assert lines(5) != lines(6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nobody_runs_longer_or_shorter_than_he_takes_and_no_host_is_overcommitted(seed: int) -> None:
+    workload = random_workload(seed)
+    result, cloud = play(*workload.requests, site=SLOW_STORAGE, until_s=20_000)
+    takes = {one.id: one for one in workload.requests}
+    assert len(result.records) == len(takes)
+    assert not cloud.overcommits
+    for record in result.records:
+        wanted_ms = 1000 * takes[record.request_id].work_vm_s
+        assert record.fate in (Fate.COMPLETED, Fate.CUT_SHORT)
+        if record.fate is Fate.COMPLETED:
+            assert record.served_vm_ms == wanted_ms
+        else:
+            assert takes[record.request_id].lease_type is LeaseType.BE_CANCELLABLE
+            assert record.served_vm_ms <= wanted_ms
+        for one, following in pairwise(record.interruptions):
+            assert (one.until_ms or 0) <= following.from_ms
+
+
+def test_a_request_that_no_cloud_takes_is_named() -> None:
+    hungry = WorkloadRequest(7, 0, (MachineSet(1, 100, 0),), 10, 10)
+    with pytest.raises(UnusableRequest, match="request 7 of the workload: MEMORY"):
+        play(hungry)
+
+
+def test_a_simulation_can_be_ended_early() -> None:
+    result, _ = play(request(1, 0, 1, 100), request(2, 50, 1, 100), until_s=60)
+    assert [record.fate for record in result.records] == [Fate.UNFINISHED, Fate.UNFINISHED]
