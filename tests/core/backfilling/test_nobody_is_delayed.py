@@ -25,7 +25,7 @@ from tests.core.availability.naive import CASES, HORIZON, NaiveHosts
 from tests.core.backfilling.replay import Job, scheduled
 
 NODES = 6
-CAPACITY = [(4, 8), (2, 8), (6, 4)]
+CAPACITY: list[tuple[int, ...]] = [(4, 8), (2, 8), (6, 4)]
 Needs = list[tuple[int, ...]]
 
 

@@ -206,6 +206,8 @@ SITES = [alike_nodes, unlike_hosts]
 Schedule = Callable[[list[Job], BackfillingPolicy, list[BackfillingDecision]], Starts]
 
 CAPACITY = ((4, 8), (2, 8), (6, 4))
+# All jobs, arriving last and run one after another, end by then.
+LAST_MINUTE = 14 * (5 + 14)
 
 
 def gang_of(job: Job) -> GangDemand:
@@ -243,7 +245,7 @@ def naive_conservative_on_hosts(jobs: list[Job]) -> Starts:
     queue: list[int] = []
 
     def others(without: int) -> NaiveHosts:
-        hosts = NaiveHosts(list(CAPACITY))
+        hosts = NaiveHosts(list(CAPACITY), minutes_counted=LAST_MINUTE)
         for job_id, (start_s, rows) in reserved.items():
             if job_id != without:
                 need = tuple(gang_of(by_id[job_id]).needs[0].tolist())
@@ -286,6 +288,7 @@ class Watched:
     policy: BackfillingPolicy
     site: UnlikeHosts
     name: str = "watched"
+    description: str = "remembers on which hosts leases start"
     rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def decide(
@@ -307,7 +310,8 @@ def test_no_host_is_overbooked_although_leases_overrun(policy: BackfillingPolicy
         site = UnlikeHosts(SlotTable(np.array(CAPACITY, dtype=np.int64), 0))
         watched = Watched(policy, site)
         starts = scheduled(jobs, site, watched, gang_of)
-        hosts = NaiveHosts(list(CAPACITY))
+        hosts = NaiveHosts(list(CAPACITY), minutes_counted=LAST_MINUTE)
+        assert max(starts[job.id] + job.run_s for job in jobs) <= LAST_MINUTE
         for job in jobs:
             need = tuple(gang_of(job).needs[0].tolist())
             hosts.taken += [(starts[job.id], starts[job.id] + job.run_s, row, need) for row in watched.rows[job.id]]
