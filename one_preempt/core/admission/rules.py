@@ -136,6 +136,10 @@ class AdmissionRules:
     rules: tuple[LeaseRule, ...] = ()
     rights: tuple[GroupRights, ...] = ()
     beyond_rights: BeyondRights = BeyondRights.HOLD
+    # Remembered by owner, for it is asked of thousands of VMs in every cycle.
+    _rights_of_owner: dict[tuple[int, int, str, str], GroupRights] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def rule_of(self, vm: VirtualMachine) -> LeaseRule | None:
         """The rule that is for `vm`."""
@@ -143,7 +147,12 @@ class AdmissionRules:
 
     def rights_of(self, vm: VirtualMachine) -> GroupRights:
         """The rights of the owner of `vm`."""
-        return next((rights for rights in self.rights if rights.matches(vm)), NO_RIGHTS)
+        owner = (vm.uid, vm.gid, vm.uname, vm.gname)
+        known = self._rights_of_owner.get(owner)
+        if known is None:
+            known = next((rights for rights in self.rights if rights.matches(vm)), NO_RIGHTS)
+            self._rights_of_owner[owner] = known
+        return known
 
     def claimed_terms(self, vm: VirtualMachine) -> LeaseTerms | MalformedLease:
         """What the LEASE attribute of `vm` asks for, its MAX_SUSPENSIONS within the bounds of its owner's rights."""
