@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,10 @@ FROM_FIRST, TO_LAST, NOT_DONE = -1, -1, -1
 ON_HOLD = True
 NOT_PERSISTENT = False
 LONGEST_FILE = 1 << 20
+_NO_TEMPLATES = "Who adds a LEASE to a VM template needs the right to create templates; without it submit a --file"
+
+
+_ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML cannot carry
 
 
 class Refused(OnePreemptError):
@@ -141,7 +146,8 @@ class OwnerAccount:
     def _refused(self, what: str, error: OnedError) -> Refused:
         if isinstance(error, AuthenticationError):
             return Refused(f"{self.endpoint} does not know you: {error.text}; check ONE_AUTH or ~/.one/one_auth")
-        return Refused(f"{what}: {error.text}")
+        hint = f". {_NO_TEMPLATES}" if "CREATE TEMPLATE" in error.text else ""
+        return Refused(f"{what}: {error.text.rstrip('.')}{hint}")
 
     def _parsed(self, document: bytes) -> _Element:
         try:
@@ -158,13 +164,14 @@ def _named(element: _Element) -> _Named:
 def text_of_file(path: Path) -> str:
     """The VM template in a file. Raises `OnePreemptError` where it holds none."""
     try:
-        content = path.read_bytes()[: LONGEST_FILE + 1]
+        with path.open("rb") as file:
+            content = file.read(LONGEST_FILE + 1)
     except OSError as error:
         raise OnePreemptError(f"the VM template {path} cannot be read: {error.strerror}") from None
     try:
         text = content.decode()
     except UnicodeDecodeError:
         raise OnePreemptError(f"the VM template {path} is not UTF-8 text") from None
-    if len(content) > LONGEST_FILE or not text.strip() or "\x00" in text:
+    if len(content) > LONGEST_FILE or not text.strip() or _ILLEGAL.search(text):
         raise OnePreemptError(f"{path} holds no VM template: write one as for onevm create, of at most 1 MiB")
     return text

@@ -130,7 +130,7 @@ def gantt(
     lines.append((Span((margin + _tick_marks(ticks, chart, draw)).rstrip()),))
     for label, row in rows.items():
         lines.append((Span(set_cell_size(label, label_width) + " "), *_row(row, chart, draw)))
-    used = sorted({bar.kind for row in rows.values() for bar in row}, reverse=True)
+    used = sorted({span.kind for line in lines for span in line if span.kind is not None}, reverse=True)
     legend = [Span(f"{draw.fills[kind]} {MEANINGS[kind]}   ", kind) for kind in used]
     return [*lines, tuple(legend)] if legend else lines
 

@@ -16,7 +16,7 @@ WIDTH_WITHOUT_TERMINAL = 160
 config_option = click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),  # who reads it says what is wrong
     envvar="ONE_PREEMPT_CONF",
     metavar="FILE",
     help="Configuration; ONE_PREEMPT_CONF names it as well.",

@@ -9,10 +9,9 @@ import click
 
 from one_preempt.core.admission.lease_attribute import MalformedLease, parse_lease_attribute
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.entrypoints.cli.lease.local_time import in_utc, utc_text
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.entrypoints.cli.lease.local_time import with_zone
 from one_preempt.errors import OnePreemptError
-
-NOW = "now"
 
 
 class TermOptions(TypedDict):
@@ -41,13 +40,12 @@ def asked_terms(options: TermOptions, now_s: int) -> AskedTerms:
 
     A relative DEADLINE counts from `now_s`; a relative START from the admission, as in the attribute.
     """
-    start = options["start"]
     given = {
         "TYPE": options["lease_type"],
         "NAME": options["name"],
         "SIZE": options["size"],
         "DURATION": options["duration"],
-        "START": None if start is None or start.lower() == NOW else _instant("--start", start),
+        "START": _instant("--start", options["start"]),
         "DEADLINE": _deadline(options["deadline"], now_s),
         "MAX_SUSPENSIONS": options["max_suspensions"],
         "SHUTDOWN_OK": "YES" if options["shutdown_ok"] else None,
@@ -63,16 +61,16 @@ def _judged(texts: dict[str, str]) -> LeaseTerms:
     return terms
 
 
-def _instant(option: str, text: str) -> str:
+def _instant(option: str, text: str | None) -> str | None:
     try:
-        return utc_text(text)
+        return None if text is None else with_zone(text)
     except OnePreemptError as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 
 def _deadline(text: str | None, now_s: int) -> str | None:
     if text is None or not text.startswith("+"):
-        return None if text is None else _instant("--deadline", text)
+        return _instant("--deadline", text)
     duration_s = _judged({"TYPE": LeaseType.DC_NON_PREEMPTABLE, "DURATION": text[1:]}).duration_s
     assert duration_s is not None, "it was given"
-    return in_utc(now_s + duration_s)
+    return utc_text(now_s + duration_s)

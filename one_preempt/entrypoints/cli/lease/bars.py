@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from one_preempt.core.model.lease import LeaseTerms
-from one_preempt.core.model.ledger import LeaseRecord, Transition
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.entrypoints.cli.gantt import Bar, BarKind
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
 from one_preempt.explain import printable
 
 LONGEST_LABEL = 40
-RUNNING = "RUNNING"
 
 
 def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
@@ -38,20 +38,22 @@ def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
 
 
 def recorded_bars(
-    records: Iterable[LeaseRecord],
-    states: Mapping[int, str],
-    transitions: Mapping[int, Sequence[Transition]],
-    now_s: int,
+    records: Iterable[LeaseRecord], reservations: Mapping[int, Sequence[Reservation]], now_s: int
 ) -> Iterator[Bar]:
-    """The leases on record. `states`: the last seen state by VM; `transitions`: those of a lease, oldest first."""
+    """The leases on record with what each is promised, by its id."""
     for record in records:
-        terms = record.terms
+        terms, promised = record.terms, reservations.get(record.id, ())
         label = label_of(record.id, terms)
-        if record.vm_ids and all(states.get(vm_id) == RUNNING for vm_id in record.vm_ids):
-            since_s, run_s = _stays(record, transitions.get(record.id, ()), now_s)
-            yield Bar(label, since_s, _expected_end_s(terms, run_s, now_s), BarKind.RUNNING)
+        if record.run_began_at_s is not None:
+            run_s = record.served_s + max(now_s - record.run_began_at_s, 0)
+            yield Bar(label, record.run_began_at_s, _expected_end_s(terms, run_s, now_s), BarKind.RUNNING)
+            promised = [stay for stay in promised if stay.start_at_s > now_s]
+        elif promised:
+            yield Bar(label, now_s, max(promised[0].start_at_s, now_s + 1), BarKind.WAITING)
         else:
             yield from _waiting(label, terms, None if record.preempted_by is not None else terms.start_at_s, now_s)
+        for stay in promised:
+            yield Bar(label, stay.start_at_s, stay.end_at_s, BarKind.RESERVED if stay.firm else BarKind.EXPECTED)
         yield from _deadline(label, terms)
 
 
@@ -92,18 +94,3 @@ def _start_asked_for_s(lease: OwnLease, terms: LeaseTerms) -> int | None:
         return terms.start_at_s
     # The admission follows within a cycle once all VMs exist.
     return max(vm.submitted_at_s for vm in lease.vms) + terms.start_offset_s
-
-
-def _stays(record: LeaseRecord, transitions: Iterable[Transition], now_s: int) -> tuple[int, int]:
-    """Since when the oldest VM runs, and how long it has run in all, as far as the log goes back."""
-    since_s: int | None = None
-    run_s = 0
-    for seen in transitions:
-        if seen.vm_id != record.vm_ids[0]:
-            continue
-        if seen.to_state == RUNNING:
-            since_s = seen.observed_at_s if since_s is None else since_s
-        elif since_s is not None:
-            run_s, since_s = run_s + seen.observed_at_s - since_s, None
-    since_s = record.admitted_at_s if since_s is None else since_s
-    return since_s, run_s + max(now_s - since_s, 0)

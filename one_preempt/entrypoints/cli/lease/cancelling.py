@@ -41,6 +41,7 @@ def lease_cancel(lease_id: int, config_path: Path | None, mine: bool, hard: bool
 
 def _cancel_recorded(settings: Settings, lease_id: int, *, hard: bool, yes: bool) -> int:
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
+    from one_preempt.adapters.opennebula.hard_terminator import HardTerminator
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 
     clock = SystemClock()
@@ -52,7 +53,7 @@ def _cancel_recorded(settings: Settings, lease_id: int, *, hard: bool, yes: bool
             raise OnePreemptError(f"lease {lease_id} has no VM left: there is nothing to cancel")
         _ask(vms, yes=yes)
         refused = 0
-        enactor = OpenNebulaEnactor(transport, reader)
+        enactor = (HardTerminator if hard else OpenNebulaEnactor)(transport, reader)
         for vm, result in cancel(lease_id, vms, store, enactor, clock):
             refused += result.outcome is not Outcome.ACCEPTED
             click.echo(f"VM {vm.id}: {result.outcome.value} {printable(result.error_text)}".rstrip())

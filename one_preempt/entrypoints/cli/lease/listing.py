@@ -14,7 +14,6 @@ from one_preempt.entrypoints.cli.lease.chart import draw_chart, gantt_option, ho
 from one_preempt.entrypoints.cli.lease.own_leases import own_leases
 from one_preempt.entrypoints.cli.lease.own_story import LIST_COLUMNS as OWN_COLUMNS
 from one_preempt.entrypoints.cli.lease.own_story import own_document, own_row
-from one_preempt.entrypoints.cli.lease.record import transitions_of
 from one_preempt.entrypoints.cli.lease.story import LIST_COLUMNS, lease_document, list_row
 from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
@@ -46,12 +45,11 @@ def _list_recorded(settings: Settings, include_ended: bool, chart_hours: int | N
     now_s = SystemClock().now_s()
     with closing(open_store(settings)) as store:
         records = store.leases(include_ended and chart_hours is None)
-        states = store.load(now_s).vm_states
-        if chart_hours is not None:
-            logs = {record.id: transitions_of(store, record) for record in records}
-            draw_chart(recorded_bars(records, states, logs, now_s), now_s, chart_hours)
-            return
-    if as_json:
+        ledger = store.load(now_s)
+    states = ledger.vm_states
+    if chart_hours is not None:
+        draw_chart(recorded_bars(records, ledger.reservations, now_s), now_s, chart_hours)
+    elif as_json:
         write_json([lease_document(record, states) for record in records])
     else:
         write_table(f"{len(records)} leases on record", LIST_COLUMNS, (list_row(record, states) for record in records))

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.errors import OnePreemptError
 
 _LOCAL_TIME = re.compile(
@@ -14,8 +15,8 @@ _LOCAL_TIME = re.compile(
 )
 
 
-def utc_text(text: str) -> str:
-    """A local time as "2026-12-01T08:00:00Z"; anything else comes back as it is, for others to judge.
+def with_zone(text: str) -> str:
+    """A local time in UTC, as "2026-12-01T08:00:00Z"; anything else comes back as it is, for others to judge.
 
     Raises `OnePreemptError` for a zone that does not exist, and for a time that the change to or from daylight saving
     leaves out or repeats: nothing is guessed.
@@ -28,22 +29,13 @@ def utc_text(text: str) -> str:
     except ValueError:  # no day of the calendar
         return text
     zone = _zone(found["zone"]) if found["zone"] else None
-    return _the_one_instant(local, zone, text).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def in_utc(at_s: int) -> str:
-    """An instant as it is written into an attribute."""
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def local(at_s: int, zone: tzinfo | None = None) -> datetime:
-    """An instant on the clock of `zone`, or of this machine."""
-    return datetime.fromtimestamp(at_s, UTC).astimezone(zone)
+    return utc_text(int(_the_one_instant(local, zone, text).timestamp()))
 
 
 def in_both(at_s: int) -> str:
     """An instant for people: in UTC, and on their own clock."""
-    return f"{in_utc(at_s)} ({local(at_s):%Y-%m-%d %H:%M:%S %z} here)"
+    here = datetime.fromtimestamp(at_s, UTC).astimezone()
+    return f"{utc_text(at_s)} ({here:%Y-%m-%d %H:%M:%S %z} here)"
 
 
 def _zone(name: str) -> tzinfo:

@@ -21,7 +21,7 @@ def living_vms(record: LeaseRecord, reader: PoolReader) -> list[VirtualMachine]:
 def cancel(
     lease_id: int, vms: Sequence[VirtualMachine], store: LeaseStore, enactor: Enactor, clock: Clock
 ) -> Iterator[tuple[VirtualMachine, CallResult]]:
-    """Terminate each VM, unless it is no longer as it was shown; oned lets the guests shut down."""
+    """Terminate each VM by `enactor`, unless it is no longer as it was shown."""
     for vm in vms:
         now_s = clock.now_s()
         action = Action(

@@ -23,9 +23,12 @@ from one_preempt.entrypoints.cli.lease.own_story import (
 )
 from one_preempt.entrypoints.cli.lease.record import LOG_LENGTH, recorded_lease, transitions_of
 from one_preempt.entrypoints.cli.lease.story import (
+    RESERVATION_COLUMNS,
     STORY_COLUMNS,
     action_document,
     lease_document,
+    reservation_document,
+    reservation_row,
     story_rows,
     term_rows,
     transition_document,
@@ -56,13 +59,15 @@ def lease_show(lease_id: int, config_path: Path | None, mine: bool, as_json: boo
 def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
     with closing(open_store(settings)) as store:
         record = recorded_lease(store, lease_id)
-        states = store.load(SystemClock().now_s()).vm_states
+        ledger = store.load(SystemClock().now_s())
         actions = tuple(reversed(store.actions(lease_id, LOG_LENGTH)))
         transitions = transitions_of(store, record)
+    states, promised = ledger.vm_states, ledger.reservations.get(lease_id, ())
     if as_json:
         write_json(
             lease_document(record, states)
             | {
+                "reservations": [reservation_document(stay) for stay in promised],
                 "actions": [action_document(action) for action in actions],
                 "transitions": [transition_document(transition) for transition in transitions],
             }
@@ -71,6 +76,8 @@ def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
     write_table(f"Lease {lease_id}", ("", ""), term_rows(record))
     members = ((str(vm_id), states.get(vm_id, "not seen")) for vm_id in record.vm_ids)
     write_table("\nVMs", ("VM", "last seen"), members)
+    if promised:
+        write_table("\nPromised", RESERVATION_COLUMNS, map(reservation_row, promised))
     write_table("\nStory", STORY_COLUMNS, story_rows(actions, transitions))
 
 

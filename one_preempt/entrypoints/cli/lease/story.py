@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Transition
+from one_preempt.core.model.reservation import Reservation, Verdict
+from one_preempt.core.model.written_time import duration_text
 from one_preempt.explain import JsonObject, printable
 
 LIST_COLUMNS = ("lease", "name", "type", "owner", "VMs", "last seen", "arrived", "preempted", "")
 STORY_COLUMNS = ("when", "VM", "what", "why")
+RESERVATION_COLUMNS = ("from", "until", "hosts", "")
 _WHEN_ROOM_IS_SHORT = {
     LeaseType.BE_CANCELLABLE: "terminated when others need the room",
     LeaseType.BE_SUSPENDABLE: "stopped when others need the room, and back later",
@@ -36,6 +39,10 @@ def lease_document(record: LeaseRecord, states: Mapping[int, str]) -> JsonObject
         "preemptions": record.preemptions,
         "preempted_by": record.preempted_by,
         "last_preempted_at": record.last_preempted_at_s,
+        "verdict": record.verdict.value,
+        "verdict_text": record.verdict_text,
+        "served_s": record.served_s,
+        "run_began_at": record.run_began_at_s,
     }
 
 
@@ -50,6 +57,7 @@ def terms_document(terms: LeaseTerms | None) -> JsonObject:
         "duration_s": terms.duration_s,
         "start_at": terms.start_at_s,
         "start_offset_s": terms.start_offset_s,
+        "at_once": terms.at_once,
         "deadline_at": terms.deadline_at_s,
         "max_suspensions": terms.max_suspensions,
         "shutdown_ok": terms.shutdown_ok,
@@ -96,15 +104,13 @@ def instant(at_s: int | None) -> str:
 
 def duration_in_words(duration_s: int | None) -> str:
     """A duration as it is written in the attribute, nothing for None."""
-    if duration_s is None:
-        return ""
-    days, rest = divmod(duration_s, 86_400)
-    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days}.{clock}" if days else clock
+    return "" if duration_s is None else duration_text(duration_s)
 
 
 def start_in_words(terms: LeaseTerms) -> str:
     """START as an instant, or, before it was admitted, as it counts from then."""
+    if terms.at_once:
+        return "at once or not at all"
     if terms.start_at_s is None and terms.start_offset_s is not None:
         return f"+{duration_in_words(terms.start_offset_s)} from its admission"
     return instant(terms.start_at_s)
@@ -139,6 +145,9 @@ def term_rows(record: LeaseRecord) -> list[tuple[str, str]]:
         ("arrived", instant(record.arrived_at_s)),
         ("admitted", instant(record.admitted_at_s)),
         ("ended", instant(record.ended_at_s)),
+        ("asked for time", _verdict_in_words(record)),
+        ("ran before", duration_in_words(record.served_s or None)),
+        ("runs since", instant(record.run_began_at_s)),
         ("preempted", f"{record.preemptions} times" if record.preemptions else ""),
         ("preempted now by lease", "" if record.preempted_by is None else str(record.preempted_by)),
     ]
@@ -152,11 +161,28 @@ def terms_in_words(terms: LeaseTerms) -> list[tuple[str, str]]:
         ("type", f"{terms.type.value}: {_WHEN_ROOM_IS_SHORT[terms.type]}"),
         ("size", str(terms.size)),
         ("duration", duration_in_words(terms.duration_s)),
-        ("start", start_in_words(terms)),
+        ("start" if terms.deadline_at_s is None else "not before", start_in_words(terms)),
         ("deadline", instant(terms.deadline_at_s)),
         ("suspensions at most", "" if terms.max_suspensions is None else str(terms.max_suspensions)),
         ("may be shut down", "yes" if terms.shutdown_ok else ""),
     ]
+
+
+def reservation_document(reservation: Reservation) -> JsonObject:
+    """One stay that is promised."""
+    return {
+        "start_at": reservation.start_at_s,
+        "end_at": reservation.end_at_s,
+        "host_ids": list(reservation.host_ids),
+        "firm": reservation.firm,
+    }
+
+
+def reservation_row(reservation: Reservation) -> tuple[str, ...]:
+    """One line of what is promised, under `RESERVATION_COLUMNS`."""
+    hosts = ", ".join(map(str, reservation.host_ids))
+    how = "firm" if reservation.firm else "may change"
+    return instant(reservation.start_at_s), instant(reservation.end_at_s), hosts, how
 
 
 def story_rows(actions: Iterable[ActionRecord], transitions: Sequence[Transition]) -> list[tuple[str, ...]]:
@@ -167,6 +193,12 @@ def story_rows(actions: Iterable[ActionRecord], transitions: Sequence[Transition
     ]
     told += [(seen.observed_at_s, 1, (str(seen.vm_id), _what_was_seen(seen), "")) for seen in transitions]
     return [(instant(at_s), *texts) for at_s, _order, texts in sorted(told, key=lambda item: item[:2])]
+
+
+def _verdict_in_words(record: LeaseRecord) -> str:
+    if record.verdict is Verdict.NONE:
+        return ""
+    return f"{record.verdict.value}: {printable(record.verdict_text)}".removesuffix(": ")
 
 
 def _what_was_done(action: ActionRecord) -> str:

@@ -13,7 +13,7 @@ from one_preempt.adapters.clock import SystemClock
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms, TermOptions, asked_terms
 from one_preempt.entrypoints.cli.lease.local_time import in_both
-from one_preempt.entrypoints.cli.lease.story import duration_in_words
+from one_preempt.entrypoints.cli.lease.story import start_in_words
 from one_preempt.entrypoints.cli.lease.view import own_account
 from one_preempt.entrypoints.cli.options import json_option, write_json
 from one_preempt.explain import printable
@@ -87,8 +87,8 @@ def _tell(vm_ids: list[int], terms: LeaseTerms) -> None:
     click.echo(f"lease {vm_ids[0]}: {count} on HOLD until the scheduler starts it: {vm_list(vm_ids)}")
     if terms.start_at_s is not None:
         click.echo(f"start     {in_both(terms.start_at_s)}")
-    if terms.start_offset_s is not None:
-        click.echo(f"start     +{duration_in_words(terms.start_offset_s)} from its admission")
+    elif start_in_words(terms):
+        click.echo(f"start     {start_in_words(terms)}")
     if terms.deadline_at_s is not None:
         click.echo(f"deadline  {in_both(terms.deadline_at_s)}")
     click.echo(f"how it stands: one-preempt lease show {vm_ids[0]}")
