@@ -11,7 +11,7 @@ from pathlib import Path
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
-from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace
+from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, blocks_of_lines, open_trace
 from one_preempt.simulation.workload.workload import LeftOut, MachineSet, StartKind, Workload, WorkloadRequest
 
 _FIELDS = (
@@ -19,7 +19,6 @@ _FIELDS = (
 )  # fmt: skip
 _IMAGE = _FIELDS.index("image")
 _WHOLE_NUMBER = re.compile(r"-?\d{1,12}")
-_LONGEST_FILE = 64 << 20
 
 
 def read_lwf_text(path: Path | str, skip_bad_lines: bool = False) -> Workload:
@@ -42,14 +41,15 @@ def parse_lwf_text(stream: ByteStream, source: str, skip_bad_lines: bool = False
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf_text`."""
     bad = BadLineCollector(source, skip_bad_lines)
     requests: list[WorkloadRequest] = []
-    for line_number, line in enumerate(stream.read(_LONGEST_FILE).decode("latin-1").split("\n"), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        try:
-            requests.append(_request(len(requests) + 1, words))
-        except ValueError as error:
-            bad.add(line_number, str(error))
+    for first, lines in blocks_of_lines(stream, source):
+        for line_number, line in enumerate(lines, first):
+            words = line.decode("latin-1").split()
+            if not words or words[0].startswith("#"):
+                continue
+            try:
+                requests.append(_request(len(requests) + 1, words))
+            except ValueError as error:
+                bad.add(line_number, str(error))
     left_out = (LeftOut("bad lines", bad.found.count),) if bad.found.count else ()
     return Workload(tuple(requests), source, provenance=(f"read from {source}",), left_out=left_out)
 

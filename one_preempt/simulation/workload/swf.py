@@ -7,7 +7,7 @@ form ``; Label: value`` describe the machine. `swf_workload` makes a workload ou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -16,16 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from one_preempt.core.model.plain_words import plain_words
-from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.workload.trace_files import BadLineCollector, BadLines, ByteStream, open_trace, write_trace
+from one_preempt.simulation.workload.trace_files import (
+    BadLineCollector,
+    BadLines,
+    ByteStream,
+    blocks_of_lines,
+    open_trace,
+    write_trace,
+)
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-_BLOCK_BYTES = 4 << 20
-_LONGEST_LINE_BYTES = 1 << 16
-_GREATEST_VALUE = 10.0**15  # whole numbers up to here are exact as floats
+_GREATEST_VALUE = 10.0**12  # exact as a float, and so are products with what a reading multiplies by
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -146,23 +150,11 @@ def parse_swf(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> 
     """The log in a stream of bytes, read once, a block at a time. `source` names it in messages; see `read_swf`."""
     comments: list[str] = []
     bad = BadLineCollector(source, skip_bad_lines)
-    parts = [_parse_block(lines, first, comments, bad) for first, lines in _blocks_of_lines(stream, source)]
+    parts = [_parse_block(lines, first, comments, bad) for first, lines in blocks_of_lines(stream, source)]
     jobs = np.concatenate([np.empty((0, len(SwfField))), *(rows for rows, _ in parts)])
     numbers = np.concatenate([np.empty(0, dtype=np.int64), *(lines for _, lines in parts)])
     once = _first_of_each_job(jobs, numbers, bad)
     return SwfLog(SwfHeader(tuple(comments)), jobs[once], numbers[once], source, bad.found)
-
-
-def _blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list[bytes]]]:
-    """Whole lines in blocks, each with the number of its first line."""
-    first, rest = 1, b""
-    while block := stream.read(_BLOCK_BYTES):
-        *lines, rest = (rest + block).split(b"\n")
-        if len(rest) > _LONGEST_LINE_BYTES:
-            raise OnePreemptError(f"{source}:{first + len(lines)}: longer than 64 KiB. Is this an SWF log?")
-        yield first, lines
-        first += len(lines)
-    yield first, [rest]
 
 
 def _parse_block(

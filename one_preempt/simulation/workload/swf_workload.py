@@ -21,6 +21,7 @@ from one_preempt.simulation.workload.swf import (
 from one_preempt.simulation.workload.workload import UNKNOWN_ID, LeftOut, MachineSet, Workload, WorkloadRequest
 
 KIB_PER_MIB = 1024
+_MOST_PROCESSORS_PER_VM = 1_000_000
 
 
 class MissingEstimate(StrEnum):
@@ -57,10 +58,12 @@ class SwfReading:
     lease_type: LeaseType = LeaseType.BE_SUSPENDABLE
 
     def __post_init__(self) -> None:
-        if self.processors_per_vm < 1 or self.cpu_centi < 0 or self.memory_mib < 0 or self.submitted_from_s < 0:
+        least = min(self.cpu_centi, self.memory_mib, self.submitted_from_s)
+        if not 1 <= self.processors_per_vm <= _MOST_PROCESSORS_PER_VM or least < 0:
             raise OnePreemptError(
-                f"processors per VM {self.processors_per_vm} (at least 1), CPU {self.cpu_centi / 100:g}, memory "
-                f"{self.memory_mib} MiB and begin {self.submitted_from_s} s (at least 0) do not describe a reading"
+                f"processors per VM {self.processors_per_vm} (1 to {_MOST_PROCESSORS_PER_VM}), "
+                f"CPU {self.cpu_centi / 100:g}, memory {self.memory_mib} MiB and begin {self.submitted_from_s} s "
+                "(at least 0) do not describe a reading"
             )
 
 

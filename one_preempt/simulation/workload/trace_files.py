@@ -14,6 +14,8 @@ from one_preempt.errors import OnePreemptError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _NAMED_BAD_LINES = 20
+_BLOCK_BYTES = 4 << 20
+_LONGEST_LINE_BYTES = 1 << 16
 
 
 class ByteStream(Protocol):
@@ -41,6 +43,22 @@ def open_trace(path: Path | str) -> Iterator[ByteStream]:
                     yield unpacked
     except (OSError, EOFError, zlib.error) as error:
         raise OnePreemptError(f"{path}: cannot be read: {error}") from error
+
+
+def blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Whole lines in blocks, each with the number of its first line.
+
+    Raises:
+        OnePreemptError: A line is so long that this cannot be a trace.
+    """
+    first, rest = 1, b""
+    while block := stream.read(_BLOCK_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        if len(rest) > _LONGEST_LINE_BYTES:
+            raise OnePreemptError(f"{source}:{first + len(lines)}: longer than 64 KiB. Is this a trace?")
+        yield first, lines
+        first += len(lines)
+    yield first, [rest]
 
 
 def write_trace(path: Path | str, content: bytes) -> None:

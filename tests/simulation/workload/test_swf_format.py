@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.workload import swf
+from one_preempt.simulation.workload import trace_files
 from one_preempt.simulation.workload.swf import SwfField, SwfHeader, SwfLog, format_swf, parse_swf, read_swf, write_swf
 
 SLICE = Path(__file__).parents[2] / "traces" / "haizea-blue-30days.swf.gz"
@@ -155,11 +155,11 @@ def test_blocks_of_any_size_and_bad_lines_anywhere_give_the_same_jobs(
         row[:2] = [index, abs(row[1])]
         lines.append("no job" if index in bad_at else " ".join(map(str, row)))
         expected += [] if index in bad_at else [row]
-    original, swf._BLOCK_BYTES = swf._BLOCK_BYTES, block_bytes
+    original, trace_files._BLOCK_BYTES = trace_files._BLOCK_BYTES, block_bytes
     try:
         log = parsed("\n".join(lines), skip_bad_lines=True)
     finally:
-        swf._BLOCK_BYTES = original
+        trace_files._BLOCK_BYTES = original
     assert log.jobs.tolist() == expected
     assert log.bad_lines.count == len(values) - len(expected)
 
