@@ -85,7 +85,7 @@ class AvailabilityProfile:
         first = self._step_at(not_before_s)
         enough = self._free[0, first:behind] >= amount
         # Where gaps begin and end, in turn; the last one has no end if there is enough in the last step, or behind it.
-        edges = self._times[first + 1 : behind][enough[1:] != enough[:-1]]
+        edges = self._times.take(np.flatnonzero(enough[1:] != enough[:-1]) + (first + 1))
         if not len(enough) or enough[0]:
             edges = np.concatenate(([not_before_s], edges))
         begins, closes = edges[::2], edges[1::2]
