@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from one_preempt.core.admission.rules import AdmissionRules
-from one_preempt.core.decide import decide
+from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.decide import deliberate
 from one_preempt.core.held_rooms import held_rooms
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
@@ -76,6 +77,7 @@ class SchedulingCycle:
         self._events = events
         self._pruned_at_s = 0
         self._observed_at_s = 0
+        self._timeline: Timeline | None = None
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -93,17 +95,20 @@ class SchedulingCycle:
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = reconciled.state
-        plan = decide(state, self._policies)
+        state = replace(reconciled.state, timeline=self._timeline)
+        draft = deliberate(state, self._policies)
+        plan = draft.plan()
         violations = verify(state, plan)
         if violations:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
-            plan = decide(state, replace(self._policies, mode=Mode.ADVISE))
+            draft = deliberate(state, replace(self._policies, mode=Mode.ADVISE))
+            plan = draft.plan()
             if verify(state, plan):
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
+        self._timeline = draft.timeline
         results = self._enact(plan, state) if self._enactor is not None else []
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.phases.answer_at_once import answer_at_once
+from one_preempt.core.phases.book_reservations import book_reservations
 from one_preempt.core.phases.continue_preemptions import continue_preemptions
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.end_stays import end_stays
 from one_preempt.core.phases.hold_leases import hold_leases
+from one_preempt.core.phases.keep_reservations import keep_reservations
+from one_preempt.core.phases.mend_reservations import mend_reservations
 from one_preempt.core.phases.place_waiting import place_waiting
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
 from one_preempt.core.phases.repair_gangs import repair_gangs
@@ -16,11 +21,21 @@ from one_preempt.core.policies import Policies
 
 def decide(state: ClusterState, policies: Policies) -> Plan:
     """The plan for `state` under `policies`, at the instant `state.now_s`."""
+    return deliberate(state, policies).plan()
+
+
+def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
+    """The plan, and the timeline as it will be once it is carried out: the next decision may start from that."""
     draft = PlanDraft.begin(state, policies)
     continue_preemptions(draft)
     repair_gangs(draft)
+    end_stays(draft)
+    mend_reservations(draft)
+    book_reservations(draft)
+    keep_reservations(draft)
     place_waiting(draft)
     preempt_for_waiting(draft)
+    answer_at_once(draft)
     hold_leases(draft)
     tell_owners(draft)
-    return draft.plan()
+    return draft

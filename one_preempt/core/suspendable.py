@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.time_rules import Overrun, Suspension
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import start_s
 from one_preempt.core.policies import Policies
-from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded
+from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, why_never
 
 
 def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
@@ -24,6 +28,18 @@ def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> boo
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return False
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    if any(is_shielded(vm, lease) for vm in vms):
+    if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm in vms):
         return False
     return first_methods(state.snapshot, lease, vms, policies.victims) is not None
+
+
+def may_be_suspended_later(
+    state: ClusterState, policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]
+) -> int | None:
+    """How many seconds a lease must have to be worth starting before it gives way; None: it never gives way."""
+    rules, limits = policies.time, policies.limits
+    if not is_suspendable(state, policies, lease):
+        return None
+    undisturbed_s = max(limits.minimum_run_time_s, limits.cooldown_s if lease.preemptions else 0)
+    overheads_s = start_s(vms, policies.overhead, rules.exclusion)
+    return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s)

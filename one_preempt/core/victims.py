@@ -113,16 +113,24 @@ def _why_spared(
         return "locked"
     if phase_of(vm) is not VmPhase.RUNNING or vm.resched:
         return "in the middle of something else"
+    kind = why_never(vm, lease, rules)
+    if kind:
+        return kind
+    spared_s = limits.minimum_run_time_s
+    if lease.preemptions:
+        spared_s = max(spared_s, limits.cooldown_s)
+    return "" if state.now_s - history.running_start_at_s >= spared_s else "running for too short a time"
+
+
+def why_never(vm: VirtualMachine, lease: Lease, rules: VictimRules) -> str:
+    """What spares a VM however long it has run, and whatever it is doing; "" where nothing does."""
     if vm.uid != lease.uid:
         return "of another owner by now"
     if _is_service_member(vm, lease) and not rules.service_members:
         return "in OneFlow services"
     if vm.virtual_router_id is not None and not rules.virtual_routers:
         return "virtual routers"
-    spared_s = limits.minimum_run_time_s
-    if lease.preemptions:
-        spared_s = max(spared_s, limits.cooldown_s)
-    return "" if state.now_s - history.running_start_at_s >= spared_s else "running for too short a time"
+    return ""
 
 
 def _is_service_member(vm: VirtualMachine, lease: Lease) -> bool:

@@ -141,6 +141,14 @@ class Timeline:
                 self.firm_stays.release(reserved)
         return stays
 
+    def adopt_promise(self, stay: Stay) -> None:
+        """Know what the backfilling policy has promised to a lease that had nothing firm."""
+        self._stays[stay.lease_id] = (stay,)
+
+    def drop_promise(self, lease_id: int) -> None:
+        """Know that the backfilling policy has taken its promise back."""
+        self._stays.pop(lease_id, None)
+
     def as_promised(self, lease_id: int) -> Stay | None:
         """The promise that the backfilling policy has made to a lease since."""
         slot = self.all_stays.stay_of(lease_id)

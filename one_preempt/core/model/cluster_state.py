@@ -47,8 +47,8 @@ class ClusterState:
 
     `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
     `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
-    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` is what
-    the last decision left of its own, to be told what changed since; without it the same is made anew.
+    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` is
+    what the last decision left of its own, to be told what changed since; without it the same is made anew.
     """
 
     now_s: int

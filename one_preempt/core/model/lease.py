@@ -91,7 +91,8 @@ class Lease:
     `id` is the id of its oldest VM. `explicit` says that its owner wrote a LEASE attribute (it then waits on
     HOLD); `may_preempt` that a rule of the administrator lets it take room from others. `vm_ids` are the
     members that still exist, oldest first; `total` is what all of them take. `verdict`, `served_s` and
-    `run_began_at_s` are those of its record.
+    `run_began_at_s` are those of its record; `rights_name` is the entry of the rights that its owner has, and
+    `max_share_percent` of the cloud is what all holders of that entry may reserve in advance at any instant.
     """
 
     id: int
@@ -109,6 +110,8 @@ class Lease:
     last_preempted_at_s: int | None = None
     running_since_s: int | None = None
     total: Resources = Resources(0, 0)
+    rights_name: str = ""
+    max_share_percent: int | None = None
     refusal_code: str = ""
     refusal_text: str = ""
     verdict: Verdict = Verdict.NONE
@@ -132,6 +135,12 @@ class Lease:
         if self.run_began_at_s is None or self.remaining_s is None:
             return None
         return self.run_began_at_s + self.remaining_s
+
+    def left_at(self, now_s: int) -> int | None:
+        """What is left of its duration at an instant, in seconds, at least 1; None without a duration."""
+        if self.remaining_s is None or self.run_began_at_s is None:
+            return self.remaining_s
+        return max(1, self.remaining_s - max(0, now_s - self.run_began_at_s))
 
     @property
     def label(self) -> str:

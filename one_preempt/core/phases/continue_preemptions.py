@@ -14,8 +14,10 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Placement, Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.sequence import leave_id, sequence_actions, start_action, start_id
 from one_preempt.core.victims import MOVES, has_left, is_shielded
@@ -40,12 +42,39 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     if end is None and lease is not None:
         outstanding = [victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim)]
         end = _obstacle(draft, open_preemption, outstanding)
-        if end is None and outstanding:
+        if end is None and not _is_due(draft, lease):
+            _prepare(draft, preemption, lease, outstanding)
+        elif end is None and outstanding:
             end = _keep_victims_leaving(draft, preemption, lease, outstanding)
         elif end is None:
             end = _deploy_preemptor(draft, preemption, lease)
     if end is not None:
         draft.ended.append(end)
+
+
+def _is_due(draft: PlanDraft, lease: Lease) -> bool:
+    """Its START has come, or it has none that was promised."""
+    return lease.verdict is not Verdict.ACCEPTED or (lease.terms.start_at_s or 0) <= draft.state.now_s
+
+
+def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> None:
+    """Have its victims leave before its START; the timeline keeps the room, and where it goes is settled then."""
+    ours = _ours(draft, preemption, outstanding)
+    draft.actions.extend(sequence_actions(draft, preemption, lease, ours, ()))
+    draft.hold_memory_images(outstanding)
+    draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
+    draft.wake_by(lease.terms.start_at_s or 0)
+    draft.statuses[lease.id] = f"reserved: starts at {utc_text(lease.terms.start_at_s or 0)}; room is being made for it"
+
+
+def _ours(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> list[Victim]:
+    """Those that run, or leave by our hand; others leave by somebody else's."""
+    vms = draft.state.snapshot.vms
+    return [
+        victim
+        for victim in outstanding
+        if phase_of(vms[victim.vm_id]) is VmPhase.RUNNING or _is_under_way(draft, preemption, victim)
+    ]
 
 
 def _is_half_seen(draft: PlanDraft, preemption: Preemption) -> bool:
@@ -153,7 +182,7 @@ def _keep_victims_leaving(
     placements = _places_after(draft, preemption, outstanding, staying)
     if isinstance(placements, Reason):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placements.text}")
-    ours = [victim for victim in outstanding if victim in staying or _is_under_way(draft, preemption, victim)]
+    ours = _ours(draft, preemption, outstanding)
     # While a victim leaves by somebody else's hand there is no step of ours that the start could wait for.
     places = placements if len(ours) == len(outstanding) else ()
     draft.actions.extend(sequence_actions(draft, preemption, lease, ours, places))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
@@ -23,12 +25,19 @@ from one_preempt.core.model.plan import (
     Refusal,
     Victim,
 )
+from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.observed_room import observed_room
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
 
+if TYPE_CHECKING:
+    from one_preempt.core.phases.room_ahead import GivingWay
+
 WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
+
+RETURNING_STATES = frozenset({LeaseState.PREEMPTED, LeaseState.RETURNING})
 
 
 @dataclass(slots=True)
@@ -38,6 +47,7 @@ class PlanDraft:
     `busy_leases` take no part in anything new: they are in a preemption, or were just placed (`starting`).
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
+    `timeline` is what is free from now on; `reserved` are leases for which their reservation decides, not the queue.
     """
 
     state: ClusterState
@@ -45,8 +55,10 @@ class PlanDraft:
     matchmaker: Matchmaker
     room: Room
     quotas: QuotaBook
+    timeline: Timeline
     busy_leases: set[int] = field(default_factory=set)
     starting: set[int] = field(default_factory=set)
+    reserved: set[int] = field(default_factory=set)
     waits: dict[int, Reason] = field(default_factory=dict)
     lacking_room: set[int] = field(default_factory=set)
     statuses: dict[int, str] = field(default_factory=dict)
@@ -56,6 +68,10 @@ class PlanDraft:
     ended: list[PreemptionEnd] = field(default_factory=list)
     advised: list[Preemption] = field(default_factory=list)
     advised_actions: list[Action] = field(default_factory=list)
+    bookings: dict[int, Booking] = field(default_factory=dict)
+    verdicts: dict[int, VerdictGiven] = field(default_factory=dict)
+    choices: int = 0
+    giving_way: tuple[GivingWay, ...] | None = None
     wake_at_s: int | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
@@ -71,6 +87,7 @@ class PlanDraft:
             matchmaker=matchmaker,
             room=matchmaker.new_room(),
             quotas=quotas,
+            timeline=_timeline(state, policies),
             busy_leases=set(state.half_seen_leases),
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
@@ -162,6 +179,22 @@ class PlanDraft:
             expected_uid=vm.uid,
         )
 
+    def book(self, booking: Booking) -> None:
+        """Have the reservations of a lease written down, where they are not what is written already."""
+        if booking.reservations == self.state.reservations.get(booking.lease_id, ()):
+            self.bookings.pop(booking.lease_id, None)
+        else:
+            self.bookings[booking.lease_id] = booking
+
+    def judge(self, lease: Lease, verdict: Verdict, text: str) -> None:
+        """Say to a lease what becomes of its wish for a time."""
+        self.verdicts[lease.id] = VerdictGiven(lease.id, verdict, text)
+
+    def is_accepted(self, lease: Lease) -> bool:
+        """It was promised the time it asked for, before or in this cycle."""
+        given = self.verdicts.get(lease.id)
+        return (given.verdict if given is not None else lease.verdict) is Verdict.ACCEPTED
+
     def wake_by(self, at_s: int) -> None:
         """The next decision is due at `at_s` at the latest."""
         if at_s > self.state.now_s and (self.wake_at_s is None or at_s < self.wake_at_s):
@@ -182,8 +215,20 @@ class PlanDraft:
             refusals=refusals,
             advised=tuple(self.advised),
             advised_actions=tuple(self.advised_actions),
+            bookings=tuple(booking for _, booking in sorted(self.bookings.items())),
+            verdicts=tuple(verdict for _, verdict in sorted(self.verdicts.items())),
             wake_at_s=self.wake_at_s,
         )
+
+
+def _timeline(state: ClusterState, policies: Policies) -> Timeline:
+    """What is free from now on: what was known before, told what has changed, or all of it anew."""
+    room = observed_room(state, policies)
+    if state.timeline is None or not state.timeline.can_follow(room, state.now_s):
+        return Timeline(room, state.now_s)
+    timeline = state.timeline.copy()
+    timeline.observe(room, state.now_s)
+    return timeline
 
 
 def _starts_by_lease(failed_actions: Iterable[ActionRecord]) -> dict[int, list[ActionRecord]]:

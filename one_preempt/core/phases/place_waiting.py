@@ -2,18 +2,23 @@
 
 Requests that may preempt come first, so that room which was freed for one of them is not handed to a lease that
 would be sent out again at once; then the queue order of the policy. What oned has refused time and again comes
-last, so that it does not keep room from others for nothing.
+last, so that it does not keep room from others for nothing. Who may overtake whom, and who of those that wait is
+promised a start, is the backfilling policy's question.
 """
 
 from __future__ import annotations
 
-from one_preempt.core.matching import reasons
-from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.lease import Lease, LeaseState
+from collections.abc import Iterable, Sequence
+
+from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
-from one_preempt.core.phases.reschedule import marked_vms, reschedule
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.draft import RETURNING_STATES, WAITING_STATES, PlanDraft
+from one_preempt.core.phases.queue_room import QueueRoom, Turn, lacks_room, promised_stay, start_id
+from one_preempt.core.phases.reschedule import marked_vms
+from one_preempt.core.phases.room_ahead import booked, takes_s
 
 
 def waiting_leases(draft: PlanDraft) -> list[Lease]:
@@ -25,7 +30,7 @@ def _waiting(draft: PlanDraft) -> list[Lease]:
     return [
         lease
         for lease in draft.state.leases.values()
-        if lease.state in WAITING_STATES and lease.id not in draft.busy_leases and _is_due(draft, lease)
+        if lease.state in WAITING_STATES and lease.id not in draft.busy_leases
     ]
 
 
@@ -43,74 +48,86 @@ def refused_too_often(draft: PlanDraft, lease: Lease) -> bool:
     )
 
 
-def _is_due(draft: PlanDraft, lease: Lease) -> bool:
-    """A START in the future is waited for."""
-    start_at_s = lease.terms.start_at_s
-    if start_at_s is None or start_at_s <= draft.state.now_s:
-        return True
-    draft.wake_by(start_at_s)
-    draft.statuses[lease.id] = "waits for its START"
-    return False
-
-
 def place_waiting(draft: PlanDraft) -> None:
     """Give each waiting lease the room it needs, all its VMs together, or note why it waits; so VMs that move."""
-    turns: list[tuple[tuple[float, ...], Lease, VirtualMachine | None]] = [
-        (_turn(draft, lease, draft.members(lease)), lease, None) for lease in _waiting(draft)
+    room = QueueRoom(draft)
+    queue = list(_queue(draft))
+    requests = [
+        TimedRequest(turn.id, turn, None if turn.marked else takes_s(draft, turn.lease, turn.vms)) for turn in queue
     ]
-    turns += [((*_turn(draft, lease, [vm]), vm.id), lease, vm) for lease, vm in marked_vms(draft)]
+    decision = draft.policies.backfilling.decide(requests, room, draft.state.now_s)
+    promised = {one.lease_id: one.start_s for one in decision.promised}
+    for turn in queue:
+        if turn.id in room.placed:
+            start(draft, turn.lease, turn.vms, room.placed[turn.id])
+        elif not turn.marked:
+            _wait(draft, turn, room, promised.get(turn.id))
+    _write_promises(draft)
+
+
+def _queue(draft: PlanDraft) -> Iterable[Turn]:
+    """Whose turn it is to be looked at, first to last; why others are not is noted."""
+    turns = [
+        (_turn(draft, lease, draft.members(lease)), Turn(lease, tuple(draft.startable(lease))))
+        for lease in _waiting(draft)
+        if lease.id not in draft.reserved
+    ]
+    turns += [((*_turn(draft, lease, [vm]), vm.id), Turn(lease, (vm,), marked=True)) for lease, vm in marked_vms(draft)]
     looked_at = 0
-    for _, lease, marked in sorted(turns, key=lambda turn: turn[0]):
-        vms = draft.startable(lease) if marked is None else [marked]
-        if not vms or 0 < draft.policies.match.max_vm <= looked_at:
+    for _, turn in sorted(turns, key=lambda entry: entry[0]):
+        if not turn.vms or 0 < draft.policies.match.max_vm <= looked_at:
             continue
-        looked_at += len(vms)
-        if marked is None:
-            _place(draft, lease, vms)
+        looked_at += len(turn.vms)
+        hindrance = None if turn.marked else hindrance_of(draft, turn.lease, turn.vms)
+        if hindrance is None:
+            yield turn
         else:
-            reschedule(draft, lease, marked)
+            draft.waits[turn.lease.id] = hindrance
 
 
-def _place(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> None:
-    hindrance = _hindrance(draft, lease, vms)
-    if hindrance is not None:
-        draft.waits[lease.id] = hindrance
-        return
-    returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
-    first_id = start_id(vms[0], returning=returning)
-    placed = _find_room(draft, vms, first_id, paced=not (returning or lease.preempts))
-    if isinstance(placed, Unplaced):
-        draft.waits[lease.id] = placed.reason
-        if _lacks_room(placed):
-            draft.lacking_room.add(lease.id)
-        return
+def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
+    """Add the actions that put the VMs of a lease on the hosts found for them."""
+    returning = lease.state in RETURNING_STATES
     for placement in placed:
         action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
         draft.actions.append(draft.deploy(placement, lease, action_id, _why_here(lease, returning)))
-    draft.quotas.promise(vms)
+    draft.quotas.promise(list(vms))
     draft.busy_leases.add(lease.id)
     draft.starting.add(lease.id)
 
 
-def _find_room(
-    draft: PlanDraft, vms: list[VirtualMachine], action_id: str, *, paced: bool
-) -> tuple[Placement, ...] | Unplaced:
-    """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
-    if len(vms) > 1:
-        return draft.matchmaker.place_together(vms, draft.room)
-    refused_host_id = draft.refused_host_id(action_id)
-    placed = draft.matchmaker.place(vms[0], draft.room, limited=paced, after_host_id=refused_host_id)
-    return placed if isinstance(placed, Unplaced) else (placed,)
+def _wait(draft: PlanDraft, turn: Turn, room: QueueRoom, promised_at_s: int | None) -> None:
+    """Say why it waits, and until when as far as that is known."""
+    lease = turn.lease
+    unplaced = room.unplaced.get(turn.id)
+    if promised_at_s is not None:
+        draft.wake_by(promised_at_s)
+        draft.statuses[lease.id] = f"waits for room; starts at {utc_text(promised_at_s)} at the latest as things stand"
+    if unplaced is not None:
+        draft.waits[lease.id] = unplaced.reason
+        if lacks_room(unplaced):
+            draft.lacking_room.add(lease.id)
+    elif promised_at_s is not None:
+        draft.waits[lease.id] = Reason("promised", f"waits for room, which is expected at {utc_text(promised_at_s)}")
+    else:
+        draft.waits[lease.id] = Reason("behind", "waits behind others in the queue, and must not overtake them")
+        draft.lacking_room.add(lease.id)
 
 
-def _lacks_room(unplaced: Unplaced) -> bool:
-    """Some host would do if others left it."""
-    return any(unplaced.counts.get(code) for code in (reasons.CAPACITY, reasons.DEVICES))
-
-
-def start_id(vm: VirtualMachine, *, returning: bool) -> str:
-    """The id of the action that starts `vm`: another one for each stay on a host."""
-    return f"{'return' if returning else 'deploy'}/{vm.id}/{len(vm.history)}"
+def _write_promises(draft: PlanDraft) -> None:
+    """What the queue was promised, or is promised no more, as far as it has changed."""
+    queue = [lease for lease in draft.state.leases.values() if lease.state in WAITING_STATES]
+    for lease in queue:
+        if lease.id in draft.reserved or lease.id in draft.bookings:
+            continue
+        stay = None if lease.id in draft.starting else promised_stay(draft, lease.id)
+        known = draft.timeline.stays.get(lease.id, ())
+        if stay is not None and known != (stay,):
+            draft.timeline.adopt_promise(stay)
+        elif stay is None and known and known[0].promise:
+            draft.timeline.drop_promise(lease.id)
+        if lease.id not in draft.busy_leases or lease.id in draft.starting:
+            draft.book(booked(draft, lease, [stay] if stay is not None else []))
 
 
 def _why_here(lease: Lease, returning: bool) -> Reason:
@@ -121,7 +138,7 @@ def _why_here(lease: Lease, returning: bool) -> Reason:
     return Reason("fits", "the best ranked host that matches and has room")
 
 
-def _hindrance(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> Reason | None:
+def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
     """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
     locked = next((vm for vm in vms if vm.lock_level is not LockLevel.NONE), None)
     if locked is not None:
@@ -129,7 +146,7 @@ def _hindrance(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> Rea
     quota = draft.quotas.obstacle(vms)
     if quota is not None:
         return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
-    returning = lease.state in (LeaseState.PREEMPTED, LeaseState.RETURNING)
+    returning = lease.state in RETURNING_STATES
     for vm in vms:
         action_id = start_id(vm, returning=returning)
         record = draft.last_attempt(action_id)

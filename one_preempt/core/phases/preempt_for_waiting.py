@@ -1,17 +1,26 @@
-"""Who leaves so that a request which may preempt, and fits nowhere, can start (CCPE13; ALGORITHMS 1.3)."""
+"""Who leaves so that a request which may preempt, and fits nowhere, can start (CCPE13; ALGORITHMS 1.3).
+
+The same for what is to start at a time to come: others begin to leave early enough, and not earlier (VW07 6.1).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import refused_too_often, waiting_leases
 from one_preempt.core.phases.request_problem import price_of, request_problem
+from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
 from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
@@ -29,28 +38,46 @@ from one_preempt.core.victims import (
 CHOICES_A_CYCLE = 4
 
 
+# How often victims are chosen anew because one with a deadline would miss it.
+CHOICES_A_REQUEST = 3
+
+
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """The VMs of a lease that need room."""
+class RoomWanted:
+    """The VMs of a lease that need room from `start_s` until `end_s`, None where nobody knows."""
 
     lease: Lease
     vms: tuple[VirtualMachine, ...]
+    start_s: int
+    end_s: int | None
 
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
     """Decide a preemption for each request that may preempt and was not placed, in queue order."""
     requests = [lease for lease in waiting_leases(draft) if lease.preempts and lease.id in draft.lacking_room]
-    choices = 0
     for lease in requests:
-        obstacle = _why_not_now(draft, lease, choices)
-        if obstacle is None:
-            choices += 1
-            obstacle = _preempt_for(draft, _Request(lease, tuple(draft.startable(lease))))
+        vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
+        obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, end_of(now_s, takes_s(draft, lease, vms))))
         if obstacle is not None:
             draft.waits[lease.id] = obstacle
 
 
-def _why_not_now(draft: PlanDraft, lease: Lease, choices: int) -> Reason | None:
+def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
+    """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None."""
+    obstacle = _why_not_now(draft, wanted.lease)
+    if obstacle is not None:
+        return obstacle
+    draft.choices += 1
+    excluded: frozenset[int] = frozenset()
+    for _ in range(CHOICES_A_REQUEST):
+        outcome = _preempt_for(draft, wanted, excluded)
+        if not isinstance(outcome, frozenset):
+            return outcome
+        excluded |= outcome
+    return Reason("deadlines", "does not fit; those who could make room would miss their deadlines")
+
+
+def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     """What forbids preempting for this lease, whoever the victims would be."""
     if lease.state is not LeaseState.WAITING:
         return Reason("returns", "does not fit; what returns takes no room from others")
@@ -60,19 +87,20 @@ def _why_not_now(draft: PlanDraft, lease: Lease, choices: int) -> Reason | None:
         return Reason(
             "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
         )
-    if choices >= CHOICES_A_CYCLE:
+    if draft.choices >= CHOICES_A_CYCLE:
         return Reason("next-cycle", "does not fit; who could make room is looked at in the next cycle")
     return _ceiling(draft, 1)
 
 
-def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
-    """Decide one preemption and add it to the draft, or say why there is none."""
+def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int]) -> Reason | frozenset[int] | None:
+    """Decide one preemption and add it to the draft; else say why there is none, or who would miss a deadline."""
     policies = draft.policies
+    taking_part = frozenset(draft.busy_leases) | excluded
     possible, spared = possible_victims(
-        draft.state, policies.limits, policies.victims, frozenset(draft.busy_leases), policies.time.overrun
+        draft.state, policies.limits, policies.victims, taking_part, policies.time.overrun
     )
-    problem = request_problem(draft, request.vms, possible)
-    choice = choose_victims(problem, policies.preemption, policies.search)
+    free = _free_then(draft, wanted)
+    choice = choose_victims(request_problem(draft, wanted.vms, possible, free), policies.preemption, policies.search)
     if isinstance(choice, NoChoice):
         return _with_spared(choice.reason, spared)
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
@@ -80,31 +108,98 @@ def _preempt_for(draft: PlanDraft, request: _Request) -> Reason | None:
     obstacle = _ceiling(draft, new) or memory_images_obstacle(draft.state.snapshot, chosen)
     if obstacle is not None:
         return obstacle
-    placements = _placements(draft, request, chosen, choice)
+    if _there_is_time(draft, wanted, chosen):
+        return None
+    placements = _placements(draft, wanted, chosen, choice, free)
     if isinstance(placements, Reason):
         return placements
+    missing = _late_for_deadlines(draft, wanted, chosen, placements)
+    if missing:
+        return missing
+    return _decide_upon(draft, wanted, chosen, choice, placements)
+
+
+def _decide_upon(
+    draft: PlanDraft,
+    wanted: RoomWanted,
+    chosen: list[PossibleVictim],
+    choice: Choice,
+    placements: tuple[Placement, ...],
+) -> Reason | None:
+    """Add the preemption to the draft, or what it would be where only advice is asked for."""
+    policies, lease = draft.policies, wanted.lease
     mark = draft.room.checkpoint()
-    leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
-    draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
+    if wanted.start_s <= draft.state.now_s:
+        leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
+        draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
     victims = _victims(draft, chosen)
     if isinstance(victims, Reason):
         draft.room.rollback(mark)
         return victims
-    preemption = _preemption(draft, request, choice, victims, placements)
+    preemption = _preemption(draft, wanted, choice, victims, placements)
     if policies.mode is not Mode.ACT:
         draft.room.rollback(mark)
         draft.advised.append(preemption)
-        draft.advised_actions.extend(sequence_actions(draft, preemption, request.lease, victims, placements))
+        draft.advised_actions.extend(sequence_actions(draft, preemption, lease, victims, placements))
         return Reason(
             "advise",
             f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
         )
     draft.preemptions.append(preemption)
-    draft.actions.extend(sequence_actions(draft, preemption, request.lease, victims, placements))
-    draft.busy_leases.update({request.lease.id, *choice.lease_ids})
-    del draft.waits[request.lease.id]
-    draft.statuses[request.lease.id] = f"waits until {len(victims)} VMs have made room for it"
+    rows = rows_of(draft, placements)
+    stay = stay_at(lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
+    draft.timeline.replace(lease.id, (stay,))
+    now = wanted.start_s <= draft.state.now_s
+    draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
+    draft.busy_leases.update({lease.id, *choice.lease_ids})
+    draft.waits.pop(lease.id, None)
+    draft.statuses[lease.id] = f"waits until {len(victims)} VMs have made room for it"
     return None
+
+
+def _free_then(draft: PlanDraft, wanted: RoomWanted) -> IntArray:
+    """What is free for the whole stay while those who could leave are still there."""
+    firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s)
+    if firm is None:
+        return draft.room.free
+    return firm if wanted.start_s > draft.state.now_s else np.minimum(firm, draft.room.free)
+
+
+def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> bool:
+    """They need not begin to leave yet: the next decision about it is due when they must."""
+    if wanted.start_s <= draft.state.now_s:
+        return False
+    leaving = [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
+    rules = draft.policies.time
+    needed_s = leave_s(leaving, draft.policies.overhead, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+    begin_at_s = wanted.start_s - needed_s
+    draft.wake_by(begin_at_s)
+    return draft.state.now_s < begin_at_s
+
+
+def _late_for_deadlines(
+    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], placements: tuple[Placement, ...]
+) -> frozenset[int]:
+    """Those of `chosen` who could not be done by their deadlines any more; none: the others' new slots are booked."""
+    with_deadline = [one for one in chosen if one.lease.terms.deadline_at_s is not None]
+    if not with_deadline or draft.policies.mode is not Mode.ACT:
+        return frozenset()
+    leases = [wanted.lease, *(one.lease for one in with_deadline)]
+    before = {lease.id: draft.timeline.withdraw(lease.id) for lease in leases}
+    stay = stay_at(wanted.lease, wanted.vms, rows_of(draft, placements), wanted.start_s, wanted.end_s, firm=True)
+    draft.timeline.hold((stay,))
+    missing = set()
+    for one in sorted(with_deadline, key=lambda one: (one.lease.terms.deadline_at_s or 0, one.lease.id)):
+        stays = plan_rest(draft, one.lease, draft.members(one.lease), one.methods)
+        if stays is None:
+            missing.add(one.lease.id)
+        else:
+            book(draft, one.lease, stays)
+    if missing:
+        for lease_id, stays_before in before.items():
+            draft.timeline.replace(lease_id, stays_before)
+            draft.bookings.pop(lease_id, None)
+    return frozenset(missing)
 
 
 def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
@@ -141,20 +236,28 @@ def _unsent(draft: PlanDraft, action_id: str) -> bool:
 
 
 def _placements(
-    draft: PlanDraft, request: _Request, chosen: list[PossibleVictim], choice: Choice
+    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, free_then: IntArray
 ) -> tuple[Placement, ...] | Reason:
-    """Where the request goes once the victims have left, with datastores and networks; the room is left as it was."""
+    """Where the request goes once the victims have left, with datastores and networks; the room is left as it was.
+
+    Of a time to come only the hosts are known.
+    """
     hosts, room = draft.state.hosts, draft.room
+    planned = tuple(
+        Placement(vm.id, int(hosts.ids[row])) for vm, row in zip(wanted.vms, choice.host_of_request, strict=True)
+    )
+    if wanted.start_s > draft.state.now_s:
+        return planned
     mark = room.checkpoint()
+    free_then = free_then.copy()
     for victim in chosen:
-        for vm_id in victim.lease.vm_ids:
-            room.leave(vm_id)
-    planned = [
-        Placement(vm.id, int(hosts.ids[row])) for vm, row in zip(request.vms, choice.host_of_request, strict=True)
-    ]
-    placed = draft.matchmaker.place_at(request.vms, planned, room)
-    if isinstance(placed, Unplaced):
-        placed = draft.matchmaker.place_together(request.vms, room)
+        for vm in draft.members(victim.lease):
+            room.leave(vm.id)
+            free_then[hosts.index_by_id[vm.history[-1].host_id]] += (vm.cpu_centi, vm.memory_mib)
+    with room.capped(free_then):
+        placed = draft.matchmaker.place_at(wanted.vms, planned, room)
+        if isinstance(placed, Unplaced):
+            placed = draft.matchmaker.place_together(wanted.vms, room)
     room.rollback(mark)
     if isinstance(placed, Unplaced):
         return Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
@@ -190,7 +293,7 @@ def _victim(draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: Preemptio
 
 def _preemption(
     draft: PlanDraft,
-    request: _Request,
+    wanted: RoomWanted,
     choice: Choice,
     victims: tuple[Victim, ...],
     placements: tuple[Placement, ...],
@@ -203,8 +306,8 @@ def _preemption(
     ]
     delta_ms = rates.reschedule_ms if any(price.reschedules for price in prices) else 0
     return Preemption(
-        id=f"{request.lease.id}@{state.now_s if draft.policies.mode is Mode.ACT else 'advice'}",
-        preemptor_lease_id=request.lease.id,
+        id=f"{wanted.lease.id}@{state.now_s if draft.policies.mode is Mode.ACT else 'advice'}",
+        preemptor_lease_id=wanted.lease.id,
         victims=victims,
         placements=placements,
         policy=draft.policies.preemption.name,

@@ -18,9 +18,9 @@ from one_preempt.core.victims import PossibleVictim
 
 
 def request_problem(
-    draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim]
+    draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim], free: IntArray
 ) -> PreemptionProblem:
-    """CPU, MiB, and the dimensions of the devices that `vms` ask for; what is free is the draft's room."""
+    """CPU, MiB (`free`, shape (H, 2)), and the dimensions of the devices that `vms` ask for."""
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
     leases = []
     for victim in possible:
@@ -38,7 +38,7 @@ def request_problem(
         )
     free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
     return PreemptionProblem(
-        free=np.hstack((draft.room.free, np.array(free_devices, dtype=np.int64).reshape(len(free_devices), -1))),
+        free=np.hstack((free, np.array(free_devices, dtype=np.int64).reshape(len(free_devices), -1))),
         needs=np.array([_amounts(vm, kinds.need(vm.pci_requests)) for vm in vms], dtype=np.int64),
         allowed=np.array([_allowed(draft, vm) for vm in vms], dtype=np.bool_),
         leases=tuple(leases),

@@ -26,17 +26,18 @@ def marked_vms(draft: PlanDraft) -> list[tuple[Lease, VirtualMachine]]:
     return found
 
 
-def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> None:
-    """Move `vm` to the best other host with room, or note why it stays."""
+def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
+    """Move `vm` to the best other host with room, or note why it stays; whether it moves."""
     action_id = f"reschedule/{vm.id}/{len(vm.history)}"
     hindrance = _hindrance(draft, vm, action_id)
     if hindrance is None:
         placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed, action_id))
-            return
+            return True
         hindrance = placed.reason
     draft.waits.setdefault(lease.id, Reason(hindrance.code, f"To be rescheduled: {hindrance.text}"))
+    return False
 
 
 def _hindrance(draft: PlanDraft, vm: VirtualMachine, action_id: str) -> Reason | None:

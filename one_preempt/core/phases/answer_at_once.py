@@ -1,0 +1,22 @@
+"""Immediate leases (START = "now") start in the cycle that sees them first, or are refused (SR11)."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.phases.book_reservations import is_unanswered, turn_down
+from one_preempt.core.phases.draft import PlanDraft
+
+
+def answer_at_once(draft: PlanDraft) -> None:
+    """Say to each immediate lease whether it starts, or room is made for it; no other answer follows."""
+    making_room = {preemption.preemptor_lease_id for preemption in draft.preemptions}
+    for lease_id in sorted(draft.state.leases):
+        lease = draft.state.leases[lease_id]
+        if not lease.terms.at_once:
+            continue
+        if lease_id in draft.starting or lease_id in making_room:
+            draft.judge(lease, Verdict.ACCEPTED, "starts at once")
+        elif is_unanswered(draft, lease):
+            wait = draft.waits.get(lease_id)
+            turn_down(draft, lease, Reason("not-at-once", wait.text if wait is not None else "it cannot start now"))

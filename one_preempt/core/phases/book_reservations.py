@@ -1,0 +1,182 @@
+"""May a lease have the time it asks for? Accepted only if all of it fits, the suspensions before it included.
+
+An advance reservation has an exact start (VW07 3.2); a lease with a deadline may run whenever it is done in time, in
+several pieces where its type lets it be suspended (SR11). What was accepted is kept: nothing that comes later may
+take its room. What cannot be had is refused, or waits as a best-effort lease where the configuration says so (SR11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.pieces import PieceRules, plan_pieces
+from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.time_rules import RefusedReservation, Suspension
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.written_time import duration_text, utc_text
+from one_preempt.core.overhead.planning import leave_s, start_s
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, preparation_s, stay_at, takes_s
+from one_preempt.core.phases.shares import share_exceeded
+from one_preempt.core.victims import first_methods
+
+
+def book_reservations(draft: PlanDraft) -> None:
+    """Judge the leases that ask for a START or a DEADLINE and have no answer yet, by arrival."""
+    asking = [
+        lease
+        for lease in draft.state.leases.values()
+        if lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
+    ]
+    for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
+        vms = draft.members(lease)
+        answer = _book_deadline(draft, lease, vms) if lease.terms.deadline_at_s else _book_start(draft, lease, vms)
+        if answer is not None:
+            turn_down(draft, lease, answer)
+
+
+def is_unanswered(draft: PlanDraft, lease: Lease) -> bool:
+    """It waits as a whole, nothing was said to it yet, and nobody is busy with it."""
+    if lease.verdict is not Verdict.NONE or lease.state is not LeaseState.WAITING or lease.id in draft.busy_leases:
+        return False
+    return all(phase_of(vm) is VmPhase.WAITING for vm in draft.members(lease))
+
+
+def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
+    """Refuse a wish for a time, or let the lease wait in the queue instead (SR11's AR-to-BE conversion)."""
+    if draft.policies.time.refused_reservation is RefusedReservation.QUEUE:
+        draft.judge(lease, Verdict.CONVERTED, f"{why.text}; it waits in the queue instead")
+        return
+    draft.judge(lease, Verdict.REFUSED, why.text)
+    draft.reserved.add(lease.id)
+    draft.waits[lease.id] = why
+    draft.statuses[lease.id] = f"refused: {why.text}"
+
+
+def accept(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
+    """Promise these stays firmly."""
+    book(draft, lease, stays)
+    draft.judge(lease, Verdict.ACCEPTED, f"reserved from {utc_text(stays[0].start_s)} on")
+
+
+def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """Hold room from exactly START on, or say why not."""
+    start_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s)
+    whole_s = takes_s(draft, lease, vms)
+    end_at_s = end_of(start_at_s, whole_s)
+    exceeded = share_exceeded(draft, lease, start_at_s, end_at_s)
+    if exceeded is not None:
+        return exceeded
+    demand = gang_demand(draft, vms)
+    late: Reason | None = None
+    for table in tables_for(draft, lease):
+        rows = table.fit_at(demand, start_at_s, end_at_s)
+        if rows is None:
+            continue
+        stay = stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
+        late = _too_late(draft, lease, stay)
+        if late is None:
+            accept(draft, lease, [stay])
+            return None
+    return late or _no_room(draft, lease, demand, start_at_s, whole_s)
+
+
+def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
+    """Where to look: first where nobody has to leave, then, for who may preempt, where others can be suspended."""
+    timeline = draft.timeline
+    return (timeline.all_stays.table, timeline.firm_stays) if lease.preempts else (timeline.all_stays.table,)
+
+
+def _too_late(draft: PlanDraft, lease: Lease, stay: Stay) -> Reason | None:
+    """Those who would have to leave before it cannot have left by then."""
+    needed_s = preparation_s(draft, lease, stay)
+    if draft.state.now_s + needed_s <= stay.start_s:
+        return None
+    return Reason(
+        "reservation-too-soon",
+        f"others would have to be suspended for it, which takes {duration_text(needed_s)}: ask for a later START",
+    )
+
+
+def _no_room(draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int, whole_s: int | None) -> Reason:
+    """Why it cannot start then, and when it could."""
+    table = tables_for(draft, lease)[-1]
+    first = table.earliest_fit(demand, whole_s, start_at_s)
+    could = "" if first is None else f"; the first possible one is {utc_text(first.start_s)}"
+    count = f"its {len(lease.vm_ids)} VMs" if len(lease.vm_ids) > 1 else "it"
+    return Reason("reservation-no-room", f"there is no room for {count} from START {utc_text(start_at_s)} on{could}")
+
+
+def _book_deadline(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """Hold room for all of it before its deadline, or say why not."""
+    ready_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s)
+    stays = plan_stays(draft, lease, vms, ready_at_s, takes_s(draft, lease, vms))
+    if stays is not None:
+        accept(draft, lease, stays)
+        return None
+    return Reason(
+        "deadline-no-room",
+        f"there is no room for all of it before its DEADLINE {utc_text(lease.terms.deadline_at_s or 0)}: "
+        "ask for a later one, or for less",
+    )
+
+
+def plan_rest(
+    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], methods: Sequence[PreemptionMethod]
+) -> list[Stay] | None:
+    """Stays for what is left of a lease with a deadline that runs and is sent out now; None where it is too late."""
+    policies, left_s = draft.policies, lease.left_at(draft.state.now_s)
+    if left_s is None:
+        return None
+    leaves_s = leave_s(zip(vms, methods, strict=True), policies.overhead, policies.time.exclusion)
+    # Reading memory back takes about as long as writing it.
+    return plan_stays(draft, lease, vms, draft.state.now_s + leaves_s + policies.time.grace_s, left_s + leaves_s)
+
+
+def plan_stays(
+    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], not_before_s: int, whole_s: int | None
+) -> list[Stay] | None:
+    """Stays in which the lease is done by its deadline, none of which anybody can take from it; None without any."""
+    deadline_s = lease.terms.deadline_at_s
+    if whole_s is None or deadline_s is None:
+        return None
+    demand, rules = gang_demand(draft, vms), piece_rules(draft, lease, vms)
+    for table in tables_for(draft, lease):
+        pieces = plan_pieces(table, demand, whole_s, not_before_s, deadline_s, rules)
+        if not pieces:
+            continue
+        stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
+        if _too_late(draft, lease, stays[0]) is None and not _exceeds(draft, lease, stays):
+            return stays
+    return None
+
+
+def _exceeds(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:
+    return any(share_exceeded(draft, lease, stay.start_s, stay.end_s) is not None for stay in stays)
+
+
+def piece_rules(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> PieceRules:
+    """A migratable lease may be suspended between two slots, where the configuration and its VMs allow it."""
+    policies, rules = draft.policies, draft.policies.time
+    methods = first_methods(draft.state.snapshot, lease, vms, policies.victims)
+    splittable = (
+        lease.terms.type is LeaseType.DC_MIGRATABLE
+        and policies.mode is Mode.ACT
+        and methods is not None
+        and (rules.suspension is Suspension.ALL or (rules.suspension is Suspension.SERIAL_ONLY and len(vms) == 1))
+    )
+    leaves_s = leave_s(zip(vms, methods or (), strict=False), policies.overhead, rules.exclusion)
+    starts_s = start_s(vms, policies.overhead, rules.exclusion)
+    return PieceRules(
+        splittable=splittable,
+        minimum_piece_s=max(1, rules.least_run_before_suspension_s),
+        resume_s=max(starts_s, leaves_s),
+        suspend_s=leaves_s + rules.grace_s + rules.preparation_margin_s,
+    )

@@ -1,0 +1,108 @@
+"""What has had its time leaves: at the end of a slot of a split lease, and by the administrator's rule for overruns."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.plan import Action, ActionKind, Reason
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.model.written_time import duration_text
+from one_preempt.core.phases.book_reservations import tables_for
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at
+from one_preempt.core.victims import method_is_possible
+
+_OVERRUN_KINDS = {Overrun.STOP: ActionKind.STOP, Overrun.TERMINATE: ActionKind.TERMINATE}
+
+
+def end_stays(draft: PlanDraft) -> None:
+    """Stop what has reached the end of its slot or its duration, as far as acting is allowed."""
+    if draft.state.paused or draft.policies.mode is not Mode.ACT:
+        return
+    for lease_id in sorted(draft.state.leases):
+        lease = draft.state.leases[lease_id]
+        if lease.run_began_at_s is None or lease.state is not LeaseState.RUNNING or lease_id in draft.busy_leases:
+            continue
+        if lease.terms.deadline_at_s is not None and lease.verdict is Verdict.ACCEPTED:
+            _end_slot(draft, lease)
+        _end_overrun(draft, lease)
+
+
+def _end_slot(draft: PlanDraft, lease: Lease) -> None:
+    """Its room is somebody else's now: it leaves until its next slot, unless it can simply go on."""
+    now_s = draft.state.now_s
+    slots = draft.state.reservations.get(lease.id, ())
+    later = [slot for slot in slots if slot.start_at_s > now_s]
+    current = next((slot for slot in slots if slot.start_at_s <= now_s), None)
+    if not later or current is None or current.end_at_s is None:
+        return
+    if current.end_at_s > now_s:
+        draft.wake_by(current.end_at_s)
+        return
+    if _goes_on(draft, lease):
+        return
+    for vm in draft.members(lease):
+        reason = Reason("slot-ended", f"{lease.label} goes on in its next slot")
+        _leave(draft, lease, vm, ActionKind.STOP, f"slot/{lease.id}/stop/{vm.id}/{len(vm.history)}", reason)
+
+
+def _goes_on(draft: PlanDraft, lease: Lease) -> bool:
+    """Nobody needs its hosts until it is done: it stays where it is, and its other slots are given back."""
+    vms, now_s = draft.members(lease), draft.state.now_s
+    end_s = end_of(now_s, lease.left_at(now_s))
+    rows = tuple(draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
+    before = draft.timeline.withdraw(lease.id)
+    free = tables_for(draft, lease)[0].free_during(now_s, end_s)
+    needs = gang_demand(draft, vms).needs
+    for row, need in zip(rows, needs, strict=True):
+        free[row] -= need
+    if (free[list(rows)] >= 0).all():
+        book(draft, lease, [stay_at(lease, vms, rows, now_s, end_s, firm=True)])
+        return True
+    if before:
+        draft.timeline.hold(before)
+    return False
+
+
+def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
+    rules, end_at_s = draft.policies.time, lease.expected_end_at_s
+    kind = _OVERRUN_KINDS.get(rules.overrun)
+    if kind is None or end_at_s is None:
+        return
+    leaves_at_s = end_at_s + rules.overrun_grace_s
+    if draft.state.now_s < leaves_at_s:
+        draft.wake_by(leaves_at_s)
+        if draft.state.now_s >= end_at_s:
+            draft.statuses[lease.id] = f"its DURATION is over: it is made to leave ({kind}) soon"
+        return
+    over_s = draft.state.now_s - end_at_s
+    for vm in draft.members(lease):
+        reason = Reason("overrun", f"{lease.label} has outlived its DURATION by {duration_text(over_s)}")
+        _leave(draft, lease, vm, kind, f"overrun/{lease.id}/{kind}/{vm.id}/{len(vm.history)}", reason)
+
+
+def _leave(
+    draft: PlanDraft, lease: Lease, vm: VirtualMachine, kind: ActionKind, action_id: str, reason: Reason
+) -> None:
+    """One VM leaves its host for no preemptor."""
+    draft.busy_leases.add(lease.id)
+    if phase_of(vm) is not VmPhase.RUNNING or vm.lock_level is not LockLevel.NONE or draft.must_pause_before(action_id):
+        return
+    stoppable = method_is_possible(draft.state.snapshot, vm, lease, PreemptionMethod.STOP)
+    if kind is ActionKind.STOP and not stoppable:
+        return
+    draft.actions.append(
+        Action(
+            id=action_id,
+            kind=kind,
+            vm_id=vm.id,
+            lease_id=lease.id,
+            reason=reason,
+            host_id=vm.host_id,
+            expected_states=("RUNNING",),
+            expected_uid=vm.uid,
+        )
+    )

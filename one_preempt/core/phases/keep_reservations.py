@@ -1,0 +1,192 @@
+"""What was promised is kept: others leave in time, and what is due starts.
+
+What cannot be kept as things stand is said to its owner at once, not when it is too late; it starts as soon as it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+from one_preempt.core.phases.mend_reservations import has_exact_start, is_promised, planned_anew
+from one_preempt.core.phases.place_waiting import hindrance_of, start
+from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
+from one_preempt.core.phases.queue_room import lacks_room
+from one_preempt.core.phases.room_ahead import (
+    book,
+    ceiling,
+    end_of,
+    firm_ceiling,
+    preparation_s,
+    rows_of,
+    stay_at,
+    takes_s,
+)
+
+
+def keep_reservations(draft: PlanDraft) -> None:
+    """Take each promised lease that does not run one step further; the first to start comes first."""
+    for lease in sorted(_holders(draft), key=lambda lease: (_promised_start_s(draft, lease), lease.id)):
+        draft.reserved.add(lease.id)
+        vms = draft.startable(lease)
+        if not vms:
+            continue
+        if has_exact_start(draft, lease):
+            _keep_start(draft, lease, vms)
+        else:
+            _keep_work(draft, lease, vms)
+
+
+def _holders(draft: PlanDraft) -> list[Lease]:
+    """Leases that wait for what they were promised: accepted ones, and those suspended often enough (SR11)."""
+    return [
+        lease
+        for lease in draft.state.leases.values()
+        if lease.state in WAITING_STATES and lease.id not in draft.busy_leases and is_promised(draft, lease)
+    ]
+
+
+def _promised_start_s(draft: PlanDraft, lease: Lease) -> int:
+    stays = draft.timeline.stays.get(lease.id, ())
+    return stays[0].start_s if stays else lease.terms.start_at_s or 0
+
+
+# -- an exact start ------------------------------------------------------------------------------------------
+
+
+def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+    start_at_s = lease.terms.start_at_s or draft.state.now_s
+    if start_at_s <= draft.state.now_s:
+        _start_due(draft, lease, vms, start_at_s)
+        return
+    draft.wake_by(start_at_s)
+    stays = draft.timeline.stays.get(lease.id, ())
+    if not stays:
+        _warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it is lost")
+        return
+    draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}"
+    _make_room_in_time(draft, lease, vms, stays[0])
+
+
+def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
+    """Have others leave early enough; say so now if they cannot."""
+    needed_s = preparation_s(draft, lease, stay)
+    if needed_s == 0:
+        return
+    # Who really leaves may take longer than who was counted on: it is looked at in good time.
+    look_at_s = stay.start_s - 2 * needed_s
+    if draft.state.now_s < look_at_s:
+        draft.wake_by(look_at_s)
+        return
+    obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s))
+    if obstacle is not None:
+        _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
+
+
+def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
+    """Its time has come: on the hosts that were reserved, else on any others."""
+    end_at_s = end_of(draft.state.now_s, takes_s(draft, lease, vms))
+    free_then = firm_ceiling(draft, lease, draft.state.now_s, end_at_s)
+    placed = _place(draft, lease, vms, draft.timeline.stays.get(lease.id, ()), free_then)
+    if placed is None:
+        late = draft.waits.get(lease.id)
+        why = late.text if late is not None else "it has no room"
+        draft.statuses[lease.id] = f"late: it was to start at {utc_text(start_at_s)}; {why}"
+        return
+    stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_at_s, firm=True)
+    draft.timeline.replace(lease.id, (stay,))
+    start(draft, lease, vms, placed)
+
+
+# -- so much work, done in time ------------------------------------------------------------------------------
+
+
+def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+    """A lease with a deadline, or one suspended often enough: as early as it can, at the latest as promised."""
+    now_s = draft.state.now_s
+    if (lease.terms.start_at_s or 0) > now_s:
+        draft.wake_by(lease.terms.start_at_s or 0)
+    elif _start_at_once(draft, lease, vms):
+        return
+    stays = draft.timeline.stays.get(lease.id, ())
+    if not stays or stays[0].start_s <= now_s:
+        stays = planned_anew(draft, lease, vms)
+    if stays:
+        draft.wake_by(stays[0].start_s)
+        draft.statuses[lease.id] = f"reserved: starts at {utc_text(stays[0].start_s)} at the latest"
+        _make_room_in_time(draft, lease, vms, stays[0])
+        return
+    what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
+    _warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time")
+
+
+def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    """Start it now for all that is left of it, or for the slot that is due; whether it starts."""
+    now_s = draft.state.now_s
+    stays = draft.timeline.withdraw(lease.id)
+    end_at_s = end_of(now_s, takes_s(draft, lease, vms))
+    placed = _place(draft, lease, vms, (), ceiling(draft, now_s, end_at_s))
+    if placed is not None:
+        book(draft, lease, [stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)])
+        start(draft, lease, vms, placed)
+        return True
+    if stays:
+        draft.timeline.hold(stays)
+    if not stays or stays[0].start_s > now_s:
+        return False
+    slot_end_s = stays[0].end_s
+    placed = _place(draft, lease, vms, stays, firm_ceiling(draft, lease, now_s, slot_end_s))
+    if placed is None:
+        return False
+    first = stay_at(lease, vms, rows_of(draft, placed), now_s, slot_end_s, firm=True)
+    book(draft, lease, [first, *stays[1:]])
+    start(draft, lease, vms, placed)
+    return True
+
+
+# -- both ----------------------------------------------------------------------------------------------------
+
+
+def _place(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    promised: Sequence[Stay],
+    free_then: IntArray | None,
+) -> tuple[Placement, ...] | None:
+    """Hosts for all VMs now, the promised ones first; None with the reason noted."""
+    hindrance = hindrance_of(draft, lease, vms)
+    if hindrance is not None:
+        draft.waits[lease.id] = hindrance
+        return None
+    with draft.room.capped(free_then):
+        placed: tuple[Placement, ...] | Unplaced | None = None
+        if promised and len(promised[0].host_rows) == len(vms):
+            ids = draft.state.hosts.ids
+            rows = promised[0].host_rows
+            there = [Placement(vm.id, int(ids[row])) for vm, row in zip(vms, rows, strict=True)]
+            placed = draft.matchmaker.place_at(vms, there, draft.room)
+        if placed is None or isinstance(placed, Unplaced):
+            placed = draft.matchmaker.place_together(vms, draft.room)
+    if isinstance(placed, Unplaced):
+        draft.waits[lease.id] = placed.reason
+        if lacks_room(placed):
+            draft.lacking_room.add(lease.id)
+        return None
+    draft.waits.pop(lease.id, None)
+    return placed
+
+
+def _warn(draft: PlanDraft, lease: Lease, text: str) -> None:
+    """Say to the owner, before it is too late, what will go wrong as things stand."""
+    draft.waits[lease.id] = Reason("reservation-in-danger", text)
+    draft.statuses[lease.id] = text
+    if lease.state is LeaseState.WAITING:
+        draft.lacking_room.discard(lease.id)

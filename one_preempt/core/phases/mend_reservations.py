@@ -1,0 +1,78 @@
+"""Hosts that were promised and are lost are replaced, before anybody else is promised their room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.book_reservations import plan_stays, tables_for
+from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
+from one_preempt.core.victims import is_guarded
+
+
+def mend_reservations(draft: PlanDraft) -> None:
+    """Promise other hosts, at the same time or in time for the deadline, to what lost its own; first come first."""
+    for lease in sorted(_displaced(draft), key=lambda lease: (lease.arrived_at_s, lease.id)):
+        vms = draft.startable(lease)
+        if not vms:
+            continue
+        if not has_exact_start(draft, lease):
+            planned_anew(draft, lease, vms)
+        elif (lease.terms.start_at_s or 0) > draft.state.now_s:
+            _moved(draft, lease, vms, lease.terms.start_at_s or 0)
+
+
+def is_promised(draft: PlanDraft, lease: Lease) -> bool:
+    """A reservation decides about its next start: an accepted one, or its starvation guard (SR11)."""
+    if draft.is_accepted(lease) and lease.terms.asks_for_time and not lease.terms.at_once:
+        # An advance reservation that has run and gave way is best effort from then on, if its type says so.
+        return lease.terms.deadline_at_s is not None or lease.preempted_by is None
+    return is_guarded(lease) and lease.terms.type.best_effort
+
+
+def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:
+    """It is an advance reservation: not earlier, not later."""
+    return draft.is_accepted(lease) and lease.terms.deadline_at_s is None and not is_guarded(lease)
+
+
+def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:
+    """Other stays for what is left of a lease whose plan does not hold any more; empty where there are none."""
+    before = draft.timeline.withdraw(lease.id)
+    ready_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s + 1)
+    whole_s = takes_s(draft, lease, vms)
+    if lease.terms.deadline_at_s is not None:
+        stays = tuple(plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
+    else:
+        slot = draft.timeline.firm_stays.earliest_fit(gang_demand(draft, vms), whole_s, ready_at_s)
+        end_s = None if slot is None else end_of(slot.start_s, whole_s)
+        stays = () if slot is None else (stay_at(lease, vms, slot.host_rows, slot.start_s, end_s, firm=True),)
+    if stays:
+        book(draft, lease, stays)
+    elif before:
+        draft.timeline.hold(before)
+    return stays
+
+
+def _displaced(draft: PlanDraft) -> list[Lease]:
+    return [
+        lease
+        for lease in draft.state.leases.values()
+        if lease.state in WAITING_STATES
+        and lease.id not in draft.busy_leases
+        and lease.id not in draft.timeline.stays
+        and is_promised(draft, lease)
+    ]
+
+
+def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
+    """Other hosts for the same time, where there are any."""
+    demand = gang_demand(draft, vms)
+    end_at_s = end_of(start_at_s, takes_s(draft, lease, vms))
+    for table in tables_for(draft, lease):
+        rows = table.fit_at(demand, start_at_s, end_at_s)
+        if rows is not None:
+            book(draft, lease, [stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)])
+            return

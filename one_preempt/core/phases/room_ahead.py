@@ -1,0 +1,193 @@
+"""What a phase asks of the future: how long room stays free, who would have to give way, and how early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching.vm_groups import group_rules, role_of
+from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.reservation import Booking, Reservation
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.observed_room import amounts_of, needed_s
+from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.suspendable import is_suspendable
+from one_preempt.core.victims import first_methods, has_overrun
+
+
+@dataclass(frozen=True, slots=True)
+class GivingWay:
+    """A lease on hosts that would be taken off them for a reservation; `ends_at_s` None: nobody knows."""
+
+    lease: Lease
+    vms: tuple[VirtualMachine, ...]
+    methods: tuple[PreemptionMethod, ...]
+    rows: tuple[int, ...]
+    ends_at_s: int | None
+
+
+def takes_s(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
+    """For how long the lease takes its room when it starts; None: nobody knows."""
+    return needed_s(draft.policies, lease, vms)
+
+
+def end_of(start_s: int, takes_s: int | None) -> int | None:
+    """When a stay ends that takes so long."""
+    return None if takes_s is None else start_s + takes_s
+
+
+def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> GangDemand:
+    """What the VMs of a lease need together, and where they may go whatever is free there."""
+    allowed = []
+    for vm in vms:
+        mask = draft.matchmaker.match(vm).mask
+        rules = group_rules(vm, draft.room)
+        allowed.append(mask if rules is None else mask & rules.mask)
+    rows_by_role: dict[tuple[int, str], list[int]] = {}
+    for row, vm in enumerate(vms):
+        found = role_of(vm, draft.state.snapshot)
+        if found is not None and found[1].policy == "ANTI_AFFINED":
+            rows_by_role.setdefault((found[0].id, found[1].name), []).append(row)
+    return GangDemand(
+        needs=np.array(amounts_of(vms), dtype=np.int64),
+        allowed=np.array(allowed, dtype=np.bool_),
+        separate=tuple(tuple(rows) for rows in rows_by_role.values() if len(rows) > 1),
+        host_order=np.array(draft.matchmaker.preference(vms[0]), dtype=np.int64),
+    )
+
+
+def ceiling(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | None:
+    """What stays free on each host between two instants whoever comes; None where what is free now stays free."""
+    timeline = draft.timeline
+    return None if timeline.is_empty else timeline.all_stays.table.free_during(start_s, end_s)
+
+
+def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> IntArray | None:
+    """What nobody but `lease` was promised firmly between two instants, less those who are still there at the start.
+
+    Promises of the queue do not count: they are made anew behind what is firm.
+    """
+    timeline = draft.timeline
+    if timeline.is_empty:
+        return None
+    own = timeline.withdraw(lease.id)
+    free = timeline.firm_stays.free_during(start_s, end_s).copy()
+    if own:
+        timeline.hold(own)
+    leaving = leaving_leases(draft)
+    for one in giving_way(draft):
+        if (
+            one.lease.id != lease.id
+            and one.lease.id not in leaving
+            and (one.ends_at_s is None or one.ends_at_s > start_s)
+        ):
+            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
+                free[row] -= amounts
+    return free
+
+
+def leaving_leases(draft: PlanDraft) -> frozenset[int]:
+    """Those whose room is somebody else's already: they are being sent out."""
+    under_way = [opened.preemption for opened in draft.state.preemptions]
+    return frozenset(lease_id for one in (*under_way, *draft.preemptions) for lease_id in one.victim_lease_ids)
+
+
+def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
+    """All leases that give way to reservations, by id; found once in a cycle."""
+    if draft.giving_way is None:
+        draft.giving_way = tuple(_giving_way(draft))
+    return draft.giving_way
+
+
+def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
+    state, policies = draft.state, draft.policies
+    for lease in state.leases.values():
+        if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
+            continue
+        vms = tuple(vm for vm in draft.members(lease) if vm.host_id in state.hosts.index_by_id)
+        if not vms or not is_suspendable(state, policies, lease):
+            continue
+        stays = draft.timeline.stays.get(lease.id, ())
+        rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
+        methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
+        yield GivingWay(lease, vms, methods, rows, stays[0].end_s if stays else None)
+
+
+def preparation_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
+    """How long before `stay` those must begin to leave who would still be on its hosts; 0 where nobody has to.
+
+    On each host the largest go first until there is room; who really leaves, the preemption policy chooses.
+    """
+    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
+    if free is None:
+        return 0
+    short = np.zeros_like(free)
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        short[row] += amounts
+    short = np.where(short > 0, short - free, 0)
+    leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
+    for one in sorted(giving_way(draft), key=_largest_first):
+        if one.lease.id == lease.id or (one.ends_at_s is not None and one.ends_at_s <= stay.start_s):
+            continue
+        if not any((short[row] > 0).any() for row in one.rows if row in stay.host_rows):
+            continue
+        leaving += zip(one.vms, one.methods, strict=True)
+        for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
+            short[row] = np.maximum(short[row] - amounts, 0)
+    if not leaving:
+        return 0
+    rules = draft.policies.time
+    return leave_s(leaving, draft.policies.overhead, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+
+
+def _largest_first(one: GivingWay) -> tuple[int, int, int]:
+    return (-one.lease.total.cpu_centi, -one.lease.total.memory_mib, one.lease.id)
+
+
+def may_be_placed(vm: VirtualMachine) -> bool:
+    """On no host, and not on its way anywhere."""
+    return phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)
+
+
+def stay_at(
+    lease: Lease, vms: Sequence[VirtualMachine], rows: Sequence[int], start_s: int, end_s: int | None, *, firm: bool
+) -> Stay:
+    """The stay of VMs on the hosts of these rows."""
+    return Stay(lease.id, start_s, end_s, tuple(rows), amounts_of(vms), firm=firm)
+
+
+def rows_of(draft: PlanDraft, placements: Iterable[Placement]) -> tuple[int, ...]:
+    """The rows of the hosts of placements."""
+    return tuple(draft.state.hosts.index_by_id[placement.host_id] for placement in placements)
+
+
+def booked(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> Booking:
+    """Stays as the ledger keeps them: by host id."""
+    ids = draft.state.hosts.ids
+    return Booking(
+        lease.id,
+        tuple(
+            Reservation(
+                lease_id=lease.id,
+                start_at_s=stay.start_s,
+                end_at_s=stay.end_s,
+                host_ids=tuple(int(ids[row]) for row in stay.host_rows),
+                firm=stay.firm and not stay.promise,
+            )
+            for stay in stays
+        ),
+    )
+
+
+def book(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
+    """Hold `stays` instead of all that was held for the lease, and have it written down."""
+    draft.timeline.replace(lease.id, tuple(stays))
+    draft.book(booked(draft, lease, stays))

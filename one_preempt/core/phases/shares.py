@@ -1,0 +1,56 @@
+"""How much of the cloud the holders of one entry of the rights may reserve in advance at any instant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.resources import NO_RESOURCES, Resources
+from one_preempt.core.phases.draft import PlanDraft
+
+PER_CENT = 100
+
+
+def share_exceeded(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> Reason | None:
+    """Why a reservation between two instants would be more than the lease's owners may have; None: it is not."""
+    most_percent = lease.max_share_percent
+    if most_percent is None:
+        return None
+    capacity = np.maximum(draft.state.hosts.capacity[draft.state.hosts.accepts_vms], 0).sum(axis=0)
+    most = Resources(*(int(amount) * most_percent // PER_CENT for amount in capacity))
+    if (_peak(draft, lease, start_s, end_s) + lease.total).fits_in(most):
+        return None
+    return Reason(
+        "share-exceeded",
+        f"its owners may reserve {most_percent} % of the cloud at any time: ask for another time, or for less",
+    )
+
+
+def _peak(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> Resources:
+    """The most that the others of the same entry have reserved at any instant of the time asked for."""
+    held = [
+        (one, other.total)
+        for other in draft.state.leases.values()
+        if other.id != lease.id and other.rights_name == lease.rights_name and draft.is_accepted(other)
+        for one in _reservations(draft, other)
+        if _meet(one, start_s, end_s)
+    ]
+    peaks = [NO_RESOURCES]
+    for instant_s in sorted({max(start_s, one.start_at_s) for one, _ in held}):
+        total = NO_RESOURCES
+        for one, amounts in held:
+            if one.start_at_s <= instant_s and (one.end_at_s is None or one.end_at_s > instant_s):
+                total = total + amounts
+        peaks.append(total)
+    return Resources(max(peak.cpu_centi for peak in peaks), max(peak.memory_mib for peak in peaks))
+
+
+def _reservations(draft: PlanDraft, lease: Lease) -> tuple[Reservation, ...]:
+    booking = draft.bookings.get(lease.id)
+    return booking.reservations if booking is not None else draft.state.reservations.get(lease.id, ())
+
+
+def _meet(one: Reservation, start_s: int, end_s: int | None) -> bool:
+    return (one.end_at_s is None or one.end_at_s > start_s) and (end_s is None or one.start_at_s < end_s)
