@@ -24,6 +24,7 @@ _SUSHY_TOOLS = "sushy-tools==2.2.0"
 _ASYNCSSH = "asyncssh==2.24.1"
 _DEBIAN_PACKAGES = ("openipmi", "libopenipmi0", "ipmitool")
 _FETCH_S = 120
+_looked_for: dict[str, Path | str] = {}
 
 
 class _Missing(Exception):
@@ -59,10 +60,14 @@ def installed(name: str) -> str:
 
 
 def _or_skip(name: str, find: Callable[[], Path]) -> Path:
-    try:
-        return find()
-    except _Missing as missing:
-        _skip(f"{name} is not here: {missing}")
+    """What `find` finds, looked for once a process, found or not."""
+    if name not in _looked_for:
+        try:
+            _looked_for[name] = find()
+        except _Missing as missing:
+            _looked_for[name] = str(missing)
+    found = _looked_for[name]
+    return found if isinstance(found, Path) else _skip(f"{name} is not here: {found}")
 
 
 def _skip(reason: str) -> NoReturn:
