@@ -15,7 +15,7 @@ from one_preempt.core.energy.consolidation import can_spare
 from one_preempt.core.energy.fuzzy.engine import FuzzyEngine
 from one_preempt.core.energy.fuzzy.rule_base import ENGINE
 from one_preempt.core.energy.load import utilization, violation_risk
-from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.policy import BINDING, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 
@@ -43,8 +43,9 @@ class PreemptionAware:
 
     def _consolidated(self, wished: int, question: SupplyQuestion) -> int:
         nodes = question.nodes
-        reserved = nodes.required_at_start + (question.nodes_asked if question.occasion != Occasion.PERIODIC else 0)
-        return wished if wished > 0 and can_spare(nodes.on, reserved, wished) else 0
+        reserved = nodes.required_at_start + (question.nodes_asked if question.occasion in BINDING else 0)
+        emptied = min(max(wished, 0), len(question.emptiable.empty_s))
+        return emptied if can_spare(nodes.on, reserved, emptied) else 0
 
 
 POLICY = PreemptionAware()

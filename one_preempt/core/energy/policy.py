@@ -80,6 +80,18 @@ class TimedWork:
 
 
 @dataclass(frozen=True, slots=True)
+class EmptiableNodes:
+    """Nodes that are on and could be emptied, in the order in which they would be: the fewest leases first.
+
+    Only nodes whose leases are allowed to leave and keep their deadlines. `empty_s` is when a node is expected to be
+    empty by itself, `energy_mj` what moving its leases away takes (0 for a node without leases).
+    """
+
+    empty_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+    energy_mj: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+
+
+@dataclass(frozen=True, slots=True)
 class SupplyQuestion:
     """All that a policy may look at. `nodes_asked` is 0 where there is no request (an empty queue)."""
 
@@ -90,12 +102,11 @@ class SupplyQuestion:
     nodes: NodeCounts
     queue: QueuedWork = field(default_factory=QueuedWork)
     running: TimedWork = field(default_factory=TimedWork)
-    reservations: TimedWork = field(default_factory=TimedWork)
-    """Reservations that are accepted and have not started, those that were put off included."""
+    put_off: TimedWork = field(default_factory=TimedWork)
+    """Accepted reservations that are not bound to nodes yet."""
+    emptiable: EmptiableNodes = field(default_factory=EmptiableNodes)
     power: HostPower = field(default_factory=HostPower)
     """Of the nodes that would be woken."""
-    preemption_energy_mj: int = 0
-    """What it takes to suspend and resume one node's share of a lease, priced by the overhead models."""
 
 
 @dataclass(frozen=True, slots=True)

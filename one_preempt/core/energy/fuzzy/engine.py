@@ -87,14 +87,20 @@ class FuzzyEngine:
 
     def infer(self, first: Fraction, second: Fraction) -> Fraction:
         """f = sum(centre * mu_first * mu_second) / sum(mu_first * mu_second) over the rules."""
-        firsts = {name: one.membership(first) for name, one in self.first.items()}
-        seconds = {name: one.membership(second) for name, one in self.second.items()}
+        firsts = _memberships(self.first, first)
+        seconds = _memberships(self.second, second)
         total = weight = Fraction(0)
         for rule in self.rules:
-            fires = firsts[rule.first] * seconds[rule.second]
-            total += self.centres[rule.then] * fires
-            weight += fires
+            if rule.first in firsts and rule.second in seconds:
+                fires = firsts[rule.first] * seconds[rule.second]
+                total += self.centres[rule.then] * fires
+                weight += fires
         return total / weight
+
+
+def _memberships(sets: Mapping[str, TriangularSet], value: Fraction) -> Mapping[str, Fraction]:
+    """The sets to which the value belongs at all; other rules do not fire."""
+    return {name: degree for name, one in sets.items() if (degree := one.membership(value))}
 
 
 def _listed(pairs: Iterable[tuple[str, str]]) -> str:
