@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
+from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.ports import CallResult
 
@@ -80,6 +82,25 @@ def test_the_list_tells_people_what_was_last_seen_and_who_is_preempted(configura
     row = next(line for line in run(configuration, "lease", "list").output.splitlines() if "sweep-4" in line)
     assert "1 STOPPED" in row
     assert "1 times, now for 9" in row
+
+
+def test_the_chart_of_the_administrator_has_what_is_reserved(configuration: Path, store: SqlLeaseStore) -> None:
+    now_s = SystemClock().now_s()
+    store.record_plan(
+        Plan(
+            made_at_s=now_s,
+            policy="MOML",
+            bookings=(Booking(5, (Reservation(5, now_s + 3600, now_s + 7200, firm=True),)),),
+        )
+    )
+    lines = run(configuration, "lease", "list", "--gantt", "--hours", "4").output.splitlines()
+    rows = {line.split()[1]: line for line in lines if line.startswith(("4 ", "5 "))}
+    assert "▓" in rows["sweep-5"]
+    assert "▓" not in rows["sweep-4"]
+    assert "reserved" in lines[-1]
+    shown = json.loads(run(configuration, "lease", "show", "5", "--json").output)
+    assert shown["reservations"] == [{"start_at": now_s + 3600, "end_at": now_s + 7200, "host_ids": [], "firm": True}]
+    assert "Promised" in run(configuration, "lease", "show", "5").output
 
 
 def test_the_story_is_told_in_the_order_of_time(configuration: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
+from itertools import groupby
 
 from rich.cells import cell_len, set_cell_size
 
@@ -180,24 +181,21 @@ def _tick_marks(ticks: Sequence[tuple[int, str]], chart: _Chart, draw: Character
 
 def _row(bars: Iterable[Bar], chart: _Chart, draw: Characters) -> Iterator[Span]:
     """One row as runs of equal kind; arrows stand where a bar goes on beyond the edge."""
-    kinds: list[BarKind | None] = [None] * chart.columns
-    texts = [" "] * chart.columns
+    cells: list[tuple[BarKind | None, str]] = [(None, " ")] * chart.columns
     # Lower kinds first, so that higher ones are drawn over them.
-    for bar in sorted(bars, key=lambda bar: (bar.kind, bar.start_s)):
-        first, last = _columns(bar, chart)
+    placed = [(bar.kind, *_columns(bar, chart)) for bar in sorted(bars, key=lambda bar: (bar.kind, bar.start_s))]
+    for kind, first, last in placed:
         for column in range(max(first, 0), min(last, chart.columns - 1) + 1):
-            kinds[column], texts[column] = bar.kind, draw.fills[bar.kind]
-        if bar.kind is BarKind.DEADLINE:
+            cells[column] = (kind, draw.fills[kind])
+    for kind, first, last in placed:
+        if kind is BarKind.DEADLINE:
             continue
-        if first < 0 <= last:
-            texts[0] = draw.earlier
-        if last >= chart.columns:
-            kinds[-1], texts[-1] = bar.kind, draw.later
-    start = 0
-    for column in range(1, chart.columns + 1):
-        if column == chart.columns or kinds[column] != kinds[start]:
-            yield Span("".join(texts[start:column]), kinds[start])
-            start = column
+        if first < 0 <= last and cells[0][0] is not BarKind.DEADLINE:
+            cells[0] = (cells[0][0], draw.earlier)
+        if last >= chart.columns and cells[-1][0] is not BarKind.DEADLINE:
+            cells[-1] = (kind, draw.later)
+    for run, group in groupby(cells, key=lambda cell: cell[0]):
+        yield Span("".join(text for _kind, text in group), run)
 
 
 def _columns(bar: Bar, chart: _Chart) -> tuple[int, int]:
