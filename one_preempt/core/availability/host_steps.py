@@ -194,6 +194,9 @@ class HostSteps:
 
 
 def _stretches(times: IntArray, ok: BoolArray) -> tuple[IntArray, IntArray]:
-    """Where stretches of True begin and where they end, in seconds."""
-    changes = np.diff(ok.view(np.int8), prepend=np.int8(0))
-    return times[np.flatnonzero(changes == 1)], times[np.flatnonzero(changes == -1)]
+    """Where stretches of True begin and where they end, in seconds; the last is False."""
+    edges: IntArray = np.flatnonzero(ok[1:] != ok[:-1]) + 1
+    if ok[:1].any():
+        edges = np.concatenate(([0], edges))
+    instants = times.take(edges)
+    return instants[::2], instants[1::2]
