@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from one_preempt.adapters.opennebula.credentials import Credentials
+from one_preempt.adapters.opennebula.owner_account import OwnerAccount
+from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.admission.admit import admit
 from one_preempt.core.admission.rules import AdmissionRules, GroupRights
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import AttributeValue, HistoryRecord, LcmState, VirtualMachine, VmState
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.gantt import Bar, BarKind
 from one_preempt.entrypoints.cli.lease.bars import own_bars, recorded_bars
-from one_preempt.entrypoints.cli.lease.own_leases import own_leases
+from one_preempt.entrypoints.cli.lease.own_leases import Promise, own_leases
+from tests.hostile.front_row import front_row
 
 NOW_S = 1_800_000_000
 GENEROUS = AdmissionRules(
@@ -81,6 +88,46 @@ def test_what_waits_is_drawn_until_its_start_or_for_good() -> None:
     late = {"TYPE": "DC-MIGRATABLE", "DEADLINE": "2027-02-01T00:00:00Z", "DURATION": "00:30:00"}
     assert bars_of(late)[1][2] is BarKind.DEADLINE
     assert bars_of({"TYPE": "WRONG"}) == [(0, None, BarKind.WAITING)]
+
+
+def told(status: str) -> list[tuple[int, int | None, BarKind]]:
+    """The bars of a lease of half an hour with this LEASE_STATUS."""
+    waiting = vm(7, {"TYPE": "BE-SUSPENDABLE", "DURATION": "00:30:00"})
+    speaking = replace(waiting, user_template={**waiting.user_template, "LEASE_STATUS": (status,)})
+    bars = own_bars(own_leases([speaking]), NOW_S)
+    return [(bar.start_s - NOW_S, None if bar.end_s is None else bar.end_s - NOW_S, bar.kind) for bar in bars]
+
+
+def test_a_start_that_lease_status_tells_of_is_drawn_there() -> None:
+    waits = (0, 600, BarKind.WAITING)
+    at = utc_text(NOW_S + 600)
+    assert told(f"reserved: starts at {at}") == [waits, (600, 2400, BarKind.RESERVED)]
+    assert told(f"waits for room; starts at {at} at the latest as things stand") == [
+        waits,
+        (600, 2400, BarKind.EXPECTED),
+    ]
+    for nonsense in ("reserved: starts at 9999-99-99T99:99:99Z", f"late: it was to start at {at}; no room"):
+        assert told(nonsense) == [(0, None, BarKind.WAITING)]
+
+
+def test_what_the_scheduler_says_of_a_start_is_understood(tmp_path: Path) -> None:
+    """An accepted reservation fills the cloud and another lease has to wait for it: told by a real cycle."""
+    with front_row(tmp_path, {"time": {"backfilling": "conservative", "suspension": "none"}}) as row:
+        start_at_s = row.clock.now_s() + 7200
+        asked = f'TYPE="DC-MIGRATABLE",DURATION="01:00:00",START="{utc_text(start_at_s)}",NAME="ar",SIZE="2"'
+        for _ in range(2):
+            row.submit("eva", cpu="4", more=f"LEASE=[{asked}]")
+        row.run(2)
+        blocked = 'LEASE=[TYPE="BE-SUSPENDABLE",DURATION="04:00:00"]'
+        row.submit("eva", cpu="3", more=blocked)
+        row.run(2)
+        account = OwnerAccount(OnedTransport(row.transport.endpoint, Credentials("eva:eva")))
+        reserved, waiting = own_leases(account.vms([]).values())
+        assert (reserved.promise, reserved.state) == (Promise(start_at_s, firm=True), LeaseState.WAITING)
+        assert waiting.promise is not None
+        assert not waiting.promise.firm
+        # Behind the reservation and what it takes to end it.
+        assert start_at_s + 3600 <= waiting.promise.start_at_s < start_at_s + 3900
 
 
 def record(lease_id: int, **changes: object) -> LeaseRecord:

@@ -18,7 +18,7 @@ LONGEST_LABEL = 40
 def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
     """The leases of one owner, by LEASE and the states of their VMs.
 
-    A START that lies ahead is drawn as expected: only the scheduler knows whether it was accepted.
+    A START that LEASE_STATUS does not confirm is drawn as expected: only the scheduler knows whether it was accepted.
     """
     for lease in leases:
         terms = lease.terms or LeaseTerms()
@@ -31,6 +31,8 @@ def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
                 _expected_end_s(terms, max(_run_s(vm, now_s) for vm in lease.vms), now_s),
                 BarKind.RUNNING,
             )
+        elif lease.promise is not None:
+            yield from _waiting(label, terms, lease.promise.start_at_s, now_s, firm=lease.promise.firm)
         else:
             start_at_s = _start_asked_for_s(lease, terms)
             yield from _waiting(label, terms, start_at_s if lease.waits else None, now_s)
@@ -62,12 +64,13 @@ def label_of(lease_id: int, terms: LeaseTerms) -> str:
     return f"{lease_id} {printable(terms.name, LONGEST_LABEL)}".rstrip()
 
 
-def _waiting(label: str, terms: LeaseTerms, start_at_s: int | None, now_s: int) -> Iterator[Bar]:
+def _waiting(label: str, terms: LeaseTerms, start_at_s: int | None, now_s: int, *, firm: bool = False) -> Iterator[Bar]:
     if start_at_s is None or start_at_s <= now_s:
         yield Bar(label, now_s, None, BarKind.WAITING)
         return
+    end_s = None if terms.duration_s is None else start_at_s + terms.duration_s
     yield Bar(label, now_s, start_at_s, BarKind.WAITING)
-    yield Bar(label, start_at_s, None if terms.duration_s is None else start_at_s + terms.duration_s, BarKind.EXPECTED)
+    yield Bar(label, start_at_s, end_s, BarKind.RESERVED if firm else BarKind.EXPECTED)
 
 
 def _deadline(label: str, terms: LeaseTerms) -> Iterator[Bar]:

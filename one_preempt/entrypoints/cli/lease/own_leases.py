@@ -6,8 +6,11 @@ the scheduler knows. Texts of users come out of here as they are: `printable` is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from one_preempt.core.admission.gangs import form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
@@ -16,7 +19,17 @@ from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 
-REFUSED = "on hold: "
+REFUSED = ("on hold: ", "refused: ")
+_STARTS_AT = re.compile(r"starts at ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)")
+_RESERVED = "reserved: "
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """When a lease starts by its LEASE_STATUS; `firm`: that is reserved, else it may change."""
+
+    start_at_s: int
+    firm: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,17 @@ class OwnLease:
     def preempted(self) -> bool:
         """It was sent out for another lease, by its LEASE_STATUS."""
         return any(preemptor_in_status(vm) is not None for vm in self.vms)
+
+    @property
+    def promise(self) -> Promise | None:
+        """The start that its LEASE_STATUS tells of."""
+        for text in self.statuses:
+            found = _STARTS_AT.search(text)
+            with suppress(ValueError):  # no day of the calendar: its owner wrote it
+                if found is not None:
+                    start_at_s = int(datetime.fromisoformat(found[1]).timestamp())
+                    return Promise(start_at_s, text.startswith(_RESERVED))
+        return None
 
     @property
     def waits(self) -> bool:
