@@ -157,8 +157,9 @@ def simulated_cycle(settings: Settings, cloud: SimulatedCloud, policy: str | Non
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
 
-    reader, enactor = SimulatedPoolReader(cloud), SimulatedEnactor(cloud)
-    return _cycle(settings, reader, _empty_store(), enactor, cloud.clock, policy)
+    ranks_by_load = settings.matchmaker.host_policy in ("load-aware", "custom")
+    reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load)
+    return _cycle(settings, reader, _empty_store(), SimulatedEnactor(cloud), cloud.clock, policy)
 
 
 def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from one_preempt.simulation.simulated_cloud import devices, pinning
@@ -11,7 +13,12 @@ from one_preempt.simulation.simulated_cloud.templates import text_of
 
 def cpu_of(vm: SimVm) -> int:
     """Hundredths of a CPU: the attribute times 100 in single precision, cut."""
-    return int(np.float32(text_of(vm.template, "CPU", "0")) * np.float32(100))
+    return _hundredths(text_of(vm.template, "CPU", "0"))
+
+
+@lru_cache(maxsize=1 << 12)
+def _hundredths(cpu: str) -> int:
+    return int(np.float32(cpu) * np.float32(100))
 
 
 def memory_kib_of(vm: SimVm) -> int:

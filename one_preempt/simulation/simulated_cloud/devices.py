@@ -42,12 +42,16 @@ def complete_requests(template: TemplateDict, series_7: bool) -> None:
 
 def are_free(host: SimHost, vm: SimVm) -> bool:
     """Every request finds a device of its own."""
+    if "PCI" not in vm.template:
+        return True
     requests = vectors_of(vm.template, "PCI")
     return len(_assignment(host, requests)) == len(requests)
 
 
 def assign(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
     """Give each request a device until one finds none; that one and those after it stay without."""
+    if "PCI" not in vm.template:
+        return
     for request, device in _assignment(host, vectors_of(vm.template, "PCI")):
         device["VMID"] = str(vm.id)
         if request.get("ADDRESS"):

@@ -1,4 +1,7 @@
-"""The drivers: operations wait for a free place, run for their duration, and report."""
+"""The drivers: operations wait for a free place, run for their duration, and report.
+
+Operations that take no time still end after the call that began them, one after the other at the same instant.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ from one_preempt.simulation.simulated_cloud.virtual_time import EventQueue, Virt
 @dataclass(slots=True, eq=False)
 class Job:
     """One driver operation of one VM. `start` is asked, when a place is free, for the duration in ms (None = it
-    never ends); `finish` is called at the end, unless the job was cancelled."""
+    never ends); `finish` is called at the end, unless the job was cancelled. `fails` is for the two to agree upon."""
 
     operation: Operation
     vm_id: int
     host_id: int
-    start: Callable[[], int | None]
-    finish: Callable[[], None]
+    start: Callable[[Job], int | None]
+    finish: Callable[[Job], None]
+    fails: bool = False
     running: bool = False
     cancelled: bool = False
 
@@ -34,14 +38,27 @@ class Drivers:
     limits: DriverLimits = field(default_factory=DriverLimits)
     _transfers_waiting: deque[Job] = field(default_factory=deque)
     _waiting: deque[Job] = field(default_factory=deque)
-    _running: list[Job] = field(default_factory=list)
+    _running: dict[Job, None] = field(default_factory=dict)
     _busy_on_host: Counter[int] = field(default_factory=Counter)
     _transfers_running: int = 0
+    _ending_now: deque[Job] = field(default_factory=deque)
 
     def submit(self, job: Job) -> None:
         """Queue `job` and start it at once where there is room."""
+        if job.operation in TRANSFERS:
+            if not self._transfers_waiting and self._transfers_running < self.limits.transfers:
+                self._start(job)
+                return
+        elif not self._waiting and self._has_place(job):
+            self._start(job)
+            return
         self._queue_of(job).append(job)
         self._start_what_fits()
+
+    def _has_place(self, job: Job) -> bool:
+        on_hypervisors = len(self._running) - self._transfers_running
+        is_host_free = self._busy_on_host[job.host_id] < self.limits.virtualization_per_host
+        return on_hypervisors < self.limits.virtualization and is_host_free
 
     def cancel(self, job: Job) -> None:
         """Forget `job`: it frees its place and reports nothing."""
@@ -66,6 +83,8 @@ class Drivers:
     def _start_what_fits(self) -> None:
         while self._transfers_waiting and self._transfers_running < self.limits.transfers:
             self._start(self._transfers_waiting.popleft())
+        if not self._waiting:
+            return
         passed_over: deque[Job] = deque()
         while self._waiting and len(self._running) - self._transfers_running < self.limits.virtualization:
             job = self._waiting.popleft()
@@ -77,17 +96,27 @@ class Drivers:
 
     def _start(self, job: Job) -> None:
         job.running = True
-        self._running.append(job)
+        self._running[job] = None
         if job.operation in TRANSFERS:
             self._transfers_running += 1
         else:
             self._busy_on_host[job.host_id] += 1
-        duration_ms = job.start()
-        if duration_ms is not None:
+        duration_ms = job.start(job)
+        if duration_ms == 0:
+            if not self._ending_now:
+                self.events.plan(self.clock.now_ms, self._end_all)
+            self._ending_now.append(job)
+        elif duration_ms is not None:
             self.events.plan(self.clock.now_ms + duration_ms, partial(self._end, job))
 
+    def _end_all(self) -> None:
+        """Everything that takes no time, and what it sets off; the last one leaves the queue when it is done."""
+        while self._ending_now:
+            self._end(self._ending_now[0])
+            self._ending_now.popleft()
+
     def _free_place(self, job: Job) -> None:
-        self._running.remove(job)
+        del self._running[job]
         if job.operation in TRANSFERS:
             self._transfers_running -= 1
         else:
@@ -97,5 +126,6 @@ class Drivers:
         if job.cancelled:
             return
         self._free_place(job)
-        job.finish()
-        self._start_what_fits()
+        job.finish(job)
+        if self._waiting or self._transfers_waiting:
+            self._start_what_fits()

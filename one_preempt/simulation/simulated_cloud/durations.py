@@ -50,20 +50,27 @@ class Durations:
 
     def duration_ms(self, operation: Operation, memory_mib: int, disk_mib: int) -> int:
         """Whole milliseconds of one operation. `memory_mib` counts only where there is a memory image."""
-        base_s, size_mib, rate = {
-            Operation.BOOT: (self.boot_s, 0, 0.0),
-            Operation.SHUTDOWN: (self.shutdown_s, 0, 0.0),
-            Operation.CANCEL: (self.cancel_s, 0, 0.0),
-            Operation.SAVE: (self.save_s, memory_mib, self.save_mib_per_s),
-            Operation.RESTORE: (self.restore_s, memory_mib, self.restore_mib_per_s),
-            Operation.LIVE_MIGRATE: (self.live_migrate_s, memory_mib, self.live_migrate_mib_per_s),
-            Operation.PROLOG: (self.prolog_s, disk_mib, self.prolog_mib_per_s),
-            Operation.PROLOG_RESUME: (self.copy_s, disk_mib + memory_mib, self.copy_mib_per_s),
-            Operation.PROLOG_MIGRATE: (self.copy_s, disk_mib + memory_mib, self.copy_mib_per_s),
-            Operation.EPILOG: (self.epilog_s, 0, 0.0),
-            Operation.EPILOG_STOP: (self.copy_s, disk_mib + memory_mib, self.copy_mib_per_s),
-        }[operation]
+        base, rate_name, memory_counts, disk_counts = _PRICES[operation]
+        base_s: float = getattr(self, base)
+        rate: float = getattr(self, rate_name) if rate_name else 0.0
+        size_mib = memory_counts * memory_mib + disk_counts * disk_mib
         return round(1000 * (base_s + (size_mib / rate if rate else 0.0)))
+
+
+# The fields of `Durations` for the fixed part and for the rate, and whether memory and disks are moved at that rate.
+_PRICES = {
+    Operation.BOOT: ("boot_s", "", False, False),
+    Operation.SHUTDOWN: ("shutdown_s", "", False, False),
+    Operation.CANCEL: ("cancel_s", "", False, False),
+    Operation.SAVE: ("save_s", "save_mib_per_s", True, False),
+    Operation.RESTORE: ("restore_s", "restore_mib_per_s", True, False),
+    Operation.LIVE_MIGRATE: ("live_migrate_s", "live_migrate_mib_per_s", True, False),
+    Operation.PROLOG: ("prolog_s", "prolog_mib_per_s", False, True),
+    Operation.PROLOG_RESUME: ("copy_s", "copy_mib_per_s", True, True),
+    Operation.PROLOG_MIGRATE: ("copy_s", "copy_mib_per_s", True, True),
+    Operation.EPILOG: ("epilog_s", "", False, False),
+    Operation.EPILOG_STOP: ("copy_s", "copy_mib_per_s", True, True),
+}
 
 
 INSTANT = Durations(

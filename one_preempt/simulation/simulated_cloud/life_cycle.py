@@ -6,14 +6,14 @@ the VM is in then, so that recovery by hand takes the same ways. Capacity, quota
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 from one_preempt.simulation.simulated_cloud import addressing, capacity, devices
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit
 from one_preempt.simulation.simulated_cloud.drivers import Job
-from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
+from one_preempt.simulation.simulated_cloud.durations import INSTANT, TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimHistory, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.quotas import full_request, on_system_datastore
@@ -79,10 +79,11 @@ FAILURES = {
     state: LcmState[f"{state.name}_FAILURE"] for state in _OPERATIONS if f"{state.name}_FAILURE" in LcmState.__members__
 }
 WORK_OF_FAILURE = {failure: state for state, failure in FAILURES.items()}
-_SAVES = (_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SAVE_MIGRATE)
+_SAVES = frozenset({_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SAVE_MIGRATE})
 _MIGRATION_PROLOGS = frozenset(
     {_L.PROLOG_MIGRATE, _L.PROLOG_MIGRATE_POWEROFF, _L.PROLOG_MIGRATE_SUSPEND, _L.PROLOG_MIGRATE_UNKNOWN}
 )
+_DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
 
 
 class LifeCycle(CloudState):
@@ -110,47 +111,47 @@ class LifeCycle(CloudState):
             operation = Operation.CANCEL if hard else Operation.SHUTDOWN
         leaves_host = state in (_L.SAVE_MIGRATE, _L.MIGRATE)
         host_id = vm.history[-2].host_id if leaves_host else record.host_id
-        job = Job(operation, vm.id, host_id, start=lambda: None, finish=lambda: None)
-        job.start = partial(self._start, job)
-        job.finish = partial(self._finish, vm, True)
+        job = Job(operation, vm.id, host_id, self._start, self._finish)
         self._jobs[vm.id] = job
         self.drivers.submit(job)
 
     def _start(self, job: Job) -> int | None:
         """The duration of the operation; None where it hangs. A fault may turn its end into a failure."""
         vm = self.vms[job.vm_id]
+        job.fails = _cannot_be_saved(vm, job.operation)
+        if self.durations is INSTANT and not (self.faults.faults or self.durations_of_vm or self.durations_of_host):
+            return 0
         durations = self._durations_of(vm, job.host_id)
         memory_mib, disk_mib = self._sizes_of(vm, job.operation)
         duration_ms = durations.duration_ms(job.operation, memory_mib, disk_mib)
         fault = self.faults.strike(job.operation, job.vm_id, job.host_id)
-        if _cannot_be_saved(vm, job.operation):
-            job.finish = partial(self._finish, vm, False)
         if fault is None:
             return duration_ms
         if fault.misbehaviour == Misbehaviour.HANG:
             return None
         if fault.misbehaviour == Misbehaviour.SLOW:
             return round(duration_ms * fault.factor)
-        job.finish = partial(self._finish, vm, False)
+        job.fails = True
         return duration_ms
 
     def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
         return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
 
     def _sizes_of(self, vm: SimVm, operation: Operation) -> tuple[int, int]:
-        memory_mib = int(text_of(vm.template, "MEMORY", "0"))
-        if operation in TRANSFERS and not self.space.holds(vm.id, MEMORY):
-            memory_mib = 0
+        lies_in_a_file = operation not in TRANSFERS or self.space.holds(vm.id, MEMORY)
+        memory_mib = int(text_of(vm.template, "MEMORY", "0")) if lies_in_a_file else 0
         return memory_mib, _disk_mib(vm)
 
-    def _finish(self, vm: SimVm, success: bool) -> None:
-        job = self._jobs.pop(vm.id)
+    def _finish(self, job: Job) -> None:
+        vm = self.vms[job.vm_id]
+        del self._jobs[vm.id]
         on_dead_host = job.operation not in TRANSFERS and not self.hosts[job.host_id].alive
-        if success and not on_dead_host:
+        if not (job.fails or on_dead_host):
             self.succeed(vm)
         else:
             when = datetime.fromtimestamp(self.now_s, UTC).ctime()
-            vm.user_template["ERROR"] = [f"{when}: {job.operation.upper()}: failed on {vm.history[-1].hostname}"]
+            error = f"{when}: {job.operation.upper()}: failed on {vm.history[-1].hostname}"
+            vm.user_template = {**vm.user_template, "ERROR": [error]}
             self.changes.vm(vm.id)
             self.fail(vm)
 
@@ -166,7 +167,7 @@ class LifeCycle(CloudState):
         """The operation of the VM's state ended well (or somebody says so)."""
         state = WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state)
         record, now_s = vm.history[-1], self.now_s
-        if not (self._has_room_for_disks(vm, state) and self._has_room_for_memory(vm, state)):
+        if not self._has_room(vm, state):
             self.fail(vm)
         elif state in _REST_AFTER_MIGRATION:
             record.petime_s = record.retime_s = now_s
@@ -303,7 +304,8 @@ class LifeCycle(CloudState):
                 record.retime_s = self.now_s
         self.space.give_back(vm.id, MEMORY)
         self.space.give_back(vm.id, DISKS)
-        addressing.give_leases_back(self.networks, vm.id)
+        if self.networks:
+            addressing.give_leases_back(self.networks, vm.id)
         for image in self.images.values():
             if vm.id in image.vm_ids:
                 image.vm_ids.remove(vm.id)
@@ -393,10 +395,12 @@ class LifeCycle(CloudState):
         if vm.history[-1].host_id != vm.history[-2].host_id:
             self.release_host(vm, vm.history[-2].host_id)
 
-    def _settle_quota(self, vm: SimVm, before: dict[str, int]) -> None:
+    def _settle_quota(self, vm: SimVm, before: Mapping[str, int]) -> None:
         """Book the difference between what was booked `before` and what the present state counts."""
-        self.quota_books.add(vm.uid, vm.gid, before, -1)
-        self.quota_books.add(vm.uid, vm.gid, full_request(vm))
+        now = full_request(vm)
+        if now != before:
+            self.quota_books.add(vm.uid, vm.gid, before, -1)
+            self.quota_books.add(vm.uid, vm.gid, now)
 
     def enter_with_quota(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
         """Change the state and book what the running quota gains or loses by it, without a check."""
@@ -411,21 +415,28 @@ class LifeCycle(CloudState):
 
     # ---------------------------------------------------------------- room
 
+    def _has_room(self, vm: SimVm, state: LcmState) -> bool:
+        if state in _SAVES:
+            return self._has_room_for_memory(vm, state)
+        return state not in _DISKS_ARRIVE or self._has_room_for_disks(vm)
+
     def _has_room_for_memory(self, vm: SimVm, state: LcmState) -> bool:
         """Take room for the guest's memory where the guest is saved."""
         record = vm.history[-2] if state == _L.SAVE_MIGRATE else vm.history[-1]
-        if state not in _SAVES or record.action in _POWEROFF_MIGRATIONS:
+        if record.action in _POWEROFF_MIGRATIONS:
             return True
         return self.space.take(vm.id, MEMORY, record.datastore_id, int(text_of(vm.template, "MEMORY", "0")))
 
-    def _has_room_for_disks(self, vm: SimVm, state: LcmState) -> bool:
+    def _has_room_for_disks(self, vm: SimVm) -> bool:
         """Take room for the disks where they are made or brought to."""
-        if state not in (_L.PROLOG, *_MIGRATION_PROLOGS):
+        if "DISK" not in vm.template:
             return True
         return self.space.take(vm.id, DISKS, vm.history[-1].datastore_id, _disk_mib(vm))
 
 
 def _disk_mib(vm: SimVm) -> int:
+    if "DISK" not in vm.template:
+        return 0
     disks = [disk for disk in vectors_of(vm.template, "DISK") if on_system_datastore(disk)]
     return sum(int(disk.get("SIZE", "0")) for disk in disks)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 
 from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
 from one_preempt.simulation.simulated_cloud.objects import SimGroup, SimQuotas, SimUser, SimVm, SimVmQuota
@@ -34,6 +36,20 @@ def counts_as_running(vm: SimVm) -> bool:
     return vm.state == VmState.ACTIVE and vm.lcm_state not in _NOT_RUNNING_WHILE_ACTIVE
 
 
+@lru_cache(maxsize=1 << 12)
+def _of_bare_vm(cpu: str, memory: str, is_running: bool) -> Mapping[str, int]:
+    """What a VM without disks and devices counts: the same for all that are alike."""
+    plain = {
+        "VMS": 1, "CPU": round(float(cpu) * 100), "MEMORY": int(memory), "PCI_DEV": 0, "PCI_NIC": 0,
+        "SYSTEM_DISK_SIZE": 0,
+    }  # fmt: skip
+    return MappingProxyType(plain | (_running_part(plain) if is_running else {}))
+
+
+def _running_part(plain: Mapping[str, int]) -> dict[str, int]:
+    return {f"RUNNING_{name}": plain[name] for name in ("VMS", "CPU", "MEMORY", "PCI_DEV", "PCI_NIC")}
+
+
 def plain_request(vm: SimVm) -> dict[str, int]:
     """What the VM counts from its creation to its end, whatever its state."""
     devices = vectors_of(vm.template, "PCI")
@@ -52,13 +68,16 @@ def plain_request(vm: SimVm) -> dict[str, int]:
 
 def running_request(vm: SimVm) -> dict[str, int]:
     """What the VM counts while it runs or waits to."""
-    plain = plain_request(vm)
-    return {f"RUNNING_{name}": plain[name] for name in ("VMS", "CPU", "MEMORY", "PCI_DEV", "PCI_NIC")}
+    return _running_part(plain_request(vm))
 
 
-def full_request(vm: SimVm) -> dict[str, int]:
+def full_request(vm: SimVm) -> Mapping[str, int]:
     """All that the VM counts in its present state."""
-    return plain_request(vm) | (running_request(vm) if counts_as_running(vm) else {})
+    template, is_running = vm.template, counts_as_running(vm)
+    if "DISK" not in template and "PCI" not in template:
+        return _of_bare_vm(text_of(template, "CPU", "0"), text_of(template, "MEMORY", "0"), is_running)
+    plain = plain_request(vm)
+    return plain | (_running_part(plain) if is_running else {})
 
 
 def on_system_datastore(disk: Mapping[str, str]) -> bool:
@@ -80,6 +99,8 @@ class QuotaBooks:
     def objection(self, uid: int, gid: int, request: Mapping[str, int]) -> str:
         """Which limit the request would exceed, in oned's words, or an empty string."""
         for holder, number, quotas in self._holders(uid, gid):
+            if not any(quota.limits for quota in quotas.vm):
+                continue
             quota = next((quota for quota in quotas.vm if not quota.cluster_ids), SimVmQuota())
             for metric in METRICS:
                 limit = quota.limits.get(metric, -1.0)
@@ -95,7 +116,8 @@ class QuotaBooks:
             self.changes.holder(holder == "user", number)
             used = whole_cloud_quota(quotas).used
             for metric, amount in request.items():
-                used[metric] = used.get(metric, 0) + sign * amount
+                if amount:
+                    used[metric] = used.get(metric, 0) + sign * amount
 
     def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
         holders = []

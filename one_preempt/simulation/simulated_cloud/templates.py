@@ -8,6 +8,7 @@ template text is caught.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lxml import etree
 
@@ -31,6 +32,12 @@ _BARE = re.compile(r"[^=#\s,\[\]]+")
 
 def parse_template(text: str) -> TemplateDict:
     """Read template text, or XML where it begins with "<". Raises `TemplateSyntaxError`."""
+    return copy_template(_parsed(text))
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> TemplateDict:
+    """Remembered, for the members of a gang come with the same text one after the other."""
     if text.startswith("<"):
         return _parse_xml(text)
     return _Reader(text).read()
@@ -145,12 +152,16 @@ def _quoted(value: str) -> str:
 
 def text_of(template: TemplateDict, name: str, default: str = "") -> str:
     """The first text called `name`."""
-    return next((value for value in template.get(name, ()) if isinstance(value, str)), default)
+    for value in template.get(name, ()):
+        if isinstance(value, str):
+            return value
+    return default
 
 
 def vectors_of(template: TemplateDict, name: str) -> list[Vector]:
     """All vectors called `name`, not copied."""
-    return [value for value in template.get(name, ()) if isinstance(value, dict)]
+    values = template.get(name)
+    return [value for value in values if isinstance(value, dict)] if values else []
 
 
 def merged(template: TemplateDict, addition: TemplateDict) -> TemplateDict:

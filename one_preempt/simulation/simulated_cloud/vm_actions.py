@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from one_preempt.simulation.simulated_cloud import addressing, capacity
-from one_preempt.simulation.simulated_cloud.authorization import Right, refusal
+from one_preempt.simulation.simulated_cloud.authorization import Right, Subject, refusal
 from one_preempt.simulation.simulated_cloud.cloud_state import datastore_subject, host_subject, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.life_cycle import FAILURES, WORK_OF_FAILURE
@@ -55,6 +55,8 @@ LEGAL: dict[str, frozenset[str]] = {
     "reboot": frozenset({"RUNNING"}),
     "reboot-hard": frozenset({"RUNNING"}),
 }
+_STATE_NAMES = {state: state.name for state in VmState}
+_LCM_NAMES = {state: state.name for state in LcmState}
 _ADMIN_ACTIONS = ("resched", "unresched")
 _MIGRATION_ACTIONS = {
     MigrationType.POWEROFF: HistoryAction.POWEROFF_MIGRATE,
@@ -64,7 +66,7 @@ _MIGRATION_ACTIONS = {
 
 def state_name(vm: SimVm) -> str:
     """The state that decides what is legal, as oned names it: the LCM state while ACTIVE, else the state."""
-    return vm.lcm_state.name if vm.state == _S.ACTIVE else vm.state.name
+    return _LCM_NAMES[vm.lcm_state] if vm.state == _S.ACTIVE else _STATE_NAMES[vm.state]
 
 
 def _objection(action: str, vm: SimVm) -> str:
@@ -190,7 +192,9 @@ class VmActions(VmCalls):
         if datastore_id == -1 and _returns(vm):
             datastore_id = vm.history[-1].datastore_id
         datastore = self._deploy_datastore(host, datastore_id)
-        rights = [(Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))]
+        rights: list[tuple[Right, Subject]] = []
+        if not caller.is_admin:
+            rights = [(Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))]
         connects = bool(extra) and not _returns(vm)
         if connects:
             if not caller.is_admin and (name := created_with(choice)):

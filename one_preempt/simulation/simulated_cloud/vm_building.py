@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
-
 from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm, SimVmGroup, TemplateDict, Vector
 from one_preempt.simulation.simulated_cloud.states import VmState
-from one_preempt.simulation.simulated_cloud.templates import copy_template, text_of, vectors_of
+from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 from one_preempt.simulation.simulated_cloud.topology import complete_topology, pin_policy
 
 # Attributes that belong to oned; everything else is the user's.
@@ -45,6 +43,9 @@ _OWN = frozenset(
         "VROUTER_ID",
     ]
 )
+_NUMBERS = frozenset({"CPU", "MEMORY", "VCPU"})
+_TIES = frozenset({"DISK", "NIC", "TOPOLOGY"})
+_NOT_LEFT = _OWN | {"NAME", "SCHED_ACTION"}
 _CONTEXT_NIC = [
     "DNS",
     "EXTERNAL",
@@ -73,17 +74,17 @@ _INVALID_NAME_CHARACTERS = "&|:\\\";/'#{}$<>\t\n\v\f\r"
 
 def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDict, hold: bool) -> SimVm:
     """The VM that the request describes, with its disks, addresses and automatic requirements. Nothing is booked
-    but network leases, images and VM groups. Raises INTERNAL for values that oned refuses."""
-    request = copy_template(request)
+    but network leases, images and VM groups; the request becomes part of the VM. Raises INTERNAL for values that oned
+    refuses."""
     name = text_of(request, "NAME") or f"one-{vm_id}"
     check_name(name)
     template = _numbers(request)
     template["VMID"] = [str(vm_id)]
     sched_actions = vectors_of(request, "SCHED_ACTION")
-    for attribute in _OWN - {"CPU", "MEMORY", "VCPU"}:
-        if attribute in request:
+    for attribute in request:
+        if attribute in _OWN and attribute not in _NUMBERS:
             template[attribute] = request[attribute]
-    left = {key: values for key, values in request.items() if key not in _OWN | {"NAME", "SCHED_ACTION"}}
+    left = {key: values for key, values in request.items() if key not in _NOT_LEFT}
     gname = cloud.groups[caller.gid].name if caller.gid in cloud.groups else ""
     state = VmState.HOLD if hold else VmState.PENDING
     vm = SimVm(
@@ -152,7 +153,7 @@ def _complete_os(vm: SimVm) -> None:
     if not system:
         system = [{}]
         vm.template["OS"] = list(system)
-    system[0].setdefault("UUID", str(uuid.uuid5(uuid.NAMESPACE_OID, f"vm-{vm.id}")))
+    system[0].setdefault("UUID", f"00000000-0000-4000-8000-{vm.id:012x}")
 
 
 def _complete_disks(cloud: CloudState, vm: SimVm) -> None:
@@ -247,6 +248,9 @@ def required_clusters(vm: SimVm) -> list[int]:
 
 def set_automatic_requirements(cloud: CloudState, vm: SimVm) -> None:
     """What oned derives from disks, networks and pinning (written at creation, release, resume and resched)."""
+    if cloud.is_series_7 and not _TIES & vm.template.keys():
+        vm.template["AUTOMATIC_REQUIREMENTS"] = ["!(PIN_POLICY = PINNED)"]
+        return
     clauses = [] if cloud.is_series_7 else ["!(PUBLIC_CLOUD = YES)"]
     clauses.append("(PIN_POLICY = PINNED)" if pin_policy(vm) else "!(PIN_POLICY = PINNED)")
     clusters = required_clusters(vm)

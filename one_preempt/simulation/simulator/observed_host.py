@@ -60,8 +60,8 @@ def fixed_part(host: SimHost, cluster: SimCluster | None) -> FixedPart:
 _DATASTORES = "HOST_SHARE/DATASTORES/"
 
 
-def observed_host(host: SimHost, fixed: FixedPart) -> Host:
-    """The host with its load; its monitoring record must be fresh."""
+def observed_host(host: SimHost, fixed: FixedPart, is_monitored: bool) -> Host:
+    """The host with its load, and where `is_monitored` with its monitoring record, which must be fresh."""
     share = host.share
     return Host(
         id=host.id,
@@ -86,7 +86,7 @@ def observed_host(host: SimHost, fixed: FixedPart) -> Host:
         ),
         vm_mad=host.vm_mad,
         im_mad=host.im_mad,
-        attributes=_with_monitoring(host, fixed.attributes),
+        attributes=_with_monitoring(host, fixed.attributes) if is_monitored else fixed.attributes,
     )
 
 

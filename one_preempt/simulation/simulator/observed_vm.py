@@ -26,6 +26,7 @@ from one_preempt.simulation.simulated_cloud.objects import SimHistory, SimVm, Te
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 
 _STATES = {int(state): state for state in VmState}
+_CHANGING = frozenset({"DISK", "NIC", "PCI", "TOPOLOGY", "NUMA_NODE", "VMGROUP"})
 _LOCK_LEVELS = {int(level): level for level in LockLevel}
 
 
@@ -72,6 +73,46 @@ def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
         scheduled_actions=_scheduled_actions(vm, with_all_history),
         history=tuple(map(_stay, stays)),
         user_template=user_template,
+    )
+
+
+def is_plain(vm: SimVm) -> bool:
+    """It has no disks, devices and ties: what its template says of it never changes, but for its requirements."""
+    return not _CHANGING & vm.template.keys()
+
+
+def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
+    """A plain VM as a pool shows it now, whose user template and requirements are as they were `before`."""
+    return VirtualMachine(
+        id=before.id,
+        name=before.name,
+        uid=vm.uid,
+        gid=vm.gid,
+        uname=vm.uname,
+        gname=vm.gname,
+        state=_STATES[vm.state],
+        lcm_state=int(vm.lcm_state),
+        resched=vm.resched,
+        submitted_at_s=before.submitted_at_s,
+        ended_at_s=vm.etime_s,
+        cpu_centi=before.cpu_centi,
+        memory_mib=before.memory_mib,
+        automatic_requirements=before.automatic_requirements,
+        automatic_datastore_requirements=before.automatic_datastore_requirements,
+        automatic_nic_requirements=before.automatic_nic_requirements,
+        sched_requirements=before.sched_requirements,
+        sched_datastore_requirements=before.sched_datastore_requirements,
+        sched_rank=before.sched_rank,
+        sched_datastore_rank=before.sched_datastore_rank,
+        user_priority=before.user_priority,
+        lock_level=LockLevel.NONE if vm.lock is None else _LOCK_LEVELS[vm.lock.level],
+        lock_owner_uid=None if vm.lock is None else vm.lock.owner_uid,
+        template_id=before.template_id,
+        service_id=before.service_id,
+        virtual_router_id=before.virtual_router_id,
+        scheduled_actions=before.scheduled_actions,
+        history=(_stay(vm.history[-1]),) if vm.history else (),
+        user_template=before.user_template,
     )
 
 

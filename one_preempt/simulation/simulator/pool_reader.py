@@ -8,6 +8,7 @@ from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, V
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.objects import SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, observed_host
 from one_preempt.simulation.simulator.observed_surroundings import (
@@ -19,7 +20,7 @@ from one_preempt.simulation.simulator.observed_surroundings import (
     observed_user,
     observed_vm_group,
 )
-from one_preempt.simulation.simulator.observed_vm import observed_vm
+from one_preempt.simulation.simulator.observed_vm import is_plain, moved_vm, observed_vm
 
 
 class SimulatedPoolReader:
@@ -29,11 +30,14 @@ class SimulatedPoolReader:
     snapshot are shared with later ones, which is harmless as nobody can change them.
     """
 
-    def __init__(self, cloud: SimulatedCloud) -> None:
+    def __init__(self, cloud: SimulatedCloud, *, monitors_hosts: bool = True) -> None:
+        """Without `monitors_hosts` the hosts show no monitoring records, which only ranks by load ask for."""
         self._cloud = cloud
+        self._monitors_hosts = monitors_hosts
         self._log = cloud.changes.open()
         self._vms: dict[int, VirtualMachine] = {}
         self._hosts: dict[int, Host] = {}
+        self._described: dict[int, tuple[object, object]] = {}
         self._fixed_parts: dict[int, FixedPart] = {}
         self._clusters: dict[int, Cluster] = {}
         self._datastores: dict[int, Datastore] = {}
@@ -104,8 +108,19 @@ class SimulatedPoolReader:
             vm = vms.get(vm_id)
             if vm is None or vm.state == VmState.DONE:
                 self._vms.pop(vm_id, None)
+                self._described.pop(vm_id, None)
             else:
-                self._vms[vm_id] = observed_vm(vm)
+                self._vms[vm_id] = self._observed(vm)
+
+    def _observed(self, vm: SimVm) -> VirtualMachine:
+        """The cloud replaces user templates and requirements as a whole: the same object says the same."""
+        description = (vm.user_template, vm.template.get("AUTOMATIC_REQUIREMENTS"))
+        known = self._described.get(vm.id)
+        if known is not None and known[0] is description[0] and known[1] is description[1]:
+            return moved_vm(vm, self._vms[vm.id])
+        if is_plain(vm):
+            self._described[vm.id] = description
+        return observed_vm(vm)
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
         cloud = self._cloud
@@ -114,8 +129,9 @@ class SimulatedPoolReader:
             host = cloud.hosts[host_id]
             if host_id in changed or host_id not in self._fixed_parts:
                 self._fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
-            cloud.refresh_monitoring(host)
-            hosts[host_id] = observed_host(host, self._fixed_parts[host_id])
+            if self._monitors_hosts:
+                cloud.refresh_monitoring(host)
+            hosts[host_id] = observed_host(host, self._fixed_parts[host_id], self._monitors_hosts)
         self._hosts = hosts
 
     def _read_surroundings(self) -> None:
