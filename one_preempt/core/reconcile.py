@@ -26,11 +26,12 @@ from one_preempt.core.model.ledger import (
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.resources import NO_RESOURCES
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
+from one_preempt.core.served_time import clocked
 
-# A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
-_SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+# After a longer pause than this, what happened in between is read off oned's own instants.
+WATCHED_S = 60
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
 
@@ -42,12 +43,15 @@ class Reconciliation:
     changes: LedgerChanges
 
 
-def reconcile(snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now_s: int) -> Reconciliation:
-    """Interpret `snapshot` with `ledger` at the instant `now_s`."""
+def reconcile(
+    snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now_s: int, last_at_s: int | None = None
+) -> Reconciliation:
+    """Interpret `snapshot` with `ledger` at the instant `now_s`; `last_at_s` is when that was done last, if known."""
     settled = _settle_actions(snapshot, ledger, now_s)
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, _under_preemption(ledger))
     known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
-    updated = _update_records(snapshot, known, settled, now_s)
+    watched = _Watched(ledger.vm_states, last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S)
+    updated = _update_records(snapshot, known, settled, now_s, watched)
     records = {**known, **updated}
     leases = _leases(snapshot, admission, records)
     admitted = tuple(records[record.id] for record in admission.records)
@@ -130,8 +134,25 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
     return _SettledActions(still_open, tuple(closed), sent_out)
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """The states in which VMs were seen last, and whether that was a moment ago."""
+
+    states: Mapping[int, str]
+    lately: bool
+
+    def not_running(self, record: LeaseRecord) -> bool:
+        """Were they all seen a moment ago, one of them not running?"""
+        states = [self.states.get(vm_id, "") for vm_id in record.vm_ids]
+        return self.lately and all(states) and any(state != LcmState.RUNNING.name for state in states)
+
+
 def _update_records(
-    snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord], settled: _SettledActions, now_s: int
+    snapshot: PoolSnapshot,
+    records: Mapping[int, LeaseRecord],
+    settled: _SettledActions,
+    now_s: int,
+    watched: _Watched,
 ) -> dict[int, LeaseRecord]:
     """Records that changed: ended, sent out by us, or back again. Where a VM cannot be read, nothing is concluded."""
     updated: dict[int, LeaseRecord] = {}
@@ -139,38 +160,28 @@ def _update_records(
         if record.ended_at_s is not None or not snapshot.unreadable_vm_ids.isdisjoint(record.vm_ids):
             continue
         present = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
-        changed = _changed_record(record, present, settled.sent_out.get(lease_id), now_s)
+        sent_out = settled.sent_out.get(lease_id)
+        changed = _changed_record(record, present, sent_out, now_s, not_running_before=watched.not_running(record))
         if changed is not record:
             updated[lease_id] = changed
     return updated
 
 
 def _changed_record(
-    record: LeaseRecord, present: list[VirtualMachine], sent_out: ActionRecord | None, now_s: int
+    record: LeaseRecord,
+    present: list[VirtualMachine],
+    sent_out: ActionRecord | None,
+    now_s: int,
+    *,
+    not_running_before: bool,
 ) -> LeaseRecord:
     if not present:
         return replace(record, ended_at_s=now_s)
-    record = _clocked(record, present, now_s)
+    record = clocked(record, present, now_s, watched=not_running_before)
     if sent_out is not None:
         return _mark_preempted(record, sent_out, now_s)
     back = record.preempted_by is not None and lease_state(present, preempted=True) is LeaseState.RUNNING
     return replace(record, preempted_by=None) if back else record
-
-
-def _clocked(record: LeaseRecord, present: list[VirtualMachine], now_s: int) -> LeaseRecord:
-    """Count the time that a lease runs, by oned's instants: from when its last VM runs until its first one stops."""
-    runs = all(phase_of(vm) in _SERVED for vm in present)
-    if record.run_began_at_s is None:
-        if not runs:
-            return record
-        began_at_s = max(vm.history[-1].running_start_at_s or now_s for vm in present)
-        return replace(record, run_began_at_s=min(began_at_s, now_s))
-    if runs:
-        return record
-    ends_at_s = [vm.history[-1].running_end_at_s for vm in present if phase_of(vm) not in _SERVED and vm.history]
-    known = [at_s for at_s in ends_at_s if record.run_began_at_s <= at_s <= now_s]
-    served_s = max(0, min(known, default=now_s) - record.run_began_at_s)
-    return replace(record, served_s=record.served_s + served_s, run_began_at_s=None)
 
 
 def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:

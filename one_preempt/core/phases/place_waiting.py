@@ -118,7 +118,8 @@ def _write_promises(draft: PlanDraft) -> None:
     """What the queue was promised, or is promised no more, as far as it has changed."""
     queue = [lease for lease in draft.state.leases.values() if lease.state in WAITING_STATES]
     for lease in queue:
-        if lease.id in draft.reserved or lease.id in draft.bookings:
+        firm = any(one.firm for one in draft.state.reservations.get(lease.id, ()))
+        if firm or lease.id in draft.reserved or lease.id in draft.bookings:
             continue
         stay = None if lease.id in draft.starting else promised_stay(draft, lease.id)
         known = draft.timeline.stays.get(lease.id, ())

@@ -5,6 +5,7 @@ The same for what is to start at a time to come: others begin to leave early eno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import refused_too_often, waiting_leases
+from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
 from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
@@ -110,13 +111,30 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
         return obstacle
     if _there_is_time(draft, wanted, chosen):
         return None
+    if not chosen and wanted.start_s > draft.state.now_s:
+        return None
     placements = _placements(draft, wanted, chosen, choice, free)
     if isinstance(placements, Reason):
         return placements
+    if not chosen:
+        return _start_before_the_queue(draft, wanted, placements)
     missing = _late_for_deadlines(draft, wanted, chosen, placements)
     if missing:
         return missing
     return _decide_upon(draft, wanted, chosen, choice, placements)
+
+
+def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Reason | None:
+    """Nobody has to leave: it takes room that was only promised to the queue."""
+    placed = draft.matchmaker.place_at(wanted.vms, placements, draft.room)
+    if isinstance(placed, Unplaced):
+        return placed.reason
+    rows = rows_of(draft, placed)
+    stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
+    draft.timeline.replace(wanted.lease.id, (stay,))
+    draft.waits.pop(wanted.lease.id, None)
+    start(draft, wanted.lease, wanted.vms, placed)
+    return None
 
 
 def _decide_upon(

@@ -1,0 +1,36 @@
+"""How long a lease has run of its DURATION: the time in which all its VMs ran, overheads not counted (VW07 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+# A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
+_SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+
+
+def clocked(record: LeaseRecord, present: Sequence[VirtualMachine], now_s: int, *, watched: bool) -> LeaseRecord:
+    """`record` with the clock started, stopped or left alone, as its VMs were observed at `now_s`.
+
+    `watched`: they were seen a moment ago and did not all run yet, so the run begins now. Else oned's own instant
+    counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back (FACTS 3).
+    """
+    runs = all(phase_of(vm) in _SERVED for vm in present)
+    if record.run_began_at_s is None:
+        return replace(record, run_began_at_s=_began_at_s(present, now_s, watched)) if runs else record
+    if runs:
+        return record
+    ended_at_s = [vm.history[-1].running_end_at_s for vm in present if phase_of(vm) not in _SERVED and vm.history]
+    known = [at_s for at_s in ended_at_s if record.run_began_at_s <= at_s <= now_s]
+    served_s = max(0, min(known, default=now_s) - record.run_began_at_s)
+    return replace(record, served_s=record.served_s + served_s, run_began_at_s=None)
+
+
+def _began_at_s(present: Sequence[VirtualMachine], now_s: int, watched: bool) -> int:
+    if watched:
+        return now_s
+    return min(now_s, max(vm.history[-1].running_start_at_s or now_s for vm in present))
