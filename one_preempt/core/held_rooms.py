@@ -12,27 +12,44 @@ _ARRIVING_KINDS = frozenset({ActionKind.DEPLOY, ActionKind.MIGRATE, ActionKind.L
 
 
 def held_rooms(state: ClusterState, plan: Plan, holds_s: int) -> tuple[HeldRoom, ...]:
-    """What preemptors, victims that move, and leases that return are going to take, by host and VM.
+    """What preemptors, victims that move, leases that return and reservations are going to take, by host and VM.
 
-    A promise holds for `holds_s` after the cycle that renews it: a daemon that never comes back holds no room.
+    A promise holds for `holds_s` after the cycle that renews it, a reservation until its end: a daemon that never
+    comes back holds no room for ever.
     """
-    hosts = {
-        placement.vm_id: placement.host_id
-        for preemption in _going_on(state, plan)
-        for placement in preemption.placements
-    }
+    until_s = state.now_s + holds_s
+    hosts: dict[int, tuple[int, int]] = dict(_reserved(state, plan, holds_s))
+    for preemption in _going_on(state, plan):
+        hosts.update((placement.vm_id, (placement.host_id, until_s)) for placement in preemption.placements)
     hosts.update(
-        (action.vm_id, action.host_id)
+        (action.vm_id, (action.host_id, until_s))
         for action in plan.actions
         if action.host_id is not None and _keeps_a_promise(action, state)
     )
     rooms = []
-    for vm_id, host_id in hosts.items():
+    for vm_id, (host_id, expires_at_s) in hosts.items():
         vm = state.snapshot.vms.get(vm_id)
         if vm is not None and vm.host_id != host_id:
             taken = vm.resources
-            rooms.append(HeldRoom(host_id, vm_id, taken.cpu_centi, taken.memory_mib, state.now_s + holds_s))
+            rooms.append(HeldRoom(host_id, vm_id, taken.cpu_centi, taken.memory_mib, expires_at_s))
     return tuple(sorted(rooms))
+
+
+def _reserved(state: ClusterState, plan: Plan, holds_s: int) -> Iterable[tuple[int, tuple[int, int]]]:
+    """The host and the end of the next firm reservation of each VM that is on no host.
+
+    A VM placed without the daemon has no end, so the room is kept from now on.
+    """
+    reservations = dict(state.reservations) | {booking.lease_id: booking.reservations for booking in plan.bookings}
+    for lease_id, reserved in reservations.items():
+        lease = state.leases.get(lease_id)
+        coming = next((one for one in reserved if one.firm and (one.end_at_s or state.now_s + 1) > state.now_s), None)
+        if lease is None or coming is None or len(coming.host_ids) != len(lease.vm_ids):
+            continue
+        end_at_s = coming.end_at_s or max(coming.start_at_s, state.now_s) + holds_s
+        for vm_id, host_id in zip(lease.vm_ids, coming.host_ids, strict=True):
+            if state.snapshot.vms[vm_id].host_id is None:
+                yield vm_id, (host_id, end_at_s)
 
 
 def _going_on(state: ClusterState, plan: Plan) -> Iterable[Preemption]:

@@ -47,7 +47,8 @@ class PlanDraft:
     `busy_leases` take no part in anything new: they are in a preemption, or were just placed (`starting`).
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
-    `timeline` is what is free from now on; `reserved` are leases for which their reservation decides, not the queue.
+    `timeline` is what is free from now on; `reserved` are leases for which their reservation decides, not the queue;
+    `warned` those that will have to leave soon.
     """
 
     state: ClusterState
@@ -59,6 +60,7 @@ class PlanDraft:
     busy_leases: set[int] = field(default_factory=set)
     starting: set[int] = field(default_factory=set)
     reserved: set[int] = field(default_factory=set)
+    warned: set[int] = field(default_factory=set)
     waits: dict[int, Reason] = field(default_factory=dict)
     lacking_room: set[int] = field(default_factory=set)
     statuses: dict[int, str] = field(default_factory=dict)

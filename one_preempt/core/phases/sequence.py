@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Placement, Preemption, Reason, Victim
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 
 
@@ -27,7 +28,12 @@ def sequence_actions(
     outstanding: Sequence[Victim],
     placements: Sequence[Placement],
 ) -> list[Action]:
-    """What is still to be done while `outstanding` victims hold their hosts: they leave, and then the starts."""
+    """What is still to be done while `outstanding` victims hold their hosts: they leave, and then the starts.
+
+    Nothing yet while their guests are being warned.
+    """
+    if _are_being_warned(draft, preemption, lease, outstanding):
+        return []
     leaving = [_paced(draft, _leave(draft, preemption, lease, victim)) for victim in outstanding]
     after = tuple(action.id for action in leaving)
     return leaving + [start_action(draft, preemption, lease, placement, after) for placement in placements]
@@ -38,6 +44,18 @@ def named_leases(lease_ids: Sequence[int]) -> str:
     if len(lease_ids) == 1:
         return f"lease {lease_ids[0]}"
     return f"leases {', '.join(map(str, lease_ids[:-1]))} and {lease_ids[-1]}"
+
+
+def _are_being_warned(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: Sequence[Victim]) -> bool:
+    """The victims read that they will have to leave, and when, so that their guests can save what they need."""
+    leaves_at_s = preemption.decided_at_s + draft.policies.time.grace_s
+    if not preemption.decided_at_s <= draft.state.now_s < leaves_at_s:
+        return False
+    for victim in outstanding:
+        draft.statuses[victim.lease_id] = f"{victim.method} at {utc_text(leaves_at_s)} to make room for lease {lease.id}"
+        draft.warned.add(victim.lease_id)
+    draft.wake_by(leaves_at_s)
+    return True
 
 
 def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:

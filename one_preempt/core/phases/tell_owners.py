@@ -46,10 +46,13 @@ def tell_owners(draft: PlanDraft) -> None:
 
 
 def _in_turn(draft: PlanDraft) -> list[Lease]:
-    """All leases, another one first in each cycle: an owner who wipes fifty messages a cycle silences nobody."""
+    """All leases, another one first in each cycle: an owner who wipes fifty messages a cycle silences nobody.
+
+    Those that will have to leave soon are told before all others.
+    """
     leases = [draft.state.leases[lease_id] for lease_id in sorted(draft.state.leases)]
     first = draft.state.now_s % max(1, len(leases))
-    return leases[first:] + leases[:first]
+    return sorted(leases[first:] + leases[:first], key=lambda lease: lease.id not in draft.warned)
 
 
 def _texts(draft: PlanDraft, lease: Lease) -> dict[str, str]:
@@ -86,6 +89,8 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:
         return waiting
+    if lease.state is LeaseState.RUNNING and told:
+        return told
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
 
 
