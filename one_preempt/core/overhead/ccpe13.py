@@ -29,6 +29,11 @@ def copy_ms(size_mib: int, rates: OverheadRates) -> int:
     return seconds_to_ms(size_mib / rates.copy_mib_per_s)
 
 
+def live_copy_ms(size_mib: int, rates: OverheadRates) -> int:
+    """tc_j of a VM that runs while it is copied."""
+    return seconds_to_ms(size_mib / (rates.live_copy_mib_per_s or rates.copy_mib_per_s))
+
+
 def cancellable_overhead_ms() -> int:
     """h = 0: stopping for good is near instant, and nothing is scheduled again."""
     return 0

@@ -8,7 +8,8 @@ live-migrate   the memory is copied while the VM runs; where the storage is not 
 terminate      nothing, and nothing is scheduled again
 =============  ============================================================================================
 
-A lease is priced without delta, which is paid once for a candidate set (`ccpe13.set_overhead_ms`).
+A lease is priced without delta, which is paid once for a candidate set (`ccpe13.set_overhead_ms`). Each VM is priced
+by the rates of its own storage; those that leave by one method and at the same rates are one set of the models.
 """
 
 from __future__ import annotations
@@ -20,20 +21,25 @@ from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.overhead.ccpe13 import (
     cancellable_overhead_ms,
     copy_ms,
+    live_copy_ms,
     migratable_overhead_ms,
     suspendable_overhead_ms,
 )
-from one_preempt.core.overhead.rates import OverheadRates
+from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
 
 @dataclass(frozen=True, slots=True)
 class LeavingVm:
-    """One VM of a victim: how it leaves, its memory, and its disks where they are not on shared storage (MiB)."""
+    """One VM of a victim: how it leaves, its memory, and its disks where they are not on shared storage (MiB).
+
+    `datastore_id` is its system datastore, None where that is not known.
+    """
 
     method: PreemptionMethod
     memory_mib: int
     disk_mib: int = 0
     shared_storage: bool = True
+    datastore_id: int | None = None
 
     @property
     def moved_mib(self) -> int:
@@ -54,18 +60,17 @@ class LeasePrice:
     reschedules: bool
 
 
-def lease_price(vms: Sequence[LeavingVm], rates: OverheadRates) -> LeasePrice:
+def lease_price(vms: Sequence[LeavingVm], rates: RatesByStorage) -> LeasePrice:
     """The price of one lease whose VMs leave by possibly different methods, in the order in which they will."""
-    overhead_ms = sum(
-        _price_of_method(method, [vm for vm in vms if vm.method is method], rates) for method in PreemptionMethod
-    )
+    sets: dict[tuple[PreemptionMethod, OverheadRates], list[LeavingVm]] = {}
+    for vm in vms:
+        sets.setdefault((vm.method, rates.at(vm.datastore_id)), []).append(vm)
+    overhead_ms = sum(_price_of_set(method, alike, their_rates) for (method, their_rates), alike in sets.items())
     return LeasePrice(overhead_ms, any(vm.method is not PreemptionMethod.TERMINATE for vm in vms))
 
 
-def _price_of_method(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: OverheadRates) -> int:
-    """The VMs of a lease that leave by one method; without delta."""
-    if not vms:
-        return 0
+def _price_of_set(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: OverheadRates) -> int:
+    """The VMs of a lease that leave by one method at the same rates; without delta."""
     memories = [vm.memory_mib for vm in vms]
     match method:
         case PreemptionMethod.STOP:
@@ -77,7 +82,7 @@ def _price_of_method(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: 
         case PreemptionMethod.MIGRATE:
             return migratable_overhead_ms(memories, rates, [vm.moved_mib for vm in vms]) - rates.reschedule_ms
         case PreemptionMethod.LIVE_MIGRATE:
-            copies = sum(copy_ms(vm.memory_mib + vm.moved_disk_mib, rates) for vm in vms)
+            copies = sum(live_copy_ms(vm.memory_mib + vm.moved_disk_mib, rates) for vm in vms)
             return copies + 2 * len(vms) * rates.pause_ms
         case PreemptionMethod.TERMINATE:
             return cancellable_overhead_ms()

@@ -1,7 +1,7 @@
 """How long it takes to get a lease onto its hosts and off them again, in whole seconds, for planning ahead.
 
 The same rates as in the price of a preemption (ALGORITHMS 1.2), but wall-clock time: what the storage or a host
-does one after another adds up, what may run at the same time does not.
+does one after another adds up, what may run at the same time does not. Each VM takes as long as its storage does.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
-from one_preempt.core.overhead.ccpe13 import copy_ms
-from one_preempt.core.overhead.rates import OverheadRates
+from one_preempt.core.overhead.ccpe13 import live_copy_ms
+from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
 # All at once, whatever host or storage they use.
 _TOGETHER = 0
 
 
-def start_s(vms: Sequence[VirtualMachine], rates: OverheadRates, exclusion: Exclusion) -> int:
+def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exclusion) -> int:
     """From the deployment of `vms` until the last one runs: they boot, or their memory is read back."""
-    return _total_s(((vm, _start_ms(vm, rates)) for vm in vms), exclusion)
+    return _total_s(((vm, _start_ms(vm, rates.at(_datastore_id(vm)))) for vm in vms), exclusion)
 
 
 def leave_s(
-    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: OverheadRates, exclusion: Exclusion
+    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
 ) -> int:
     """From the first call until the last of the VMs holds nothing on its host any more."""
-    return _total_s(((vm, _leave_ms(vm, method, rates)) for vm, method in leaving), exclusion)
+    return _total_s(((vm, _leave_ms(vm, method, rates.at(_datastore_id(vm)))) for vm, method in leaving), exclusion)
+
+
+def _datastore_id(vm: VirtualMachine) -> int | None:
+    return vm.last_history.datastore_id if vm.last_history is not None else None
 
 
 def _start_ms(vm: VirtualMachine, rates: OverheadRates) -> int:
@@ -45,7 +49,7 @@ def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates
         case PreemptionMethod.UNDEPLOY:
             return rates.shutdown_ms
         case PreemptionMethod.LIVE_MIGRATE:
-            return copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
+            return live_copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
         case PreemptionMethod.TERMINATE:
             return 0
 

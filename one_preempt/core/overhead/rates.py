@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class OverheadRates:
         reschedule_ms: delta, finding a new time and place.
         shutdown_ms: A guest's orderly shutdown; not of the paper, an assumption until durations are observed.
         boot_ms: A guest's boot; likewise.
+        live_copy_mib_per_s: b of live migrations, where it was learned apart; None: as `copy_mib_per_s`.
     """
 
     suspend_mib_per_s: float = 6.36
@@ -26,9 +28,23 @@ class OverheadRates:
     reschedule_ms: int = 2300
     shutdown_ms: int = 20_000
     boot_ms: int = 40_000
+    live_copy_mib_per_s: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None:
+                continue
             if not (value > 0 if field.name.endswith("_per_s") else value >= 0) or value == float("inf"):
                 raise ValueError(f"{field.name} is {value}: rates must be finite and above 0, times not below 0")
+
+    def at(self, datastore_id: int | None) -> OverheadRates:
+        """The same on every storage."""
+        return self
+
+
+class RatesByStorage(Protocol):
+    """Rates that may differ from storage to storage: `OverheadRates` themselves, or what was learned."""
+
+    def at(self, datastore_id: int | None) -> OverheadRates:
+        """The rates where a VM's system datastore is `datastore_id`; None: it is not known yet."""
