@@ -29,8 +29,8 @@ Parameter = str | int | bool
 READ_ONLY_METHODS = frozenset({
     "one.acl.info", "one.clusterpool.info", "one.datastorepool.info", "one.grouppool.info", "one.hookpool.info",
     "one.host.info", "one.hostpool.info", "one.hostpool.monitoring", "one.system.config", "one.system.version",
-    "one.user.info", "one.userpool.info", "one.vm.info", "one.vmgrouppool.info", "one.vmpool.info",
-    "one.vmpool.infoextended", "one.vmpool.infoset", "one.vnpool.info", "one.zone.raftstatus",
+    "one.templatepool.info", "one.user.info", "one.userpool.info", "one.vm.info", "one.vmgrouppool.info",
+    "one.vmpool.info", "one.vmpool.infoextended", "one.vmpool.infoset", "one.vnpool.info", "one.zone.raftstatus",
 })  # fmt: skip
 AUTHENTICATION = 0x100
 LONGEST_CAUSE = 400

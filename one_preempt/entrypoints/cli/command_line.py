@@ -24,7 +24,7 @@ COMMANDS = {
     "config": ("config", "Show or check the configuration."),
     "policies": ("policies", "List the preemption and the backfilling policies."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
-    "lease": ("lease", "List, show or cancel leases."),
+    "lease": ("lease", "Submit, list, show or cancel leases."),
     "host": ("host", "List the hosts."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Look after the database of leases."),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from one_preempt.adapters.opennebula.owner_account import OwnerAccount
 from one_preempt.entrypoints.cli.lease import submitting
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, FaultKind
 from one_preempt.simulation.simulated_cloud.states import VmState
@@ -126,6 +128,21 @@ def test_what_cannot_be_taken_back_is_named(users: CloudOfUsers) -> None:
     result = users.submit("eva", *GANG)
     assert "1 could not be terminated: onevm terminate 0" in result.stderr
     assert [vm.id for vm in users.living()] == [0]
+
+
+def test_an_interrupted_submission_leaves_nothing(users: CloudOfUsers, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = OwnerAccount.create
+
+    def interrupted(account: OwnerAccount, *arguments: Any) -> int:
+        vm_id = whole(account, *arguments)
+        if vm_id == 2:  # created, and its id never learned
+            raise KeyboardInterrupt
+        return vm_id
+
+    monkeypatch.setattr(OwnerAccount, "create", interrupted)
+    assert users.submit("eva", *GANG).exit_code == 1
+    assert len(users.cloud.vms) == 3
+    assert users.living() == []
 
 
 @pytest.mark.parametrize(

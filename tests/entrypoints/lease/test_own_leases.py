@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,8 +122,8 @@ def test_what_the_scheduler_says_of_a_start_is_understood(tmp_path: Path) -> Non
         blocked = 'LEASE=[TYPE="BE-SUSPENDABLE",DURATION="04:00:00"]'
         row.submit("eva", cpu="3", more=blocked)
         row.run(2)
-        account = OwnerAccount(OnedTransport(row.transport.endpoint, Credentials("eva:eva")))
-        reserved, waiting = own_leases(account.vms([]).values())
+        with closing(OnedTransport(row.transport.endpoint, Credentials("eva:eva"))) as transport:
+            reserved, waiting = own_leases(OwnerAccount(transport).vms([]).values())
         assert (reserved.promise, reserved.state) == (Promise(start_at_s, firm=True), LeaseState.WAITING)
         assert waiting.promise is not None
         assert not waiting.promise.firm

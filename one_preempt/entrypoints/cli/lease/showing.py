@@ -37,6 +37,8 @@ from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
 from one_preempt.settings import Settings
 
+WHOLE_STORIES = 50
+
 
 @click.command("show")
 @click.argument("lease_id", metavar="ID", type=click.IntRange(min=0))
@@ -51,8 +53,8 @@ def lease_show(lease_id: int, config_path: Path | None, mine: bool, as_json: boo
         return
     with own_account() as account:
         lease = own_lease(account, lease_id)
-        # The pool tells of the last stay only.
-        vms = tuple(account.vm(vm.id) or vm for vm in lease.vms)
+        # The pool tells of the last stay only, and one call a VM is many for a large lease.
+        vms = tuple(account.vm(vm.id) or vm for vm in lease.vms[:WHOLE_STORIES]) + lease.vms[WHOLE_STORIES:]
     _show_own(OwnLease(lease.id, vms, lease.terms, lease.problem), as_json)
 
 
