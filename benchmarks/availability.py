@@ -1,7 +1,7 @@
 """Time to plan: queues on nodes that are alike, gangs on hosts that are not, and a month of a real log.
 
 Run with `python benchmarks/availability.py`; it prints CPU time, the limit and how many times better it is, and
-exits with 1 when a limit is missed. Times are the best of three.
+exits with 1 when a limit is missed. Times are the best of three, if nothing else is said.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 import numpy as np
 
@@ -151,12 +151,13 @@ def unlike_hosts() -> None:
         lambda: hosts.withdraw(arrived.lease_id) if hosts.start_of(arrived.lease_id) is not None else None,
     )
     judge(f"an arrival with {len(waiting)} promised", 1_000 * taken, 200, "ms")
-    ending = iter(site.running)
-    taken = cpu_s(
-        lambda: conservative.POLICY.decide([*waiting, arrived], hosts, 0),
-        lambda: hosts.withdraw(next(ending)[0].lease_id),
-    )
-    judge(f"an end before its time, {len(waiting)} promises compressed", 1_000 * taken, 200, "ms")
+    measured = []
+    for ended, _ in site.running[:9]:
+        hosts.withdraw(ended.lease_id)
+        queue = [request for request in waiting if hosts.start_of(request.lease_id)]
+        measured.append(cpu_s(lambda queue=queue: conservative.POLICY.decide(queue, hosts, 0), repeat=1))  # type: ignore[misc]
+    what = f"an end before its time, {len(waiting)} promises compressed, the median of {len(measured)}"
+    judge(what, 1_000 * median(measured), 200, "ms")
 
 
 # -- a real log ------------------------------------------------------------------------------------------------

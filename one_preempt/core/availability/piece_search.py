@@ -19,7 +19,8 @@ from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
 
 _IMPOSSIBLE = -(2**62)
-# Somebody may have made so many windows for others: beyond these bounds a piece starts where a window does, or waits.
+# Windows may be many and hardly longer than the shortest piece. Beyond these bounds a piece starts where a window does:
+# a plan may then be overlooked in which more shortest pieces than that follow on one another without a pause.
 _SHORTEST_IN_A_ROW = 8
 _MOST_STARTS = 8_192
 

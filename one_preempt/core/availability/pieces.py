@@ -71,8 +71,11 @@ def plan_pieces(
     """When and where a lease serves the rest of its time by its deadline, in time order; None where it cannot.
 
     It is one piece, the earliest, wherever one ends by the deadline. Else, where the lease may be split, it is the plan
-    that ends first of all plans there are, with as few pieces as that takes. Of VMs that differ only the windows that
-    `SlotTable.stay_windows` finds are used. Nothing is reserved.
+    that ends first of all plans there are, with as few pieces as that takes. Only where there are thousands of windows,
+    or many of them are hardly longer than the shortest piece, a plan may be overlooked (see `PieceSearch`), and of VMs
+    that differ what `SlotTable.stay_windows` overlooks. Nothing is reserved.
+
+    A lease that is suspended when it is planned has to resume before its first piece: count that in `remaining_s`.
 
     Args:
         table: Free capacity over time.

@@ -70,20 +70,20 @@ class UnlikeHosts:
         stay = self._stays[request.lease_id]
         freed = self._row_freed > self._freed_when_placed[request.lease_id]
         self._freed_when_placed[request.lease_id] = self._times_freed
-        slot = self._earlier_slot(request, not_before_s, stay, freed) if freed.any() else None
+        slot = self._released_for_earlier(request, not_before_s, stay, freed) if freed.any() else None
         if slot is None:
             return stay.start_s
-        self.withdraw(request.lease_id)
+        self.room_freed(stay.host_rows)
         self.hold(request, slot)
         return slot.start_s
 
-    def _earlier_slot(
+    def _released_for_earlier(
         self, request: TimedRequest[GangDemand], not_before_s: int, stay: SlotReservation, freed: BoolArray
     ) -> GangSlot | None:
         """Hosts for an earlier start, which takes a place on a host where something came free since the last search.
 
         So the hosts that changed are looked at first. What the lease itself holds counts as free; it is released
-        for that only where it matters.
+        for that only where it matters, and held again where there is no earlier start.
         """
         limits = (request.demand, request.duration_s, not_before_s, stay.start_s, freed)
         own_freed = bool(freed[list(stay.host_rows)].any())
@@ -97,7 +97,8 @@ class UnlikeHosts:
         slot = None
         if first_s is not None:
             slot = self.table.earliest_fit(request.demand, request.duration_s, first_s, stay.start_s)
-        self.table.rollback(mark)
+        if slot is None:
+            self.table.rollback(mark)
         return slot
 
     def withdraw(self, lease_id: int) -> None:
