@@ -75,9 +75,17 @@ class GangDemand:
         )
 
     @cached_property
+    def packing_rows(self) -> IntArray:
+        """Rows of the hosts to which any VM may go, the preferred one first."""
+        somewhere: BoolArray = np.logical_or.reduce(self.allowed)
+        order = np.arange(len(somewhere)) if self.host_order is None else self.host_order
+        rows: IntArray = order[somewhere[order]]
+        return rows
+
+    @cached_property
     def packing(self) -> Packing:
-        """The exact packing of VMs that differ; hosts in the preferred order."""
-        allowed = self.allowed if self.host_order is None else self.allowed[:, self.host_order]
+        """The exact packing of VMs that differ on the hosts of `packing_rows`, of which there must be one."""
+        allowed = self.allowed[:, self.packing_rows]
         nothing_free = np.zeros((allowed.shape[1], self.needs.shape[1]), dtype=np.int64)
         return Packing(PreemptionProblem(nothing_free, self.needs, allowed, (), 0, self.separate), SearchLimits())
 

@@ -97,9 +97,9 @@ class SlotTable:
         room = self.free_during(start_s, end_s)
         if len(demand.classes) == 1:
             return _spread(demand, demand.classes[0], room)
-        order = np.arange(len(room)) if demand.host_order is None else demand.host_order
-        placed = demand.packing.placement(room[order])
-        return None if placed is None else tuple(int(order[position]) for position in placed)
+        rows = demand.packing_rows
+        placed = demand.packing.placement(room[rows]) if len(rows) else None
+        return None if placed is None else tuple(int(rows[position]) for position in placed)
 
     def earliest_fit(
         self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int = END_OF_TIME_S

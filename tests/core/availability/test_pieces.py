@@ -63,13 +63,10 @@ def test_where_hosts_are_free_at_the_same_time_the_move_costs_a_suspend_and_a_re
     assert plan_pieces(table, vms(1), 31, 0, 100, RULES) == (Piece(0, 10, (0,), 7), Piece(10, 36, (1,), 24))
 
 
-def test_a_short_stay_is_passed_over_when_it_costs_more_than_it_serves() -> None:
-    """The first window is over at 9, and then something else is at 10: to stay there means to end at 51."""
-    table = nodes_busy((9, 10, 4), (40, 42, 4), (60, None, 4))
-    first_gone = plan_pieces(table, 1, 32, 10, 60, RULES)
-    assert first_gone == (Piece(10, 40, (), 27), Piece(42, 49, (), 5))
-    assert plan_pieces(table, 1, 32, 0, 60, RULES) == (Piece(0, 9, (), 6), Piece(10, 38, (), 26))
-    assert plan_pieces(table, 1, 32, 3, 60, RULES) == first_gone
+def test_a_short_stay_is_passed_over_when_the_move_would_cost_more_than_it_serves() -> None:
+    """To take what comes first, host 0 until 9, and move on to host 1 would mean to end at 48."""
+    table = hosts_busy((9, 36, 0), (0, 1, 1), (34, 100, 1))
+    assert plan_pieces(table, vms(1), 36, 0, 60, RULES) == (Piece(1, 34, (1,), 30), Piece(36, 44, (0,), 6))
 
 
 def test_a_piece_is_cut_for_the_last_one_to_be_long_enough() -> None:
