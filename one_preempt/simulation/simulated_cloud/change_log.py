@@ -67,11 +67,6 @@ class ChangeLogs:
         for log in self.logs:
             log.datastores = True
 
-    def networks(self) -> None:
-        """A VM took or gave back addresses, or joined or left a VM group."""
-        for log in self.logs:
-            log.networks = True
-
     def surroundings(self) -> None:
         """Something else changed."""
         for log in self.logs:

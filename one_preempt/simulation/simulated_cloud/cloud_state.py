@@ -171,8 +171,7 @@ class CloudState:
         """Put the VM into a state, log it and tell the observers; meanwhile PREV_STATE names the old one."""
         vm.prev_state, vm.prev_lcm_state = vm.state, vm.lcm_state
         vm.state, vm.lcm_state = state, lcm_state
-        if self.changes.logs:
-            self._note_vm(vm)
+        self._note_vm(vm)
         self._publish(StateChange(
             self.clock.now_ms, "VM", vm.id, vm.prev_state, state, vm.prev_lcm_state, lcm_state
         ))  # fmt: skip
@@ -189,11 +188,12 @@ class CloudState:
 
     def _note_vm(self, vm: SimVm) -> None:
         """The VM's state changed, and with it what its host's monitoring, its networks and its group tell."""
-        self.changes.vm(vm.id)
-        if vm.history and vm.state != vm.prev_state:
-            self.changes.usage(vm.history[-1].host_id)
-        if "NIC" in vm.template or "VMGROUP" in vm.template:
-            self.changes.networks()
+        for log in self.changes.logs:
+            log.vms.add(vm.id)
+            if vm.history and vm.state != vm.prev_state:
+                log.usage.add(vm.history[-1].host_id)
+            if "NIC" in vm.template or "VMGROUP" in vm.template:
+                log.networks = True
 
     def _publish(self, change: StateChange) -> None:
         if self.keeps_logs:

@@ -61,6 +61,8 @@ def assign(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
 
 def take_back(host: SimHost, vm: SimVm) -> None:
     """Free the VM's devices on this host; the address it moved away from, or else its address, leaves the request."""
+    if "PCI" not in vm.template:
+        return
     freed = set()
     for device in host.share.pci_devices:
         if device.get("VMID") == str(vm.id):

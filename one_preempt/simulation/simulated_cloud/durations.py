@@ -9,6 +9,8 @@ from enum import StrEnum
 class Operation(StrEnum):
     """What a driver does: virtualization drivers the upper ones, transfer drivers the lower ones."""
 
+    __hash__ = str.__hash__  # Enum's own takes the name, in Python
+
     BOOT = "boot"
     SAVE = "save"
     RESTORE = "restore"

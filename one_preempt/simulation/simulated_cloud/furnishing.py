@@ -7,8 +7,10 @@ from functools import partial
 
 from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.authorization import access_rules_of_group, creation_rule
+from one_preempt.simulation.simulated_cloud.errors import ErrorCode
 from one_preempt.simulation.simulated_cloud.host_calls import HostCalls
 from one_preempt.simulation.simulated_cloud.objects import (
+    Caller,
     SimAcl,
     SimAddressRange,
     SimCluster,
@@ -28,10 +30,15 @@ from one_preempt.simulation.simulated_cloud.objects import (
     TemplateDict,
     Vector,
 )
+from one_preempt.simulation.simulated_cloud.quotas import full_request
 from one_preempt.simulation.simulated_cloud.states import DatastoreType, HostState
 from one_preempt.simulation.simulated_cloud.templates import merged
+from one_preempt.simulation.simulated_cloud.vm_building import build_vm, copy_of_vm
+from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _FIRST_ID = 100
+# What belongs to one VM alone, or is written into while the VM lives.
+_DIFFERENT_IN_EACH = frozenset({"CONTEXT", "DISK", "GRAPHICS", "NIC", "NUMA_NODE", "PCI", "TOPOLOGY", "VMGROUP"})
 _TYPE_NAMES = {DatastoreType.IMAGE: "IMAGE_DS", DatastoreType.SYSTEM: "SYSTEM_DS", DatastoreType.FILE: "FILE_DS"}
 
 
@@ -158,6 +165,25 @@ class Furnishing(HostCalls):
         self.users[uid] = SimUser(uid, gid, [gid], group.name, name, password or name)
         group.user_ids.append(uid)
         return self.users[uid]
+
+    def add_vms(self, owner: Caller, template: str, count: int, hold: bool = False) -> range:
+        """VMs that are alike, PENDING or on HOLD; their ids. Rights and quotas are not asked, but quotas are used.
+
+        Raises INTERNAL for a template that cannot be read or used.
+        """
+        first_id = self._next_vm_id()
+        first = build_vm(self, owner, first_id, parsed(template, ErrorCode.INTERNAL), hold)
+        alike = not _DIFFERENT_IN_EACH & first.template.keys()
+        for vm_id in range(first_id, first_id + count):
+            if vm_id == first_id:
+                vm = first
+            elif alike:
+                vm = copy_of_vm(first, vm_id)
+            else:
+                vm = build_vm(self, owner, vm_id, parsed(template, ErrorCode.INTERNAL), hold)
+            self._enter(vm)
+        self.quota_books.add(owner.uid, owner.gid, full_request(first), count)
+        return range(first_id, first_id + count)
 
     def add_vm_group(self, name: str, roles: dict[str, Vector], template: TemplateDict | None = None) -> SimVmGroup:
         """A VM group; `roles` maps names to their other attributes (POLICY, HOST_AFFINED, ...)."""

@@ -110,14 +110,14 @@ class QuotaBooks:
                     return f"{holder} [{number}] limit of {limit:g} reached for {metric} quota in VM"
         return ""
 
-    def add(self, uid: int, gid: int, request: Mapping[str, int], sign: int = 1) -> None:
-        """Book `request`, or with sign -1 give it back."""
+    def add(self, uid: int, gid: int, request: Mapping[str, int], times: int = 1) -> None:
+        """Book `request` so many times, or with -1 give it back."""
         for holder, number, quotas in self._holders(uid, gid):
             self.changes.holder(holder == "user", number)
             used = whole_cloud_quota(quotas).used
             for metric, amount in request.items():
                 if amount:
-                    used[metric] = used.get(metric, 0) + sign * amount
+                    used[metric] = used.get(metric, 0) + times * amount
 
     def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
         holders = []

@@ -11,6 +11,8 @@ from enum import IntEnum
 class VmState(IntEnum):
     """VM/STATE."""
 
+    __hash__ = int.__hash__  # Enum's own takes the name, in Python
+
     INIT = 0
     PENDING = 1
     HOLD = 2
@@ -26,6 +28,8 @@ class VmState(IntEnum):
 
 class LcmState(IntEnum):
     """VM/LCM_STATE: where an ACTIVE VM is; the ones the simulated cloud passes through, and failures."""
+
+    __hash__ = int.__hash__  # Enum's own takes the name, in Python
 
     LCM_INIT = 0
     PROLOG = 1

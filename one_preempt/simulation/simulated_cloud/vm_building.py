@@ -105,6 +105,17 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     return vm
 
 
+def copy_of_vm(vm: SimVm, vm_id: int) -> SimVm:
+    """A VM with another id that is alike in everything else, just created as well, and shares what is never changed
+    in its place: values of the template and the user template."""
+    system = {**vectors_of(vm.template, "OS")[0], "UUID": _uuid(vm_id)}
+    return SimVm(
+        vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if vm.name != f"one-{vm.id}" else f"one-{vm_id}",
+        state=vm.state, prev_state=vm.state, stime_s=vm.stime_s,
+        template={**vm.template, "VMID": [str(vm_id)], "OS": [system]}, user_template=vm.user_template,
+    )  # fmt: skip
+
+
 def check_name(name: str) -> None:
     """Refuse a name that oned refuses."""
     for character in name:
@@ -153,7 +164,11 @@ def _complete_os(vm: SimVm) -> None:
     if not system:
         system = [{}]
         vm.template["OS"] = list(system)
-    system[0].setdefault("UUID", f"00000000-0000-4000-8000-{vm.id:012x}")
+    system[0].setdefault("UUID", _uuid(vm.id))
+
+
+def _uuid(vm_id: int) -> str:
+    return f"00000000-0000-4000-8000-{vm_id:012x}"
 
 
 def _complete_disks(cloud: CloudState, vm: SimVm) -> None:

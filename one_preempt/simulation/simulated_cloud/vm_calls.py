@@ -79,11 +79,15 @@ class VmCalls(LifeCycle):
         if objection := self.quota_books.objection(vm.uid, vm.gid, full_request(vm)):
             self._forget_traces(vm_id)
             raise refusal(caller, objection)
-        self.vms[vm_id] = vm
-        self._last_vm_id = vm_id
         self.quota_books.add(vm.uid, vm.gid, full_request(vm))
-        self.change_vm(vm, vm.state)
+        self._enter(vm)
         return vm_id
+
+    def _enter(self, vm: SimVm) -> None:
+        """A new VM comes into the pool."""
+        self.vms[vm.id] = vm
+        self._last_vm_id = vm.id
+        self.change_vm(vm, vm.state)
 
     def _next_vm_id(self) -> int:
         """One more than the highest; looked up where VMs came from elsewhere."""

@@ -82,10 +82,10 @@ def is_plain(vm: SimVm) -> bool:
 
 
 def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
-    """A plain VM as a pool shows it now, whose user template and requirements are as they were `before`."""
+    """A plain VM as a pool shows it now; `before` is the same VM or another one, described by the same templates."""
     return VirtualMachine(
-        id=before.id,
-        name=before.name,
+        id=vm.id,
+        name=vm.name,
         uid=vm.uid,
         gid=vm.gid,
         uname=vm.uname,
@@ -93,7 +93,7 @@ def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
         state=_STATES[vm.state],
         lcm_state=int(vm.lcm_state),
         resched=vm.resched,
-        submitted_at_s=before.submitted_at_s,
+        submitted_at_s=vm.stime_s,
         ended_at_s=vm.etime_s,
         cpu_centi=before.cpu_centi,
         memory_mib=before.memory_mib,

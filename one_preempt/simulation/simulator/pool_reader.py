@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import is_
+
 from one_preempt.core.model.access import Directory, Group, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
@@ -37,7 +39,8 @@ class SimulatedPoolReader:
         self._log = cloud.changes.open()
         self._vms: dict[int, VirtualMachine] = {}
         self._hosts: dict[int, Host] = {}
-        self._described: dict[int, tuple[object, object]] = {}
+        self._described: dict[int, tuple[object, ...]] = {}
+        self._last_described = -1
         self._fixed_parts: dict[int, FixedPart] = {}
         self._clusters: dict[int, Cluster] = {}
         self._datastores: dict[int, Datastore] = {}
@@ -113,13 +116,20 @@ class SimulatedPoolReader:
                 self._vms[vm_id] = self._observed(vm)
 
     def _observed(self, vm: SimVm) -> VirtualMachine:
-        """The cloud replaces user templates and requirements as a whole: the same object says the same."""
-        description = (vm.user_template, vm.template.get("AUTOMATIC_REQUIREMENTS"))
+        """The cloud replaces what describes a plain VM as a whole, and members of a gang share it: the same objects say
+        the same."""
+        if not is_plain(vm):
+            return observed_vm(vm)
+        template = vm.template
+        description = (vm.user_template, template.get("AUTOMATIC_REQUIREMENTS"), template.get("MEMORY"))
         known = self._described.get(vm.id)
-        if known is not None and known[0] is description[0] and known[1] is description[1]:
+        if known is not None and all(map(is_, known, description)):
             return moved_vm(vm, self._vms[vm.id])
-        if is_plain(vm):
-            self._described[vm.id] = description
+        last_id, self._last_described = self._last_described, vm.id
+        like = self._described.get(last_id)
+        self._described[vm.id] = description
+        if like is not None and all(map(is_, like, description)):
+            return moved_vm(vm, self._vms[last_id])
         return observed_vm(vm)
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:

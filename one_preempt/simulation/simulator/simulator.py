@@ -170,18 +170,20 @@ class Simulator:
     def _observe(self, change: StateChange) -> None:
         """A transition of the cloud."""
         self._changed = True
-        if change.kind != "VM" or (run := self._runs.get(change.object_id)) is None:
+        _, kind, vm_id, _, new_state, _, new_lcm_state = change
+        run = self._runs.get(vm_id)
+        if kind != "VM" or run is None:
             return
-        state = change.new_lcm_state if change.new_state == VmState.ACTIVE else None
+        state = new_lcm_state if new_state == VmState.ACTIVE else None
         if state in _SERVED:
-            self._serve(change.object_id, run, is_running=state == LcmState.RUNNING)
+            self._serve(vm_id, run, is_running=state == LcmState.RUNNING)
             return
         if run.since_ms is not None:
             self._interrupt(run, moved=state in _MOVES)
         if state in _FRESH_STARTS:
             run.served_ms = 0
-        elif change.new_state == VmState.DONE:
-            self._gone(change.object_id, run)
+        elif new_state == VmState.DONE:
+            self._gone(vm_id, run)
 
     def _serve(self, vm_id: int, run: VmRun, *, is_running: bool) -> None:
         now_ms = self._cloud.clock.now_ms

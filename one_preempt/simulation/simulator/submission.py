@@ -26,8 +26,7 @@ def submit(cloud: SimulatedCloud, owner: Caller, request: WorkloadRequest, origi
     vm_ids: list[int] = []
     try:
         for machines in request.vm_sets:
-            template = _template(machines, lease)
-            vm_ids += [cloud.vm_allocate(owner, template, True) for _ in range(machines.count)]
+            vm_ids += cloud.add_vms(owner, _template(machines, lease), machines.count, hold=True)
     except OnedError as error:
         raise UnusableRequest(f"request {request.id} of the workload: {error}") from error
     return tuple(vm_ids)

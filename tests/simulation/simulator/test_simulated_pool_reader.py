@@ -88,6 +88,7 @@ LEASE = [ TYPE = "BE-SUSPENDABLE", NAME = "gang", SIZE = "2" ]
 NIC = [ NETWORK_MODE = "auto" ]
 SCHED_REQUIREMENTS = "CLUSTER_ID = 0"
 """
+PLAIN = 'CPU = 1\nMEMORY = 64\nLEASE = [ TYPE = "BE-SUSPENDABLE", NAME = "plain", SIZE = "3" ]'
 ACTIONS = ("stop", "resume", "suspend", "poweroff", "undeploy", "terminate", "hold", "release", "resched")
 
 
@@ -101,7 +102,9 @@ def disturb(cloud: SimulatedCloud, chance: random.Random) -> None:
         lambda: cloud.vm_deploy(ONEADMIN, vm_id, host_id, extra='NIC=[NIC_ID="0",NETWORK_ID="0"]'),
         lambda: cloud.vm_migrate(ONEADMIN, vm_id, host_id, chance.random() < 0.5),
         lambda: cloud.vm_allocate(cloud.caller(2), TEMPLATE, chance.random() < 0.5),
+        lambda: cloud.add_vms(cloud.caller(2), PLAIN, 3, hold=chance.random() < 0.5),
         lambda: cloud.vm_update(ONEADMIN, vm_id, f'LEASE_STATUS = "waits {chance.random()}"', 1),
+        lambda: cloud.vm_update(ONEADMIN, max(cloud.vms), 'SCHED_RANK = "FREE_CPU"', 1),
         lambda: cloud.vm_lock(ONEADMIN, vm_id, chance.randint(1, 4)),
         lambda: cloud.vm_unlock(ONEADMIN, vm_id),
         lambda: cloud.vm_chown(ONEADMIN, vm_id, 3, 1),

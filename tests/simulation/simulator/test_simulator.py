@@ -7,10 +7,13 @@ from itertools import pairwise
 import pytest
 
 from one_preempt.core.model.lease import LeaseType
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimVm
 from one_preempt.simulation.simulator.result import Fate
 from one_preempt.simulation.simulator.scheduler import Report
+from one_preempt.simulation.simulator.site import build_cloud
 from one_preempt.simulation.simulator.submission import UnusableRequest
 from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, HostReturns
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, WorkloadRequest
@@ -144,3 +147,25 @@ def test_a_request_that_no_cloud_takes_is_named() -> None:
 def test_a_simulation_can_be_ended_early() -> None:
     result, _ = play(request(1, 0, 1, 100), request(2, 50, 1, 100), until_s=60)
     assert [record.fate for record in result.records] == [Fate.UNFINISHED, Fate.UNFINISHED]
+
+
+def test_members_of_a_gang_are_as_if_each_had_been_created_by_a_call() -> None:
+    def created(by_calls: bool, template: str) -> tuple[SimulatedCloud, list[SimVm]]:
+        cloud = build_cloud(SLOW_STORAGE)
+        owner = cloud.caller(2)
+        if by_calls:
+            for _ in range(3):
+                cloud.vm_allocate(owner, template, True)
+        else:
+            assert list(cloud.add_vms(owner, template, 3, hold=True)) == [0, 1, 2]
+        return cloud, list(cloud.vms.values())
+
+    plain = 'CPU = "1"\nMEMORY = "64"\nLEASE = [ TYPE = "BE-SUSPENDABLE", NAME = "a", SIZE = "3" ]\n'
+    for template in (plain, plain + 'GRAPHICS = [ TYPE = "VNC" ]\nDISK = [ TYPE = "FS", SIZE = "10" ]\n'):
+        called, one_by_one = created(True, template)
+        added, together = created(False, template)
+        assert together == one_by_one
+        assert added.users[2].quotas == called.users[2].quotas
+        assert added.audit() == []
+        added.vm_deploy(ONEADMIN, 1, 0)
+        assert [vm.template.get("TM_MAD_SYSTEM") for vm in together] == [None, ["shared"], None]
