@@ -1,0 +1,141 @@
+"""What no action may be, whatever it is for: its VM, its state, its host, its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.virtual_machine import LockLevel
+from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
+
+OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
+
+
+def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for action in recount.plan.actions:
+        if action.id in seen:
+            yield Violation("duplicate-id", f"action {action.id} stands twice in the plan")
+        seen.add(action.id)
+
+
+def _a_vm_is_sent_one_way(recount: Recount) -> Iterator[Violation]:
+    seen: dict[int, str] = {}
+    for action in recount.plan.actions:
+        if action.kind not in ARRIVALS | DEPARTURES | {ActionKind.RESUME}:
+            continue
+        if seen.setdefault(action.vm_id, action.id) != action.id:
+            yield Violation("contrary-actions", f"{action.id} and {seen[action.vm_id]} both move VM {action.vm_id}")
+
+
+def _predecessors_are_known(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        for action_id in action.after:
+            if action_id not in recount.action_by_id and action_id not in recount.state.actions:
+                yield Violation("unknown-predecessor", f"{action.id} waits for {action_id}, which nothing plans")
+
+
+def _nothing_waits_for_itself(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        if action.id in recount.ancestors(action):
+            yield Violation("cycle", f"{action.id} comes after itself")
+
+
+def _reasons_are_given(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        if not action.reason.code or not action.reason.text.strip():
+            yield Violation("no-reason", f"{action.id} has no reason")
+
+
+def _vms_are_what_the_plan_takes_them_for(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        vm = recount.vms.get(action.vm_id)
+        if vm is None:
+            yield Violation("unknown-vm", f"{action.id} is about VM {action.vm_id}, which does not exist")
+        elif recount.state.lease_of_vm.get(vm.id) != action.lease_id:
+            yield Violation("wrong-lease", f"{action.id}: VM {vm.id} is not of lease {action.lease_id}")
+        elif action.expected_uid not in (None, vm.uid):
+            yield Violation("changed-hands", f"{action.id}: VM {vm.id} belongs to user {vm.uid} now")
+
+
+def _states_allow_the_call(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        vm = recount.vms.get(action.vm_id)
+        legal = LEGAL_STATES.get(action.kind)
+        if vm is None or legal is None or recount.under_way(action):
+            continue
+        failed_and_ended = action.kind is ActionKind.TERMINATE and vm.state_name.endswith("_FAILURE")
+        if vm.state_name not in legal and not failed_and_ended:
+            yield Violation("illegal-state", f"{action.id}: {action.kind} of VM {vm.id} while it is {vm.state_name}")
+
+
+def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
+    """HOLD without LEASE is somebody's wish (DESIGN 5)."""
+    for action in recount.plan.actions:
+        vm = recount.vms.get(action.vm_id)
+        if vm is None or action.kind not in (ActionKind.DEPLOY, ActionKind.RELEASE, ActionKind.TERMINATE):
+            continue
+        lease = recount.lease_of(vm.id)
+        if vm.state_name == "HOLD" and (lease is None or not lease.explicit):
+            yield Violation("held-by-owner", f"{action.id}: VM {vm.id} is on HOLD without a LEASE of its own")
+
+
+def _locks_are_respected(recount: Recount) -> Iterator[Violation]:
+    """ADMIN locks stop deploy and migrate only; whether they shield a victim is the administrator's rule."""
+    for action in recount.plan.actions:
+        vm = recount.vms.get(action.vm_id)
+        if vm is None or vm.lock_level is LockLevel.NONE or recount.under_way(action):
+            continue
+        lease = recount.lease_of(vm.id)
+        shielded = recount.sends_a_victim_out(action) and (lease is None or lease.shielded_by_lock)
+        if vm.lock_level is not LockLevel.ADMIN or action.kind in ARRIVALS or shielded:
+            yield Violation("locked-vm", f"{action.id}: VM {vm.id} is locked ({vm.lock_level.name})")
+
+
+def _hosts_accept_what_comes(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        if action.kind not in ARRIVALS or recount.under_way(action):
+            continue
+        host = recount.hosts.get(action.host_id) if action.host_id is not None else None
+        if host is None:
+            yield Violation("unknown-host", f"{action.id} names host {action.host_id}, which does not exist")
+        elif not host.accepts_vms:
+            yield Violation("host-refuses", f"{action.id}: host {host.id} is {host.state.name} and takes no VMs")
+        elif not action.enforce_capacity:
+            yield Violation("not-enforced", f"{action.id} asks oned not to check the capacity of host {host.id}")
+
+
+def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
+    """Every member starts in this plan, is on a host already, or was tried and refused a moment ago."""
+    starting = {action.vm_id for action in recount.plan.actions if action.kind is ActionKind.DEPLOY}
+    tried = {record.vm_id for record in (*recount.state.failed_actions, *recount.state.actions.values())}
+    for lease_id in sorted(recount.state.leases):
+        lease = recount.state.leases[lease_id]
+        if len(lease.vm_ids) < 2 or not starting.intersection(lease.vm_ids):
+            continue
+        for vm_id in lease.vm_ids:
+            if vm_id not in starting and recount.vms[vm_id].may_be_deployed and vm_id not in tried:
+                yield Violation("gang-torn", f"lease {lease_id} would start without its VM {vm_id}")
+
+
+def _messages_write_our_own_attributes(recount: Recount) -> Iterator[Violation]:
+    for action in recount.plan.actions:
+        for name, _ in action.attributes:
+            if action.kind is not ActionKind.MESSAGE or name not in OWN_ATTRIBUTES:
+                yield Violation("foreign-attribute", f"{action.id} would write {name} to VM {action.vm_id}")
+
+
+RULES: tuple[Rule, ...] = (
+    _ids_are_unique,
+    _a_vm_is_sent_one_way,
+    _predecessors_are_known,
+    _nothing_waits_for_itself,
+    _reasons_are_given,
+    _vms_are_what_the_plan_takes_them_for,
+    _states_allow_the_call,
+    _holds_of_owners_are_respected,
+    _locks_are_respected,
+    _hosts_accept_what_comes,
+    _gangs_start_as_a_whole,
+    _messages_write_our_own_attributes,
+)

@@ -1,0 +1,115 @@
+"""What a host holds now, in whatever order the permitted actions are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from one_preempt.core.model.host import KIB_PER_MIB, Host, PciDevice
+from one_preempt.core.model.plan import Action
+from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
+from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
+
+# While these last, a moving VM is still charged to the host it leaves (FACTS 3.3).
+CHARGED_TWICE = frozenset({"MIGRATE", "SAVE_MIGRATE"})
+MAX_ORDERS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A VM that comes to a host, and the VMs that have certainly left it by then."""
+
+    vm: VirtualMachine
+    after_leaving: frozenset[int]
+
+
+def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
+    """At no moment that the order of the actions permits does a host hold more than it has."""
+    for host_id, arrivals in sorted(_arrivals_by_host(recount).items()):
+        host = recount.hosts[host_id]
+        for left in _possible_departures(arrivals):
+            present = [arrival.vm for arrival in arrivals if arrival.after_leaving <= left]
+            if present:
+                yield from _overfull(host, present, [recount.vms[vm_id] for vm_id in sorted(left)])
+
+
+def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
+    found: dict[int, list[_Arrival]] = {}
+    for action in recount.plan.actions:
+        vm, host_id = recount.vms.get(action.vm_id), action.host_id
+        if action.kind not in ARRIVALS or vm is None or host_id is None or vm.host_id == host_id:
+            continue
+        earlier = [recount.action_by_id[action_id] for action_id in recount.ancestors(action)]
+        left = frozenset(one.vm_id for one in earlier if _leaves(recount, one, host_id))
+        if host_id in recount.hosts:
+            found.setdefault(host_id, []).append(_Arrival(vm, left))
+    return found
+
+
+def _leaves(recount: Recount, action: Action, host_id: int) -> bool:
+    """Does the snapshot charge `host_id` for the VM, and will it no longer once the action is done?"""
+    vm = recount.vms.get(action.vm_id)
+    if vm is None or action.kind not in DEPARTURES | MOVES:
+        return False
+    if vm.host_id == host_id:
+        return action.kind in DEPARTURES or action.host_id != host_id
+    victim = recount.victim_of(action)
+    return victim is not None and victim.host_id == host_id and vm.state_name in CHARGED_TWICE
+
+
+def _possible_departures(arrivals: Iterable[_Arrival]) -> list[frozenset[int]]:
+    """Every set of departures after which some arrivals may come: the unions of what each one waits for."""
+    possible = {frozenset[int]()}
+    waits = sorted({arrival.after_leaving for arrival in arrivals}, key=sorted)
+    for wait in waits:
+        possible |= {wait} | ({wait | other for other in possible} if len(possible) < MAX_ORDERS else set())
+    everything = frozenset[int]().union(*waits)
+    return sorted(possible | {everything}, key=lambda left: (len(left), sorted(left)))
+
+
+def _overfull(host: Host, present: list[VirtualMachine], left: list[VirtualMachine]) -> Iterator[Violation]:
+    names = ", ".join(f"VM {vm.id}" for vm in present[:5])
+    cpu_centi = host.cpu_usage_centi + sum(vm.cpu_centi for vm in present) - sum(vm.cpu_centi for vm in left)
+    if cpu_centi > host.max_cpu_centi and any(vm.cpu_centi for vm in present):
+        text = f"host {host.id} with {names} would hold {cpu_centi} of {host.max_cpu_centi} hundredths of a CPU"
+        yield Violation("over-capacity", text)
+    memory_mib = sum(vm.memory_mib for vm in present) - sum(vm.memory_mib for vm in left)
+    memory_kib = host.memory_usage_kib + memory_mib * KIB_PER_MIB
+    if memory_kib > host.max_memory_kib and any(vm.memory_mib for vm in present):
+        text = f"host {host.id} with {names} would hold {memory_kib} of {host.max_memory_kib} KiB"
+        yield Violation("over-capacity", text)
+    requests = [request for vm in present for request in vm.pci_requests]
+    gone = {-1, *(vm.id for vm in left)}
+    devices = [device for device in host.pci_devices if device.vm_id in gone]
+    if not _each_has_its_own(requests, devices):
+        yield Violation("device-double-use", f"host {host.id} has too few PCI devices for {names}")
+
+
+def _each_has_its_own(requests: list[PciRequest], devices: list[PciDevice]) -> bool:
+    """Can every request be given a device of its own? Augmenting paths, one request after the other."""
+    holder: dict[int, int] = {}
+
+    def give(request: int, tried: set[int]) -> bool:
+        for device in range(len(devices)):
+            if device in tried or not _suits(requests[request], devices[device]):
+                continue
+            tried.add(device)
+            if device not in holder or give(holder[device], tried):
+                holder[device] = request
+                return True
+        return False
+
+    return all(give(request, set()) for request in range(len(requests)))
+
+
+def _suits(request: PciRequest, device: PciDevice) -> bool:
+    wanted = (
+        (request.vendor, device.vendor),
+        (request.device, device.device),
+        (request.device_class, device.device_class),
+        (request.short_address, device.short_address),
+    )
+    return all(asked.lower() in ("", has.lower()) for asked, has in wanted)
+
+
+RULES: tuple[Rule, ...] = (_hosts_hold_what_they_are_given,)

@@ -1,0 +1,87 @@
+"""The plan and the state as the rules look at them, and what a rule yields when it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Victim
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule: a code and a sentence naming the action or host."""
+
+    code: str
+    text: str
+
+
+MOVES = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
+DEPARTURES = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
+ARRIVALS = frozenset({ActionKind.DEPLOY}) | MOVES
+
+# The states, by name, in which oned accepts each call (FACTS 3.2); MESSAGE is accepted in any.
+LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
+    ActionKind.DEPLOY: frozenset({"PENDING", "HOLD", "STOPPED", "UNDEPLOYED"}),
+    ActionKind.MIGRATE: frozenset({"RUNNING", "UNKNOWN", "POWEROFF", "SUSPENDED"}),
+    ActionKind.LIVE_MIGRATE: frozenset({"RUNNING"}),
+    ActionKind.STOP: frozenset({"RUNNING", "SUSPENDED"}),
+    ActionKind.UNDEPLOY: frozenset({"RUNNING", "UNKNOWN", "POWEROFF"}),
+    ActionKind.TERMINATE: frozenset(
+        {"RUNNING", "UNKNOWN", "SUSPENDED", "POWEROFF", "STOPPED", "UNDEPLOYED", "PENDING", "HOLD"}
+    ),
+    ActionKind.RESUME: frozenset({"STOPPED", "UNDEPLOYED", "SUSPENDED", "POWEROFF", "UNKNOWN"}),
+    ActionKind.HOLD: frozenset({"PENDING"}),
+    ActionKind.RELEASE: frozenset({"HOLD"}),
+}
+
+
+class Recount:
+    """The plan and the state, looked up by the rules."""
+
+    def __init__(self, state: ClusterState, plan: Plan) -> None:
+        self.state = state
+        self.plan = plan
+        self.vms = state.snapshot.vms
+        self.hosts = state.snapshot.hosts
+        self.action_by_id = {action.id: action for action in plan.actions}
+        decided = [opened.preemption for opened in state.preemptions]
+        self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
+
+    def lease_of(self, vm_id: int) -> Lease | None:
+        """The lease that the VM is a member of."""
+        return self.state.leases.get(self.state.lease_of_vm.get(vm_id, -1))
+
+    def under_way(self, action: Action) -> bool:
+        """Issued before, and the VM has left the state in which it was issued: nothing will be called again."""
+        record = self.state.actions.get(action.id)
+        vm = self.vms.get(action.vm_id)
+        if record is None or record.attempts == 0 or vm is None:
+            return False
+        return vm.state_name not in LEGAL_STATES.get(action.kind, frozenset())
+
+    def victim_of(self, action: Action) -> Victim | None:
+        """The entry of the preemption that this action carries out, if it does."""
+        preemption = self.preemptions.get(action.preemption_id or "")
+        victims = preemption.victims if preemption is not None else ()
+        return next((victim for victim in victims if victim.vm_id == action.vm_id), None)
+
+    def sends_a_victim_out(self, action: Action) -> bool:
+        """Takes a VM off its host for somebody else."""
+        return action.preemption_id is not None and action.kind in DEPARTURES | MOVES
+
+    def ancestors(self, action: Action) -> set[str]:
+        """The ids of all actions of this plan that must be done before."""
+        found: set[str] = set()
+        waiting = list(action.after)
+        while waiting:
+            action_id = waiting.pop()
+            if action_id not in found and action_id in self.action_by_id:
+                found.add(action_id)
+                waiting.extend(self.action_by_id[action_id].after)
+        return found
+
+
+Rule = Callable[[Recount], Iterator[Violation]]
