@@ -57,6 +57,11 @@ class LeaseRun:
             self._interrupted_at_ms = now_ms
             self._moved = moved
 
+    def is_spared(self) -> None:
+        """A preemption that it was a victim of is over: what interrupts it from now on is something else."""
+        if self._interrupted_at_ms is None:
+            self.preemptor = None
+
     def loses(self, now_ms: int, *, had_its_time: bool) -> None:
         """One of its VMs is gone for good."""
         self.gone += 1

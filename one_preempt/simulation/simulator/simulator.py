@@ -15,7 +15,7 @@ from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.event_heap import EventHeap, EventKind
 from one_preempt.simulation.simulator.lease_run import LeaseRun, VmRun
-from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.simulator.result import RequestRecord, SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report, Scheduler
 from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
 from one_preempt.simulation.simulator.submission import submit
@@ -29,6 +29,7 @@ _MOVES = frozenset({LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE})
 _FRESH_STARTS = frozenset({LcmState.BOOT, LcmState.BOOT_UNDEPLOY, LcmState.BOOT_POWEROFF, LcmState.BOOT_UNKNOWN})
 _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
+_PATIENCE_MS = 60_000
 
 
 class SimulationStuck(OnePreemptError):
@@ -40,7 +41,8 @@ class Simulator:
 
     A VM ends when it has run for its request's actual duration, whatever was planned: its owner terminates it. A
     request that is refused, or wants to be served at once and is not, is withdrawn by its owner after the cycle that
-    said so.
+    said so. What a fault leaves broken stays so, for nobody mends it.
+
     The scheduler runs after every instant at which something changed, and when its plan says it is due; not because
     of what its own calls changed at once, and never twice at an instant without another change.
     """
@@ -67,15 +69,14 @@ class Simulator:
         self._faults = tuple(faults)
         self._heap = EventHeap()
         self._runs: dict[int, VmRun] = {}
-        self._leases: list[LeaseRun] = []
+        self._records: list[RequestRecord] = []
         self._lease_by_id: dict[int, LeaseRun] = {}
         self._new: list[LeaseRun] = []
         self._to_forget: list[int] = []
-        self._preemptions: set[str] = set()
+        self._victims: dict[str, list[LeaseRun]] = {}
         self._wake_at_ms: int | None = None
         self._changed = False
         self._cycles = 0
-        self._over = 0
         owners = {user.name: user.id for user in cloud.users.values()}
         self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
         cloud.on_transition(self._observe)
@@ -87,12 +88,13 @@ class Simulator:
         for number, request in enumerate(self._requests):
             self._heap.push(self._origin_ms + 1000 * request.submitted_at_s, EventKind.SUBMISSION, number)
         idle = 0
-        while idle < _IDLE_CYCLES and self._over < len(self._requests):
+        while idle < _IDLE_CYCLES and len(self._records) < len(self._requests):
             at_ms = self._next_at_ms()
             if at_ms is None or (self._end_ms is not None and at_ms > self._end_ms):
                 break
             idle = 0 if self._play_instant(at_ms) else idle + 1
-        records = sorted((lease.record(self._origin_ms) for lease in self._leases), key=lambda one: one.request_id)
+        unfinished = (lease.record(self._origin_ms) for lease in self._lease_by_id.values())
+        records = sorted((*self._records, *unfinished), key=lambda record: record.request_id)
         return SimulationResult(tuple(records), self._cycles, self._cloud.clock.now_ms - self._origin_ms)
 
     # ---------------------------------------------------------------- time
@@ -154,7 +156,6 @@ class Simulator:
         lease.vm_ids = submit(self._cloud, owner, request, self._origin_ms // 1000)
         for vm_id in lease.vm_ids:
             self._runs[vm_id] = VmRun(lease)
-        self._leases.append(lease)
         self._lease_by_id[lease.vm_ids[0]] = lease
         self._new.append(lease)
         self._changed = True
@@ -194,7 +195,9 @@ class Simulator:
         if is_running:
             run.mark += 1
             left_ms = 1000 * run.lease.request.actual_duration_s - run.served_ms
-            self._heap.push(max(run.since_ms + left_ms, now_ms), EventKind.END, vm_id, run.mark)
+            # One that could not be shut down is tried again after a while.
+            earliest_ms = now_ms + _PATIENCE_MS if run.had_its_time else now_ms
+            self._heap.push(max(run.since_ms + left_ms, earliest_ms), EventKind.END, vm_id, run.mark)
 
     def _interrupt(self, run: VmRun, *, moved: bool) -> None:
         assert run.since_ms is not None
@@ -209,22 +212,24 @@ class Simulator:
         del self._runs[vm_id]
         self._to_forget.append(vm_id)
         if run.lease.ended_at_ms is not None:
-            self._over += 1
             del self._lease_by_id[run.lease.vm_ids[0]]
+            self._records.append(run.lease.record(self._origin_ms))
 
     # ---------------------------------------------------------------- what the plan says
 
     def _note_preemptions(self, plan: Plan) -> None:
         for preemption in plan.preemptions:
-            if preemption.id in self._preemptions:
-                continue
-            self._preemptions.add(preemption.id)
             preemptor = self._lease_by_id.get(preemption.preemptor_lease_id)
-            for lease_id in preemption.victim_lease_ids:
-                if lease_id in self._lease_by_id and preemptor is not None:
-                    self._lease_by_id[lease_id].preemptor = preemptor.request.id
+            if preemption.id in self._victims or preemptor is None:
+                continue
+            by_id = self._lease_by_id
+            victims = [by_id[lease_id] for lease_id in preemption.victim_lease_ids if lease_id in by_id]
+            for victim in victims:
+                victim.preemptor = preemptor.request.id
+            self._victims[preemption.id] = victims
         for end in plan.ended_preemptions:
-            self._preemptions.discard(end.preemption_id)
+            for victim in self._victims.pop(end.preemption_id, ()):
+                victim.is_spared()
 
     def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
         """Owners take back what was refused for good, and what was to be served at once and waits."""

@@ -169,3 +169,19 @@ def test_members_of_a_gang_are_as_if_each_had_been_created_by_a_call() -> None:
         assert added.audit() == []
         added.vm_deploy(ONEADMIN, 1, 0)
         assert [vm.template.get("TM_MAD_SYSTEM") for vm in together] == [None, ["shared"], None]
+
+
+def test_a_guest_that_cannot_be_shut_down_is_tried_again_and_time_goes_on() -> None:
+    fault = DriverFails(0, Fault(Operation.SHUTDOWN, count=3))
+    record = records_of(request(1, 0, 1, 100), faults=(fault,))[1]
+    assert (record.fate, record.ended_at_ms) == (Fate.COMPLETED, 280_000)
+
+
+def test_what_interrupts_a_lease_after_a_preemption_is_over_is_not_put_down_to_it() -> None:
+    # The saves fail, so the preemption is given up; then the hosts die and come back.
+    faults = (DriverFails(0, Fault(Operation.SAVE, count=None)), *(HostDies(9_000, host) for host in (0, 1)))
+    back = tuple(HostReturns(9_100, host, guests_survived=True) for host in (0, 1))
+    records = records_of(request(1, 0, 4, 20_000), local(2, 100, 2, 50), faults=(*faults, *back), until_s=15_000)
+    last = records[1].interruptions[-1]
+    assert last.from_ms >= 9_000_000
+    assert last.by_request_id is None
