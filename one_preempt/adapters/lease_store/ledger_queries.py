@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from sqlalchemy import select
+from sqlalchemy import Column, ColumnElement, select
 from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import rows
@@ -29,6 +29,16 @@ from one_preempt.core.model.reservation import Reservation
 Promised = dict[int, tuple[Reservation, ...]]
 
 
+# Ids are ordered as Python does it, whatever language the database was made for.
+_BY_CHARACTERS = {"postgresql": "C", "mysql": "utf8mb4_bin", "mariadb": "utf8mb4_bin"}
+
+
+def by_characters(connection: Connection, column: Column[str]) -> ColumnElement[str]:
+    """What to order by for ids to be in the order of their characters."""
+    collation = _BY_CHARACTERS.get(connection.dialect.name)
+    return column if collation is None else column.collate(collation)
+
+
 def lease_records(connection: Connection, include_ended: bool) -> list[LeaseRecord]:
     """Recorded leases with their members, in the order of their ids."""
     wanted = select(*rows.LEASE_COLUMNS).order_by(leases.c.id)
@@ -49,14 +59,14 @@ def open_preemptions(connection: Connection) -> tuple[OpenPreemption, ...]:
     query = (
         select(preemptions)
         .where(preemptions.c.closed_at_s.is_(None))
-        .order_by(preemptions.c.opened_at_s, preemptions.c.id)
+        .order_by(preemptions.c.opened_at_s, by_characters(connection, preemptions.c.id))
     )
     return tuple(rows.open_preemption(row) for row in connection.execute(query))
 
 
 def open_actions(connection: Connection) -> list[ActionRecord]:
     """Actions that are not closed, in the order of their ids."""
-    query = select(actions).where(actions.c.closed_at_s.is_(None)).order_by(actions.c.id)
+    query = select(actions).where(actions.c.closed_at_s.is_(None)).order_by(by_characters(connection, actions.c.id))
     return [rows.action_record(row) for row in connection.execute(query)]
 
 
@@ -65,7 +75,7 @@ def failed_actions(connection: Connection, since_s: int) -> tuple[ActionRecord, 
     query = (
         select(actions)
         .where(actions.c.closed_at_s >= since_s, actions.c.succeeded.is_(False))
-        .order_by(actions.c.closed_at_s, actions.c.id)
+        .order_by(actions.c.closed_at_s, by_characters(connection, actions.c.id))
     )
     return tuple(rows.action_record(row) for row in connection.execute(query))
 

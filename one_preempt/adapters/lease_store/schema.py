@@ -18,6 +18,7 @@ from one_preempt.adapters.lease_store.database import (
     prepare_file,
     reading_engine,
 )
+from one_preempt.adapters.lease_store.writer_lock import schema_lock
 
 # Oldest first; the last is what this code reads and writes.
 REVISIONS = ("0001", "0002")
@@ -67,12 +68,12 @@ def stored_revision(engine: Engine, name: str) -> str | None:
 
 
 def migrate(engine: Engine, name: str) -> None:
-    """Run the migrations that are missing, in one transaction, so that two processes may do it at once."""
+    """Run the migrations that are missing, in one transaction and one process at a time."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
-    with failures_in_words(name), engine.begin() as connection:
+    with failures_in_words(name), schema_lock(engine), engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

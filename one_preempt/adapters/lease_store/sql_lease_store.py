@@ -198,11 +198,13 @@ class SqlLeaseStore:
 
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
         """The log of actions, newest first."""
-        query = select(actions).order_by(actions.c.intended_at_s.desc(), actions.c.id.desc()).limit(limit)
+        query = select(actions).limit(limit)
         if lease_id is not None:
             query = query.where(actions.c.lease_id == lease_id)
         with self._reading() as connection:
-            return tuple(rows.action_record(row) for row in connection.execute(query))
+            ids = queries.by_characters(connection, actions.c.id)
+            newest_first = query.order_by(actions.c.intended_at_s.desc(), ids.desc())
+            return tuple(rows.action_record(row) for row in connection.execute(newest_first))
 
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from one_preempt.adapters.lease_store.database import LeaseStoreError
 
 LOCK_NAME = "one_preempt_writer"
+SCHEMA_LOCK_NAME = "one_preempt_schema"
 # PostgreSQL names advisory locks by a number: the ASCII letters "onepreem".
 LOCK_NUMBER = int.from_bytes(b"onepreem", "big")
 
@@ -69,6 +72,35 @@ _TAKE = {
     "mysql": f"SELECT GET_LOCK('{LOCK_NAME}', 0)",
     "mariadb": f"SELECT GET_LOCK('{LOCK_NAME}', 0)",
 }
+_LEAVE = {
+    "postgresql": f"SELECT pg_advisory_unlock({LOCK_NUMBER})",
+    "mysql": f"SELECT RELEASE_LOCK('{LOCK_NAME}')",
+    "mariadb": f"SELECT RELEASE_LOCK('{LOCK_NAME}')",
+}
+
+
+_TAKE_SCHEMA = {
+    "postgresql": f"SELECT pg_advisory_lock({LOCK_NUMBER + 1})",
+    "mysql": f"SELECT GET_LOCK('{SCHEMA_LOCK_NAME}', 600)",
+    "mariadb": f"SELECT GET_LOCK('{SCHEMA_LOCK_NAME}', 600)",
+}
+
+
+@contextmanager
+def schema_lock(engine: Engine) -> Iterator[None]:
+    """One process at a time changes the schema on a server, others wait for it; SQLite's transaction does that alone.
+
+    The lock goes with its connection, after the transaction of the change.
+    """
+    if engine.dialect.name not in _TAKE_SCHEMA:
+        yield
+        return
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(_TAKE_SCHEMA[engine.dialect.name]))
+        try:
+            yield
+        finally:
+            connection.invalidate()
 
 
 class ServerWriterLock:
@@ -94,7 +126,10 @@ class ServerWriterLock:
             ) from None
 
     def release(self) -> None:
-        """Let another one write: the lock goes with its connection, which must not return to the pool."""
+        """Let another one write, at once where the server still listens; else the lock went with the connection."""
+        if not self._connection.invalidated:
+            with suppress(DBAPIError):
+                self._connection.execute(text(_LEAVE[self._connection.dialect.name]))
         self._connection.invalidate()
         self._connection.close()
 

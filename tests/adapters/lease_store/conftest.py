@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
+from one_preempt.adapters.lease_store.database import open_engine, parsed_url
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.adapters.lease_store.schema import upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.adapters.lease_store.tables import metadata
 
+# The URL of a database on a server (postgresql+psycopg://...) over which the contract is tested as well.
+SERVER = "ONE_PREEMPT_TEST_DATABASE_URL"
 AnyStore = SqlLeaseStore | MemoryLeaseStore
 
 
@@ -34,17 +42,35 @@ def url(database: Path) -> str:
 @pytest.fixture
 def open_store(url: str) -> Iterator[Callable[[], SqlLeaseStore]]:
     """Opens the database as one more process would; all are closed after the test."""
-    opened: list[SqlLeaseStore] = []
-
-    def another() -> SqlLeaseStore:
-        opened.append(SqlLeaseStore(url))
-        return opened[-1]
-
-    yield another
-    for store in opened:
-        store.close()
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(SqlLeaseStore(url)))
 
 
-@pytest.fixture(params=["database", "memory"])
-def store(request: pytest.FixtureRequest, open_store: Callable[[], SqlLeaseStore]) -> AnyStore:
-    return open_store() if request.param == "database" else MemoryLeaseStore()
+@pytest.fixture(scope="session")
+def server_url() -> str:
+    """A database on a server, for these tests alone: they empty it."""
+    if SERVER not in os.environ:
+        pytest.skip(f"{SERVER} names no database")
+    upgrade(os.environ[SERVER])
+    return os.environ[SERVER]
+
+
+@pytest.fixture
+def open_on_server(server_url: str) -> Iterator[Callable[[], SqlLeaseStore]]:
+    """Opens an emptied database on a server as one more process would; all are closed after the test."""
+    engine = open_engine(parsed_url(server_url), 0)
+    with engine.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(delete(table))
+    engine.dispose()
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(SqlLeaseStore(server_url)))
+
+
+@pytest.fixture(params=["database", "memory", "server"])
+def store(request: pytest.FixtureRequest) -> AnyStore:
+    if request.param == "memory":
+        return MemoryLeaseStore()
+    opener = "open_store" if request.param == "database" else "open_on_server"
+    open_database: Callable[[], SqlLeaseStore] = request.getfixturevalue(opener)
+    return open_database()

@@ -162,6 +162,24 @@ def test_a_plan_opens_its_actions_and_preemptions(store: AnyStore) -> None:
     assert ledger.preemptions == (OpenPreemption(PREEMPTION, NOW_S),)
 
 
+def test_ids_are_ordered_by_their_characters_and_not_by_a_language(store: AnyStore) -> None:
+    ids = ["A", "B/1", "B10", "B9", "_", "a", "b-2", "ä"]
+    store.record_plan(
+        Plan(
+            made_at_s=NOW_S,
+            policy="moml",
+            actions=tuple(replace(STOP, id=action_id) for action_id in reversed(ids)),
+            preemptions=tuple(replace(PREEMPTION, id=preemption_id) for preemption_id in reversed(ids)),
+        )
+    )
+    assert list(store.load(NOW_S).open_actions) == ids
+    assert [opened.preemption.id for opened in store.load(NOW_S).preemptions] == ids
+    assert [record.id for record in store.actions(limit=3)] == ["ä", "b-2", "a"]
+    for record in store.actions():
+        store.apply(closed(record, NOW_S, succeeded=False))
+    assert [record.id for record in store.load(NOW_S).failed_actions] == ids
+
+
 def test_a_repeated_plan_changes_no_open_action_and_no_open_preemption(store: AnyStore) -> None:
     store.record_plan(PLAN)
     store.begin_attempt(STOP, NOW_S + 1)

@@ -1,0 +1,94 @@
+"""What a database on a server adds to the contract: its schema, its lock, other processes. Skipped without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, text
+
+from one_preempt.adapters.lease_store.database import LeaseStoreError, open_engine, parsed_url
+from one_preempt.adapters.lease_store.schema import REVISIONS
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.adapters.lease_store.tables import metadata
+from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Transition
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.reservation import Booking, Reservation
+
+NOW_S = 1_800_000_000
+LEASE = LeaseRecord(7, LeaseTerms(LeaseType.BE_SUSPENDABLE), 5, 100, (7,), True, False, NOW_S, NOW_S)
+MOVE = Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1024)
+
+
+@pytest.fixture
+def connection(server_url: str) -> Iterator[Connection]:
+    """A look into the database past the store."""
+    engine = open_engine(parsed_url(server_url), 0)
+    with engine.connect() as opened:
+        yield opened
+    engine.dispose()
+
+
+def test_processes_that_create_the_tables_at_once_agree(server_url: str, connection: Connection) -> None:
+    metadata.drop_all(connection)
+    connection.execute(text("DROP TABLE alembic_version"))
+    connection.commit()
+    program = f"from one_preempt.adapters.lease_store.schema import upgrade; print(upgrade({server_url!r}))"
+    both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].strip() for process in both] == [REVISIONS[-1]] * 2
+    assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_only_one_daemon_writes_to_a_server(open_on_server: Callable[[], SqlLeaseStore]) -> None:
+    first, second = open_on_server(), open_on_server()
+    first.acquire_writer()
+    first.acquire_writer()
+    with pytest.raises(LeaseStoreError, match=r"another one_preempt daemon writes to .*stop it first"):
+        second.acquire_writer()
+    second.set_paused(True, NOW_S)
+    assert first.load(NOW_S).paused
+    first.release_writer()
+    second.acquire_writer()
+
+
+def test_a_writer_whose_lock_the_server_dropped_writes_no_more(
+    open_on_server: Callable[[], SqlLeaseStore], connection: Connection
+) -> None:
+    if connection.dialect.name != "postgresql":
+        pytest.skip("how to drop a connection is told for PostgreSQL")
+    store, successor = open_on_server(), open_on_server()
+    store.acquire_writer()
+    holder = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    connection.execute(text(f"SELECT pg_terminate_backend(({holder}), 5000)"))
+    with pytest.raises(LeaseStoreError, match="dropped the connection that held the writer's lock"):
+        store.apply(LedgerChanges(transitions=(MOVE,)))
+    successor.acquire_writer()
+    assert successor.transitions() == ()
+
+
+def test_a_failed_transaction_leaves_nothing_behind_on_a_server(open_on_server: Callable[[], SqlLeaseStore]) -> None:
+    store = open_on_server()
+    impossible = replace(MOVE, vm_id=8, to_state=None)  # type: ignore[arg-type]
+    with pytest.raises(LeaseStoreError) as caught:
+        store.apply(LedgerChanges(admitted=(LEASE,), transitions=(MOVE, impossible)))
+    assert "\n" not in str(caught.value)
+    assert store.transitions() == ()
+    assert store.leases() == ()
+    store.apply(LedgerChanges(transitions=(MOVE,)))
+    assert store.transitions() == (MOVE,)
+
+
+def test_one_load_shows_one_state_while_another_process_writes(open_on_server: Callable[[], SqlLeaseStore]) -> None:
+    daemon, onlooker = open_on_server(), open_on_server()
+    daemon.apply(LedgerChanges(admitted=(LEASE,)))
+    with onlooker._reading() as reading:
+        assert reading.execute(text("SELECT count(*) FROM leases")).scalar() == 1
+        daemon.record_plan(Plan(NOW_S, "moml", bookings=(Booking(7, (Reservation(7, NOW_S, None),)),)))
+        assert reading.execute(text("SELECT count(*) FROM reservations")).scalar() == 0
+    assert len(onlooker.load(NOW_S).reservations) == 1
