@@ -1,7 +1,7 @@
 """PEMP12's fuzzy engine with a rule base of our own: the published one is gone with its site.
 
 Inputs: C, the utilization of the nodes that are on (Equation 4), and V, the risk that best-effort requests wait for
-more than they are promised on the mean (Equation 1; from 1 on they do). Output: f in [-1, 2], see `pemp.py`.
+more than they are promised on the mean (Equation 1; beyond 1 they do). Output: f in [-1, 2], see `pemp.py`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ UTILIZATION_PEAKS = {
 
 RISK_PEAKS = {
     "VLR": Fraction(0),
-    "LR": Fraction(1, 3),
-    "HR": Fraction(2, 3),
-    "VHR": Fraction(1),
+    "LR": Fraction(1, 10),
+    "HR": Fraction(1, 5),
+    "VHR": Fraction(2, 5),
 }
-"""V: very low, low, high, very high risk. The paper's rule for medium V stands where LR and HR meet."""
+"""V: very low, low, high, very high risk; the paper's rule for medium V stands where LR and HR meet. V is a mean over
+the queue of now: by the time it comes to 1, many have waited for longer than promised. So very high lies well below."""
 
 DECISION_CENTRES = {
     "NP": Fraction(-1),
@@ -61,23 +62,23 @@ RULE_BASE: tuple[ExplainedRule, ...] = (
     ExplainedRule("VL", "VLR", "HC", "Nearly nothing runs and nobody waits: give back as many nodes as are asked for."),
     ExplainedRule("VL", "LR", "AP", "There is room on the nodes that are on; those who wait can wait longer."),
     ExplainedRule("VL", "HR", "3QP", "The nodes have room for nearly all of it, but the queue grows old."),
-    ExplainedRule("VL", "VHR", "NP", "The promise to the queue is broken: preempt nobody."),
+    ExplainedRule("VL", "VHR", "NP", "The queue is about to wait longer than promised: preempt nobody."),
     ExplainedRule("L", "VLR", "HC", "Much room, nobody waits: give back as many nodes as are asked for."),
     ExplainedRule("L", "LR", "AP", "Much room: whoever is preempted finds another place soon."),
     ExplainedRule("L", "HR", "HP", "Room, and a queue that grows old: half and half."),
-    ExplainedRule("L", "VHR", "NP", "The promise to the queue is broken: preempt nobody."),
+    ExplainedRule("L", "VHR", "NP", "The queue is about to wait longer than promised: preempt nobody."),
     ExplainedRule("M", "VLR", "MC", "Half of the nodes' time is free and nobody waits: give some back."),
     ExplainedRule("M", "LR", "AP", "Half of the nodes' time is free for those who are preempted."),
     ExplainedRule("M", "HR", "HP", "Half of the nodes' time is free, but the queue grows old: half and half."),
-    ExplainedRule("M", "VHR", "NP", "The promise to the queue is broken: preempt nobody."),
+    ExplainedRule("M", "VHR", "NP", "The queue is about to wait longer than promised: preempt nobody."),
     ExplainedRule("H", "VLR", "LC", "Well used, yet nobody waits: give a few back."),
     ExplainedRule("H", "LR", "3QP", "Well used: those who are preempted need some of it elsewhere."),
     ExplainedRule("H", "HR", "QP", "Well used and a queue that grows old; with the rule before, half at medium risk."),
-    ExplainedRule("H", "VHR", "NP", "The promise to the queue is broken: preempt nobody."),
+    ExplainedRule("H", "VHR", "NP", "The queue is about to wait longer than promised: preempt nobody."),
     ExplainedRule("VH", "VLR", "AP", "Fully used, yet nobody waits: no more nodes, and none to give back."),
     ExplainedRule("VH", "LR", "HP", "Fully used: whoever is preempted waits long, so half of it only."),
     ExplainedRule("VH", "HR", "QP", "Fully used and a queue that grows old: wake nearly all."),
-    ExplainedRule("VH", "VHR", "NP", "The promise to the queue is broken: preempt nobody."),
+    ExplainedRule("VH", "VHR", "NP", "The queue is about to wait longer than promised: preempt nobody."),
 )
 
 ENGINE = FuzzyEngine(

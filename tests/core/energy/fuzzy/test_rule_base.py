@@ -31,13 +31,13 @@ def test_every_rule_says_why_in_a_sentence() -> None:
     assert all(one.why.endswith(".") and len(one.why) > 20 for one in RULE_BASE)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=100)
 @given(utilization=PERMILLE, risk=PERMILLE, more=PERMILLE)
 def test_more_risk_never_means_more_preemption(utilization: Fraction, risk: Fraction, more: Fraction) -> None:
     assert ENGINE.infer(utilization, risk + more) <= ENGINE.infer(utilization, risk)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=100)
 @given(utilization=PERMILLE, risk=PERMILLE, more=PERMILLE)
 def test_fuller_nodes_never_mean_more_preemption(utilization: Fraction, risk: Fraction, more: Fraction) -> None:
     assert ENGINE.infer(utilization + more, risk) <= ENGINE.infer(utilization, risk)
@@ -64,9 +64,9 @@ def test_nodes_are_given_back_at_very_low_risk_alone_and_not_when_they_are_full(
     assert ENGINE.infer(Fraction(1), Fraction(0)) <= 1
 
 
-def test_a_little_more_risk_changes_the_answer_a_little() -> None:
-    steps = [ENGINE.infer(UTILIZATION_PEAKS["M"], risk) for risk in GRID]
-    assert max(before - after for before, after in pairwise(steps)) < Fraction(2, 3)
+def test_a_hundredth_more_risk_changes_the_answer_by_at_most_a_sixth() -> None:
+    steps = [ENGINE.infer(Fraction(0), Fraction(risk, 100)) for risk in range(101)]
+    assert max(before - after for before, after in pairwise(steps)) <= Fraction(1, 6)
 
 
 def test_whatever_the_inputs_the_answer_is_exact() -> None:
