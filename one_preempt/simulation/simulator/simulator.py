@@ -137,9 +137,10 @@ class Simulator:
         report = self._scheduler.run()
         self._changed = False
         self._cycles += 1
-        if report.plan is not None and report.state is not None:
+        if report.plan is not None:
             self._note_preemptions(report.plan)
-            self._withdraw_refused(report.plan, report.state)
+            if report.state is not None:
+                self._withdraw_refused(report.plan, report.state)
             if report.plan.wake_at_s is not None:
                 self._wake_at_ms = max(1000 * report.plan.wake_at_s, at_ms + 1)
         for vm_id in self._to_forget:

@@ -6,19 +6,25 @@ from itertools import pairwise
 
 import pytest
 
-from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.plan import Plan, Preemption, PreemptionEnd, Reason, Victim
+from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.scheduling_cycle import CycleReport
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimVm
+from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.result import Fate
 from one_preempt.simulation.simulator.scheduler import Report
+from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import build_cloud
 from one_preempt.simulation.simulator.submission import UnusableRequest
 from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, HostReturns
-from one_preempt.simulation.workload.workload import MachineSet, StartKind, WorkloadRequest
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 from tests.simulation.simulator.small_stories import (
     SLOW_STORAGE,
+    TWO_HOSTS,
     local,
     play,
     random_faults,
@@ -177,11 +183,27 @@ def test_a_guest_that_cannot_be_shut_down_is_tried_again_and_time_goes_on() -> N
     assert (record.fate, record.ended_at_ms) == (Fate.COMPLETED, 280_000)
 
 
-def test_what_interrupts_a_lease_after_a_preemption_is_over_is_not_put_down_to_it() -> None:
-    # The saves fail, so the preemption is given up; then the hosts die and come back.
-    faults = (DriverFails(0, Fault(Operation.SAVE, count=None)), *(HostDies(9_000, host) for host in (0, 1)))
-    back = tuple(HostReturns(9_100, host, guests_survived=True) for host in (0, 1))
-    records = records_of(request(1, 0, 4, 20_000), local(2, 100, 2, 50), faults=(*faults, *back), until_s=15_000)
-    last = records[1].interruptions[-1]
-    assert last.from_ms >= 9_000_000
-    assert last.by_request_id is None
+class Scripted:
+    """A scheduler that starts VM 0 on host 0 and then says of a preemption what it is told to say."""
+
+    def __init__(self, cloud: SimulatedCloud, *, gives_up: bool) -> None:
+        self.cloud = cloud
+        preemption = Preemption("1@0", 1, (Victim(0, 0, 0, PreemptionMethod.STOP),), (), "MOV", 0, True, 0, 0)
+        end = PreemptionEnd("1@0", False, Reason("given-up", "it was given up"))
+        self.plans = [Plan(0, "MOV"), Plan(0, "MOV", preemptions=(preemption,))]
+        self.plans += [Plan(0, "MOV", ended_preemptions=(end,))] if gives_up else []
+
+    def run(self) -> CycleReport:
+        if self.cloud.vms[0].state == VmState.HOLD:
+            self.cloud.vm_deploy(ONEADMIN, 0, 0)
+        return CycleReport(RaftState.SOLO, self.plans.pop(0) if self.plans else Plan(0, "MOV"))
+
+
+@pytest.mark.parametrize(("gives_up", "by"), [(False, 2), (True, None)])
+def test_what_interrupts_a_lease_is_put_down_to_a_preemption_until_that_is_over(gives_up: bool, by: int | None) -> None:
+    cloud = build_cloud(TWO_HOSTS)
+    workload = Workload((request(1, 0, 1, 500), local(2, 0, 1, 50), local(3, 100, 1, 50)))
+    faults = (HostDies(300, 0), HostReturns(400, 0, guests_survived=True))
+    result = Simulator(cloud, Scripted(cloud, gives_up=gives_up), workload, faults, until_s=2000).run()
+    (interruption,) = result.records[0].interruptions
+    assert (interruption.from_ms, interruption.by_request_id) == (300_000, by)
