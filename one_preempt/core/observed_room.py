@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState
@@ -11,14 +12,15 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import start_s
+from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.suspendable import is_suspendable
-from one_preempt.core.victims import has_overrun, is_guarded
+from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
 
 
-def observed_room(state: ClusterState, policies: Policies) -> ObservedRoom:
+def observed_room(state: ClusterState, policies: Policies, rates: RatesByStorage) -> ObservedRoom:
     """Every lease whose end is known, or that gives way, or was promised room. All others are simply not free."""
     base = state.hosts.free.copy()
     firm_base = base.copy()
@@ -32,27 +34,43 @@ def observed_room(state: ClusterState, policies: Policies) -> ObservedRoom:
         on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id]
         known: list[Stay] = []
         if on_hosts:
-            running = _running_stay(state, policies, lease, on_hosts, reserved)
+            gives_way = is_suspendable(state, policies, lease)
+            running, is_late = _running_stay(state, policies, rates, lease, on_hosts, reserved)
             for row, amounts in zip(running.host_rows, running.amounts, strict=True):
                 if running.end_s is not None:
                     base[row] += amounts
-                if running.end_s is not None or not running.firm:
+                if gives_way or (running.end_s is not None and not is_late):
                     firm_base[row] += amounts
             if running.end_s is not None:
-                known.append(running)
+                known.append(replace(running, firm=not gives_way and not is_late))
         elif lease.id in preemptors:
-            known += _arriving_stays(state, policies, lease, vms, preemptors[lease.id])
+            known += _arriving_stays(state, policies, rates, lease, vms, preemptors[lease.id])
         known += _reserved_stays(state, lease, vms, reserved, known)
         if known:
             stays[lease.id] = tuple(known)
     return ObservedRoom(tuple(state.hosts.ids.tolist()), base, firm_base, stays)
 
 
-def needed_s(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
+def without_unnamed(room: ObservedRoom) -> ObservedRoom:
+    """Promises name no hosts where these are counted; elsewhere one that names none is worth nothing."""
+    counted = room.alike_slots is not None
+    stays = {}
+    for lease_id, known in room.stays.items():
+        kept = tuple(
+            replace(stay, host_rows=()) if stay.promise and counted else stay
+            for stay in known
+            if counted or stay.host_rows
+        )
+        if kept:
+            stays[lease_id] = kept
+    return replace(room, stays=stays)
+
+
+def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
     """For how long a lease that starts now takes its room: until its VMs run, and all that is left of its duration."""
     if lease.remaining_s is None:
         return None
-    return start_s(vms, policies.overhead, policies.time.exclusion) + lease.remaining_s
+    return start_s(vms, rates, policies.time.exclusion) + lease.remaining_s
 
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
@@ -61,27 +79,37 @@ def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
 
 
 def _running_stay(
-    state: ClusterState, policies: Policies, lease: Lease, vms: list[VirtualMachine], reserved: Sequence[Reservation]
-) -> Stay:
-    """From when it came until its expected end, or the end of the slot that it was given."""
+    state: ClusterState,
+    policies: Policies,
+    rates: RatesByStorage,
+    lease: Lease,
+    vms: list[VirtualMachine],
+    reserved: Sequence[Reservation],
+) -> tuple[Stay, bool]:
+    """From when it came until its expected end, or the end of its slot; and whether it should have ended already.
+
+    What outlives its time is expected to end any second, by the queue; nothing firm is promised in its place.
+    """
+    now_s = state.now_s
     began_at_s = max(vm.history[-1].start_at_s for vm in vms)
     end_at_s = lease.expected_end_at_s
     if lease.run_began_at_s is None:
-        takes_s = needed_s(policies, lease, vms)
+        takes_s = needed_s(policies, rates, lease, vms)
         end_at_s = None if takes_s is None else began_at_s + takes_s
-    if has_overrun(lease, state.now_s) or (end_at_s is not None and end_at_s <= state.now_s):
-        end_at_s = None
-    slot = next((one for one in reserved if one.firm and one.start_at_s <= state.now_s), None)
-    if slot is not None and len(reserved) > 1 and slot.end_at_s is not None and slot.end_at_s > state.now_s:
+    is_late = end_at_s is not None and end_at_s <= now_s
+    slot = next((one for one in reserved if one.firm and one.start_at_s <= now_s), None)
+    if is_late:
+        end_at_s = now_s + 1
+    elif slot is not None and len(reserved) > 1 and slot.end_at_s is not None and slot.end_at_s > now_s:
         end_at_s = slot.end_at_s if end_at_s is None else min(end_at_s, slot.end_at_s)
     rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
-    firm = not is_suspendable(state, policies, lease)
-    return Stay(lease.id, min(began_at_s, state.now_s), end_at_s, rows, amounts_of(vms), firm)
+    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts_of(vms), firm=False), is_late
 
 
 def _arriving_stays(
     state: ClusterState,
     policies: Policies,
+    rates: RatesByStorage,
     lease: Lease,
     vms: Sequence[VirtualMachine],
     placements: Sequence[Placement],
@@ -92,7 +120,7 @@ def _arriving_stays(
     if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):
         return []
     start_at_s = max(state.now_s, lease.terms.start_at_s or 0)
-    takes_s = needed_s(policies, lease, [vm for _, vm in coming])
+    takes_s = needed_s(policies, rates, lease, [vm for _, vm in coming])
     rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
     end_at_s = None if takes_s is None else start_at_s + takes_s
     return [Stay(lease.id, start_at_s, end_at_s, rows, amounts_of([vm for _, vm in coming]), firm=True)]
@@ -119,7 +147,8 @@ def _reserved_stays(
     for one in coming:
         rows = [rows_by_host.get(host_id) for host_id in one.host_ids]
         usable = [row for row in rows if row is not None and state.hosts.accepts_vms[row]]
-        if len(usable) != len(vms) or (one.end_at_s is not None and one.end_at_s <= state.now_s):
+        named = bool(one.host_ids) or one.firm
+        if (named and len(usable) != len(vms)) or (one.end_at_s is not None and one.end_at_s <= state.now_s):
             return []
         firm = one.firm or is_guarded(lease)
         stays.append(

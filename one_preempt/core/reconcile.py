@@ -48,7 +48,7 @@ def reconcile(
 ) -> Reconciliation:
     """Interpret `snapshot` with `ledger` at the instant `now_s`; `last_at_s` is when that was done last, if known."""
     settled = _settle_actions(snapshot, ledger, now_s)
-    admission = admit(snapshot.vms, ledger.leases, rules, now_s, _under_preemption(ledger))
+    admission = admit(snapshot.vms, ledger.leases, rules, now_s, _counted_on(snapshot, ledger, now_s))
     known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
     watched = _Watched(ledger.vm_states, last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S)
     updated = _update_records(snapshot, known, settled, now_s, watched)
@@ -96,11 +96,21 @@ def _adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Lea
     return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=1)
 
 
-def _under_preemption(ledger: Ledger) -> frozenset[int]:
-    """Leases that an open preemption sends out: nothing may raise their protection now."""
-    return frozenset(
-        victim.lease_id for open_preemption in ledger.preemptions for victim in open_preemption.preemption.victims
-    )
+def _counted_on(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> frozenset[int]:
+    """Leases that an open preemption sends out, or that a reservation may: nothing may raise their protection now."""
+    victims = {victim.lease_id for opened in ledger.preemptions for victim in opened.preemption.victims}
+    reserved = {
+        host_id
+        for reservations in ledger.reservations.values()
+        for one in reservations
+        if one.firm and (one.end_at_s is None or one.end_at_s > now_s)
+        for host_id in one.host_ids
+    }
+    if not reserved:
+        return frozenset(victims)
+    on_hosts = {vm.id for vm in snapshot.vms.values() if vm.host_id in reserved}
+    there = {record.id for record in ledger.leases.values() if not on_hosts.isdisjoint(record.vm_ids)}
+    return frozenset(victims | there)
 
 
 @dataclass(frozen=True, slots=True)

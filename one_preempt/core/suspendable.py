@@ -10,6 +10,7 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.time_rules import Overrun, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import start_s
+from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, why_never
 
@@ -34,12 +35,12 @@ def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> boo
 
 
 def may_be_suspended_later(
-    state: ClusterState, policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]
+    state: ClusterState, policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]
 ) -> int | None:
     """How many seconds a lease must have to be worth starting before it gives way; None: it never gives way."""
     rules, limits = policies.time, policies.limits
     if not is_suspendable(state, policies, lease):
         return None
     undisturbed_s = max(limits.minimum_run_time_s, limits.cooldown_s if lease.preemptions else 0)
-    overheads_s = start_s(vms, policies.overhead, rules.exclusion)
+    overheads_s = start_s(vms, rates, rules.exclusion)
     return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s)

@@ -9,6 +9,9 @@ from one_preempt.core.availability.profile import AvailabilityProfile
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.timed_request import TimedRequest
 
+# Before anything came free: a search is due.
+NEVER = -1
+
 
 @dataclass(frozen=True, slots=True)
 class HeldNodes:
@@ -28,6 +31,13 @@ class AlikeNodes:
         self._times_freed = 0
         self._freed_when_placed: dict[int, int] = {}
         self._shields: list[HeldNodes] = []
+
+    def copy(self) -> AlikeNodes:
+        """Others that are held alike, to be changed on their own; shields are not taken over."""
+        other = AlikeNodes(0)
+        other.profile, other._held, other._times_freed = self.profile.copy(), dict(self._held), self._times_freed
+        other._freed_when_placed = dict(self._freed_when_placed)
+        return other
 
     def held(self) -> Mapping[int, HeldNodes]:
         """Who has or is promised nodes, by lease; not to be changed."""
@@ -81,9 +91,22 @@ class AlikeNodes:
 
     def withdraw(self, lease_id: int) -> None:
         """Give back all that is held for the lease, because it has ended or is to have no promise any more."""
+        self.take_out(lease_id)
+        self.room_freed()
+
+    def take_out(self, lease_id: int) -> HeldNodes:
+        """Give back what is held for the lease although nobody is to have it: it is held otherwise from now on."""
         held = self._held.pop(lease_id)
         self.profile.release(held.start_s, held.end_s, held.nodes)
+        return held
+
+    def room_freed(self) -> None:
+        """Nodes came free before their time: promises may be brought forward."""
         self._times_freed += 1
+
+    def search_again(self, lease_id: int) -> None:
+        """Look for an earlier start for a promised lease whatever came free since: not all that was found was taken."""
+        self._freed_when_placed[lease_id] = NEVER
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""

@@ -160,7 +160,7 @@ class HostSteps:
             lengths = self._counts + 1
             behind = lengths.cumsum()
             firsts, rows = behind - lengths, np.arange(len(lengths)).repeat(lengths)
-            columns = np.arange(behind[-1]) - firsts.repeat(lengths)
+            columns = np.arange(lengths.sum()) - firsts.repeat(lengths)
             self._known_line = _Line(rows * self._times.shape[1] + columns, rows, firsts)
         return self._known_line
 

@@ -45,6 +45,13 @@ class AvailabilityProfile:
         """The first instant that is known."""
         return int(self._times[0])
 
+    def free_until(self, amount: int, start_s: int, end_s: int | None) -> int | None:
+        """How long so much is free from an instant on, at most until `end_s` (None: for ever)."""
+        times, free = self._times[: self._count], self._free[0, : self._count]
+        short = times[(times > start_s) & (free < amount)]
+        first_s = int(short[0]) if len(short) else None
+        return end_s if first_s is None or (end_s is not None and end_s <= first_s) else first_s
+
     def as_steps(self) -> tuple[IntArray, IntArray]:
         """The instants and what is free from each on, as copies; neighbours differ."""
         return self._times[: self._count].copy(), self._free[0, : self._count].copy()

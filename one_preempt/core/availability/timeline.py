@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
+from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
 from one_preempt.core.model.cluster_state import IntArray
 
@@ -48,13 +50,16 @@ class Stay:
 class ObservedRoom:
     """What a timeline is told. `base` and `firm_base`, shape (H, 2), are what would be free if none of `stays` were.
 
-    `host_ids` are the rows' hosts; `stays` by lease, in the order of time.
+    `host_ids` are the rows' hosts; `stays` by lease, in the order of time. `alike_slots`: all VMs that the
+    queue is about need the same, and so many of them have room in all if none of `stays` has any; None where VMs or
+    hosts differ.
     """
 
     host_ids: tuple[int, ...]
     base: IntArray
     firm_base: IntArray
     stays: Mapping[int, tuple[Stay, ...]]
+    alike_slots: int | None = None
 
 
 class Timeline:
@@ -66,6 +71,8 @@ class Timeline:
         self.firm_stays = SlotTable(room.firm_base, now_s)
         self._base, self._firm_base = room.base, room.firm_base
         self._stays: dict[int, tuple[Stay, ...]] = {}
+        self.alike: AlikeNodes | None = None
+        self._alike_slots: int | None = None
         self.observe(room, now_s)
 
     @property
@@ -87,6 +94,7 @@ class Timeline:
         self.all_stays.forget_before(now_s)
         self.firm_stays.forget_before(now_s)
         self._rebase(room)
+        self._recount(room.alike_slots, now_s)
         changed = [lease_id for lease_id, stays in self._stays.items() if room.stays.get(lease_id) != stays]
         for lease_id in changed:
             self.replace(lease_id, room.stays.get(lease_id, ()))
@@ -100,6 +108,8 @@ class Timeline:
         other.host_ids, other._stays = self.host_ids, dict(self._stays)
         other.all_stays, other.firm_stays = self.all_stays.copy(), self.firm_stays.copy()
         other._base, other._firm_base = self._base, self._firm_base
+        other.alike = None if self.alike is None else self.alike.copy()
+        other._alike_slots = self._alike_slots
         return other
 
     def replace(self, lease_id: int, stays: tuple[Stay, ...]) -> tuple[Stay, ...]:
@@ -110,6 +120,8 @@ class Timeline:
         for stay in before:
             if not any(_covers(other, stay) for other in stays):
                 self.all_stays.room_freed(stay.host_rows)
+                if self.alike is not None:
+                    self.alike.room_freed()
         return before
 
     def withdraw(self, lease_id: int) -> tuple[Stay, ...]:
@@ -121,17 +133,21 @@ class Timeline:
         lease_id = stays[0].lease_id
         self._stays[lease_id] = stays
         for stay in stays:
-            if stay.promise:
+            if stay.promise and stay.host_rows:
                 self.all_stays.hold_stay(stay.slot_reservation)
-            else:
+            elif stay.host_rows:
                 self.all_stays.table.reserve(stay.slot_reservation)
-            if stay.firm:
+            if stay.firm and stay.host_rows:
                 self.firm_stays.reserve(stay.slot_reservation)
+        if self.alike is not None:
+            _count(self.alike, stays)
 
     def _take_out(self, lease_id: int) -> tuple[Stay, ...]:
         """Hold nothing more for a lease. Stays that have ended are forgotten by the tables already."""
         stays = self._stays.pop(lease_id, ())
         for stay in stays:
+            if not stay.host_rows:
+                continue
             reserved = stay.slot_reservation
             if stay.promise and self.all_stays.stay_of(lease_id) is not None:
                 self.all_stays.take_out(lease_id)
@@ -139,7 +155,26 @@ class Timeline:
                 self.all_stays.table.release(reserved)
             if stay.firm and reserved in self.firm_stays.reservations_of(lease_id):
                 self.firm_stays.release(reserved)
+        if self.alike is not None and stays:
+            _count_no_more(self.alike, stays)
         return stays
+
+    def _recount(self, alike_slots: int | None, now_s: int) -> None:
+        """Count nodes where they are alike, or are so by now; forget the count where they are not any more."""
+        known, self._alike_slots = self._alike_slots, alike_slots
+        if alike_slots is None:
+            self.alike = None
+        elif self.alike is None or known is None:
+            self.alike = AlikeNodes(alike_slots, now_s)
+            for stays in self._stays.values():
+                _count(self.alike, stays)
+        else:
+            self.alike.forget_before(now_s)
+            if alike_slots > known:
+                self.alike.profile.release(now_s, None, alike_slots - known)
+                self.alike.room_freed()
+            elif alike_slots < known:
+                self.alike.profile.reserve(now_s, None, known - alike_slots)
 
     def adopt_promise(self, stay: Stay) -> None:
         """Know what the backfilling policy has promised to a lease that had nothing firm."""
@@ -149,8 +184,13 @@ class Timeline:
         """Know that the backfilling policy has taken its promise back."""
         self._stays.pop(lease_id, None)
 
-    def as_promised(self, lease_id: int) -> Stay | None:
-        """The promise that the backfilling policy has made to a lease since."""
+    def as_promised(self, lease_id: int, amounts: tuple[tuple[int, ...], ...]) -> Stay | None:
+        """The promise that the backfilling policy has made since to a lease whose VMs need `amounts`."""
+        if self.alike is not None:
+            held = self.alike.held().get(lease_id)
+            if held is None:
+                return None
+            return Stay(lease_id, held.start_s, held.end_s, (), amounts, firm=False, promise=True)
         slot = self.all_stays.stay_of(lease_id)
         if slot is None:
             return None
@@ -184,3 +224,22 @@ def _covers(new: Stay, old: Stay) -> bool:
     if (new.host_rows, new.amounts) != (old.host_rows, old.amounts) or new.start_s > old.start_s:
         return False
     return new.end_s is None or (old.end_s is not None and old.end_s <= new.end_s)
+
+
+def _count(nodes: AlikeNodes, stays: tuple[Stay, ...]) -> None:
+    """Hold as many nodes as the stays of one lease take; the first stay is the one that may be brought forward."""
+    for number, stay in enumerate(stays):
+        duration_s = None if stay.end_s is None else stay.end_s - stay.start_s
+        if number == 0:
+            nodes.hold(TimedRequest(stay.lease_id, len(stay.amounts), duration_s), stay.start_s)
+            nodes.search_again(stay.lease_id)
+        else:
+            nodes.profile.reserve(stay.start_s, stay.end_s, len(stay.amounts))
+
+
+def _count_no_more(nodes: AlikeNodes, stays: tuple[Stay, ...]) -> None:
+    for number, stay in enumerate(stays):
+        if number == 0 and stay.lease_id in nodes.held():
+            nodes.take_out(stay.lease_id)
+        elif number > 0:
+            nodes.profile.release(stay.start_s, stay.end_s, len(stay.amounts))

@@ -144,6 +144,10 @@ class UnlikeHosts:
         self._stays[stay.lease_id] = stay
         self.search_again(stay.lease_id)
 
+    def is_search_due(self, lease_id: int) -> bool:
+        """Did anything come free since an earlier start was looked for?"""
+        return bool((self._row_freed > self._freed_when_placed[lease_id]).any())
+
     def search_again(self, lease_id: int) -> None:
         """Look for an earlier start for a promised lease whatever came free since: not all that was found was taken."""
         self._freed_when_placed[lease_id] = NEVER

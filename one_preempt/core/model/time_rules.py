@@ -20,8 +20,9 @@ class Suspension(StrEnum):
 class Overrun(StrEnum):
     """What happens to a lease that runs on after its DURATION.
 
-    KEEP: it runs on and is planned as a lease without an end. PREEMPT: it runs on and is an admissible victim from
-    then on. STOP: it is stopped and owed nothing. TERMINATE: it is ended for good.
+    Until it is over, the queue expects it to end any second, and nothing firm is promised in its place.
+    KEEP: it runs on. PREEMPT: it runs on and is an admissible victim from then on. STOP: it is stopped and owed
+    nothing. TERMINATE: it is ended for good.
     """
 
     KEEP = "keep"

@@ -135,7 +135,7 @@ def plan_rest(
     policies, left_s = draft.policies, lease.left_at(draft.state.now_s)
     if left_s is None:
         return None
-    leaves_s = leave_s(zip(vms, methods, strict=True), policies.overhead, policies.time.exclusion)
+    leaves_s = leave_s(zip(vms, methods, strict=True), draft.rates, policies.time.exclusion)
     # Reading memory back takes about as long as writing it.
     return plan_stays(draft, lease, vms, draft.state.now_s + leaves_s + policies.time.grace_s, left_s + leaves_s)
 
@@ -172,8 +172,8 @@ def piece_rules(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         and methods is not None
         and (rules.suspension is Suspension.ALL or (rules.suspension is Suspension.SERIAL_ONLY and len(vms) == 1))
     )
-    leaves_s = leave_s(zip(vms, methods or (), strict=False), policies.overhead, rules.exclusion)
-    starts_s = start_s(vms, policies.overhead, rules.exclusion)
+    leaves_s = leave_s(zip(vms, methods or (), strict=False), draft.rates, rules.exclusion)
+    starts_s = start_s(vms, draft.rates, rules.exclusion)
     return PieceRules(
         splittable=splittable,
         minimum_piece_s=max(1, rules.least_run_before_suspension_s),

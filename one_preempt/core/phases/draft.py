@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from one_preempt.core.alike_hosts import alike_slots
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
@@ -28,7 +29,8 @@ from one_preempt.core.model.plan import (
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
-from one_preempt.core.observed_room import observed_room
+from one_preempt.core.observed_room import observed_room, without_unnamed
+from one_preempt.core.overhead.learned import LearnedRates, learn
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
 
@@ -47,7 +49,8 @@ class PlanDraft:
     `busy_leases` take no part in anything new: they are in a preemption, or were just placed (`starting`).
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
-    `timeline` is what is free from now on; `reserved` are leases for which their reservation decides, not the queue;
+    `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
+    `reserved` are leases for which their reservation decides, not the queue;
     `warned` those that will have to leave soon.
     """
 
@@ -56,6 +59,7 @@ class PlanDraft:
     matchmaker: Matchmaker
     room: Room
     quotas: QuotaBook
+    rates: LearnedRates
     timeline: Timeline
     busy_leases: set[int] = field(default_factory=set)
     starting: set[int] = field(default_factory=set)
@@ -83,13 +87,15 @@ class PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match)
         quotas = QuotaBook(state.snapshot.directory)
+        rates = learn(state.observed_overheads, policies.overhead)
         return cls(
             state=state,
             policies=policies,
             matchmaker=matchmaker,
             room=matchmaker.new_room(),
             quotas=quotas,
-            timeline=_timeline(state, policies),
+            rates=rates,
+            timeline=_timeline(state, policies, rates, matchmaker),
             busy_leases=set(state.half_seen_leases),
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
@@ -223,9 +229,10 @@ class PlanDraft:
         )
 
 
-def _timeline(state: ClusterState, policies: Policies) -> Timeline:
+def _timeline(state: ClusterState, policies: Policies, rates: LearnedRates, matchmaker: Matchmaker) -> Timeline:
     """What is free from now on: what was known before, told what has changed, or all of it anew."""
-    room = observed_room(state, policies)
+    room = observed_room(state, policies, rates)
+    room = without_unnamed(replace(room, alike_slots=alike_slots(state, matchmaker, room)))
     if state.timeline is None or not state.timeline.can_follow(room, state.now_s):
         return Timeline(room, state.now_s)
     timeline = state.timeline.copy()

@@ -24,6 +24,7 @@ from one_preempt.core.phases.room_ahead import (
     ceiling,
     end_of,
     firm_ceiling,
+    gang_demand,
     preparation_s,
     rows_of,
     stay_at,
@@ -78,6 +79,8 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
     needed_s = preparation_s(draft, lease, stay)
+    if needed_s > 0 and _moves_aside(draft, lease, vms, stay):
+        return
     if needed_s == 0:
         return
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
@@ -88,6 +91,17 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s))
     if obstacle is not None:
         _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
+
+
+def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
+    """Other hosts have become free for the same time: nobody has to leave."""
+    before = draft.timeline.withdraw(lease.id)
+    rows = draft.timeline.all_stays.table.fit_at(gang_demand(draft, vms), stay.start_s, stay.end_s)
+    draft.timeline.hold(before)
+    if rows is None:
+        return False
+    book(draft, lease, [stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True), *before[1:]])
+    return True
 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:

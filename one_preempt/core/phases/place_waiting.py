@@ -8,7 +8,7 @@ promised a start, is the backfilling policy's question.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.lease import Lease
@@ -62,7 +62,7 @@ def place_waiting(draft: PlanDraft) -> None:
             start(draft, turn.lease, turn.vms, room.placed[turn.id])
         elif not turn.marked:
             _wait(draft, turn, room, promised.get(turn.id))
-    _write_promises(draft)
+    _write_promises(draft, promised)
 
 
 def _queue(draft: PlanDraft) -> Iterable[Turn]:
@@ -101,7 +101,9 @@ def _wait(draft: PlanDraft, turn: Turn, room: QueueRoom, promised_at_s: int | No
     lease = turn.lease
     unplaced = room.unplaced.get(turn.id)
     if promised_at_s is not None:
-        draft.wake_by(promised_at_s)
+        if promised_at_s > draft.state.now_s + 1:
+            # Whoever should have ended by now is waited for, not looked at every second.
+            draft.wake_by(promised_at_s)
         draft.statuses[lease.id] = f"waits for room; starts at {utc_text(promised_at_s)} at the latest as things stand"
     if unplaced is not None:
         draft.waits[lease.id] = unplaced.reason
@@ -114,14 +116,14 @@ def _wait(draft: PlanDraft, turn: Turn, room: QueueRoom, promised_at_s: int | No
         draft.lacking_room.add(lease.id)
 
 
-def _write_promises(draft: PlanDraft) -> None:
+def _write_promises(draft: PlanDraft, promised: Container[int]) -> None:
     """What the queue was promised, or is promised no more, as far as it has changed."""
     queue = [lease for lease in draft.state.leases.values() if lease.state in WAITING_STATES]
     for lease in queue:
         firm = any(one.firm for one in draft.state.reservations.get(lease.id, ()))
         if firm or lease.id in draft.reserved or lease.id in draft.bookings:
             continue
-        stay = None if lease.id in draft.starting else promised_stay(draft, lease.id)
+        stay = promised_stay(draft, lease.id) if lease.id in promised else None
         known = draft.timeline.stays.get(lease.id, ())
         if stay is not None and known != (stay,):
             draft.timeline.adopt_promise(stay)

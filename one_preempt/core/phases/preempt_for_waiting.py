@@ -189,7 +189,7 @@ def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVi
         return False
     leaving = [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
     rules = draft.policies.time
-    needed_s = leave_s(leaving, draft.policies.overhead, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+    needed_s = leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
     begin_at_s = wanted.start_s - needed_s
     draft.wake_by(begin_at_s)
     return draft.state.now_s < begin_at_s
@@ -317,12 +317,12 @@ def _preemption(
     placements: tuple[Placement, ...],
 ) -> Preemption:
     """The decision as a value; its overhead is that of the methods which are really taken."""
-    state, rates = draft.state, draft.policies.overhead
+    state = draft.state
     prices = [
         price_of(draft, state.leases[lease_id], tuple(v.method for v in victims if v.lease_id == lease_id))
         for lease_id in sorted(choice.lease_ids)
     ]
-    delta_ms = rates.reschedule_ms if any(price.reschedules for price in prices) else 0
+    delta_ms = draft.policies.overhead.reschedule_ms if any(price.reschedules for price in prices) else 0
     return Preemption(
         id=f"{wanted.lease.id}@{state.now_s if draft.policies.mode is Mode.ACT else 'advice'}",
         preemptor_lease_id=wanted.lease.id,

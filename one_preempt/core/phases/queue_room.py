@@ -5,7 +5,7 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from one_preempt.core.availability.slot_table import GangSlot
@@ -15,13 +15,13 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import RETURNING_STATES, PlanDraft
 from one_preempt.core.phases.reschedule import reschedule
 from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, rows_of, stay_at
-from one_preempt.core.suspendable import may_be_suspended_later
+from one_preempt.core.suspendable import is_suspendable, may_be_suspended_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,15 @@ class Turn:
 
 
 class QueueRoom:
-    """An `Availability` whose demands are `Turn`s. `placed` are the placements of what starts now, by the turn's id."""
+    """An `Availability` whose demands are `Turn`s. `placed` are the placements of what starts now, by the turn's id.
+
+    Where hosts are alike they are counted, and a promise names none; else it names its hosts.
+    """
 
     def __init__(self, draft: PlanDraft) -> None:
         self._draft = draft
-        self._stays = draft.timeline.all_stays
+        self._named = draft.timeline.all_stays
+        self._alike = draft.timeline.alike
         self.placed: dict[int, tuple[Placement, ...]] = {}
         self.unplaced: dict[int, Unplaced] = {}
 
@@ -56,22 +60,27 @@ class QueueRoom:
 
     def start_of(self, lease_id: int) -> int | None:
         """The start that the lease is promised."""
-        return self._stays.start_of(lease_id)
+        return self._named.start_of(lease_id) if self._alike is None else self._alike.start_of(lease_id)
 
     def place(self, request: TimedRequest[Turn], not_before_s: int) -> int | None:
         """Start it now if it fits now; else promise it the first start that is known. None where none is."""
         now_s = self._draft.state.now_s
         if not_before_s <= now_s and self.place_at(request, now_s):
             return now_s
-        if request.demand.marked or not self._waits_for_room(request) or self._draft.timeline.is_empty:
+        turn = request.demand
+        unplaced = self.unplaced.get(turn.id)
+        if turn.marked or self._draft.timeline.is_empty or (unplaced is not None and not lacks_room(unplaced)):
             return None
-        demand = gang_demand(self._draft, request.demand.vms)
-        slot = self._stays.table.earliest_fit(demand, request.duration_s, max(not_before_s, now_s + 1))
-        if slot is None or slot.start_s <= now_s + 1:
+        later_s = max(not_before_s, now_s + 1)
+        end_s = end_of(now_s, request.duration_s)
+        if self._alike is not None:
             # What has room and yet does not start waits for something that time does not bring.
+            stuck = unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
+            return None if stuck else self._alike.place(_counted(request), later_s)
+        demand = gang_demand(self._draft, turn.vms)
+        if unplaced is not None and self._named.table.fit_at(demand, now_s, end_s) is not None:
             return None
-        self._stays.hold(TimedRequest(request.lease_id, demand, request.duration_s), slot)
-        return slot.start_s
+        return self._named.place(TimedRequest(request.lease_id, demand, request.duration_s), later_s)
 
     def place_at(self, request: TimedRequest[Turn], start_s: int) -> bool:
         """Start it now, if the matchmaker finds hosts where nothing is in its way for its whole duration."""
@@ -79,9 +88,8 @@ class QueueRoom:
         if turn.marked:
             return reschedule(self._draft, turn.lease, turn.vms[0])
         end_s = end_of(start_s, request.duration_s)
-        whole = ceiling(self._draft, start_s, end_s)
-        placed = self._placed(turn, whole)
-        if isinstance(placed, Unplaced) and whole is not None and lacks_room(placed):
+        placed = self._placed(turn, start_s, end_s)
+        if isinstance(placed, Unplaced) and lacks_room(placed):
             placed = self._until_it_gives_way(turn, start_s, end_s, placed)
         if isinstance(placed, Unplaced):
             self.unplaced[turn.id] = placed
@@ -92,36 +100,79 @@ class QueueRoom:
     def bring_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
         """Start it now, or let it keep its promise, or have an earlier one."""
         now_s, lease_id = self._draft.state.now_s, request.lease_id
-        stay = self._stays.stay_of(lease_id)
-        assert stay is not None, "only promised leases are brought forward"
-        demand = gang_demand(self._draft, request.demand.vms)
-        start_s = self._stays.bring_forward(TimedRequest(lease_id, demand, request.duration_s), not_before_s)
+        before_s = self.start_of(lease_id)
+        assert before_s is not None, "only promised leases are brought forward"
+        start_s = self._brought_forward(request, not_before_s)
         if start_s > now_s:
             return start_s
-        self._stays.take_out(lease_id)
+        again = self._given_up(request, before_s)
         if self.place_at(request, now_s):
             return now_s
         # Something else than room is in its way now: it keeps what it had, and is looked at again in the next cycle.
-        self._stays.hold_stay(stay)
-        return max(stay.start_s, now_s + 1)
+        again()
+        return max(before_s, now_s + 1)
 
     def withdraw(self, lease_id: int) -> None:
         """Take a promise back."""
-        self._stays.withdraw(lease_id)
+        (self._named if self._alike is None else self._alike).withdraw(lease_id)
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""
-        return self._stays.keeps(lease_ids)
+        return (self._named if self._alike is None else self._alike).keeps(lease_ids)
 
     def shield(self, lease_id: int) -> None:
-        """Nothing: hosts are promised by name."""
+        """Where hosts are counted, keep others off what comes free in the second in which this lease starts."""
+        if self._alike is not None:
+            self._alike.shield(lease_id)
 
     def unshield(self) -> None:
-        """Nothing: see `shield`."""
+        """Give back what `shield` kept."""
+        if self._alike is not None:
+            self._alike.unshield()
+
+    # -- later -----------------------------------------------------------------------------------------------
+
+    def _brought_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
+        if self._alike is not None:
+            return self._alike.bring_forward(_counted(request), not_before_s)
+        if not self._named.is_search_due(request.lease_id):
+            start_s = self._named.start_of(request.lease_id)
+            assert start_s is not None
+            return start_s
+        demand = gang_demand(self._draft, request.demand.vms)
+        return self._named.bring_forward(TimedRequest(request.lease_id, demand, request.duration_s), not_before_s)
+
+    def _given_up(self, request: TimedRequest[Turn], before_s: int) -> Callable[[], None]:
+        """Give its promise up; returns how to take it back."""
+        lease_id = request.lease_id
+        if self._alike is not None:
+            alike, counted = self._alike, _counted(request)
+            alike.take_out(lease_id)
+
+            def count_again() -> None:
+                alike.hold(counted, before_s)
+                alike.search_again(lease_id)
+
+            return count_again
+        stay = self._named.take_out(lease_id)
+        return lambda: self._named.hold_stay(stay)
 
     # -- now -------------------------------------------------------------------------------------------------
 
-    def _placed(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
+    def _placed(self, turn: Turn, start_s: int, end_s: int | None) -> tuple[Placement, ...] | Unplaced:
+        """Hosts for all VMs until `end_s`."""
+        if self._alike is None:
+            return self._matched(turn, ceiling(self._draft, start_s, end_s))
+        nodes = len(turn.vms)
+        if not self._alike.profile.fits(nodes, start_s, end_s):
+            text = f"{nodes} hosts" if nodes > 1 else "one host"
+            reason = Reason(reasons.CAPACITY, f"It needs {text} for longer than that many are free.")
+            return Unplaced(reason, {reasons.CAPACITY: nodes})
+        gives_way = is_suspendable(self._draft.state, self._draft.policies, turn.lease)
+        firm = None if gives_way else self._draft.timeline.firm_stays.free_during(start_s, end_s)
+        return self._matched(turn, firm)
+
+    def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
         draft = self._draft
         with draft.room.capped(free_then):
@@ -137,28 +188,35 @@ class QueueRoom:
         self, turn: Turn, start_s: int, end_s: int | None, unplaced: Unplaced
     ) -> tuple[Placement, ...] | Unplaced:
         """What may be suspended can use the time before a reservation, if that is worth its while (VW07 6.1)."""
-        worth_s = may_be_suspended_later(self._draft.state, self._draft.policies, turn.lease, turn.vms)
+        draft = self._draft
+        if draft.timeline.is_empty:
+            return unplaced
+        worth_s = may_be_suspended_later(draft.state, draft.policies, draft.rates, turn.lease, turn.vms)
         if worth_s is None or (end_s is not None and start_s + worth_s >= end_s):
             return unplaced
-        return self._placed(turn, ceiling(self._draft, start_s, start_s + worth_s))
+        placed = self._placed(turn, start_s, start_s + worth_s)
+        return unplaced if isinstance(placed, Unplaced) else placed
 
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:
         """Hold the room of what starts now, up to where something firm begins."""
         self.placed[turn.id] = placed
         timeline, rows, amounts = self._draft.timeline, rows_of(self._draft, placed), amounts_of(turn.vms)
         timeline.withdraw(turn.lease.id)
-        until_s = timeline.cut_end(GangSlot(start_s, rows), amounts, end_s)
-        stay = stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=False)
-        timeline.hold((stay,))
+        if self._alike is None:
+            until_s = timeline.cut_end(GangSlot(start_s, rows), amounts, end_s)
+        else:
+            until_s = self._alike.profile.free_until(len(amounts), start_s, end_s)
+        timeline.hold((stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=False),))
 
-    def _waits_for_room(self, request: TimedRequest[Turn]) -> bool:
-        unplaced = self.unplaced.get(request.lease_id)
-        return unplaced is None or lacks_room(unplaced)
+
+def _counted(request: TimedRequest[Turn]) -> TimedRequest[int]:
+    """Its VMs, one for a place on a host."""
+    return TimedRequest(request.lease_id, len(request.demand.vms), request.duration_s)
 
 
 def promised_stay(draft: PlanDraft, lease_id: int) -> Stay | None:
     """What the backfilling policy has promised to a lease that waits."""
-    return draft.timeline.as_promised(lease_id)
+    return draft.timeline.as_promised(lease_id, amounts_of(draft.members(draft.state.leases[lease_id])))
 
 
 def start_id(vm: VirtualMachine, *, returning: bool) -> str:

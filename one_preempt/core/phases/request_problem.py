@@ -86,7 +86,7 @@ def _amounts(vm: VirtualMachine, devices: IntArray) -> IntArray:
 def price_of(draft: PlanDraft, lease: Lease, methods: Sequence[PreemptionMethod]) -> LeasePrice:
     """What it costs to send `lease` out, each VM by its method (ALGORITHMS 1.2)."""
     leaving = [_leaving(draft, vm, method) for vm, method in zip(draft.members(lease), methods, strict=True)]
-    return lease_price(leaving, draft.policies.overhead)
+    return lease_price(leaving, draft.rates)
 
 
 def _leaving(draft: PlanDraft, vm: VirtualMachine, method: PreemptionMethod) -> LeavingVm:
@@ -96,4 +96,5 @@ def _leaving(draft: PlanDraft, vm: VirtualMachine, method: PreemptionMethod) -> 
         memory_mib=vm.memory_mib,
         disk_mib=sum(disk.size_mib for disk in vm.disks),
         shared_storage=datastore is None or datastore.shared,
+        datastore_id=vm.history[-1].datastore_id,
     )

@@ -36,7 +36,7 @@ class GivingWay:
 
 def takes_s(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
     """For how long the lease takes its room when it starts; None: nobody knows."""
-    return needed_s(draft.policies, lease, vms)
+    return needed_s(draft.policies, draft.rates, lease, vms)
 
 
 def end_of(start_s: int, takes_s: int | None) -> int | None:
@@ -145,7 +145,7 @@ def preparation_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
     if not leaving:
         return 0
     rules = draft.policies.time
-    return leave_s(leaving, draft.policies.overhead, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+    return leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
 
 
 def _largest_first(one: GivingWay) -> tuple[int, int, int]:

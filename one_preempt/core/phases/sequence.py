@@ -52,7 +52,8 @@ def _are_being_warned(draft: PlanDraft, preemption: Preemption, lease: Lease, ou
     if not preemption.decided_at_s <= draft.state.now_s < leaves_at_s:
         return False
     for victim in outstanding:
-        draft.statuses[victim.lease_id] = f"{victim.method} at {utc_text(leaves_at_s)} to make room for lease {lease.id}"
+        when = utc_text(leaves_at_s)
+        draft.statuses[victim.lease_id] = f"{victim.method} at {when} to make room for lease {lease.id}: save your work"
         draft.warned.add(victim.lease_id)
     draft.wake_by(leaves_at_s)
     return True
