@@ -31,7 +31,10 @@ class Job:
 
 @dataclass(slots=True)
 class Drivers:
-    """Two queues, first come first served; a virtualization job whose host is busy lets later ones pass."""
+    """Two queues, first come first served; a virtualization job whose host is busy lets later ones pass.
+
+    `is_ending`: operations that take no time are ending just now, so that nobody waits for the answer to a call.
+    """
 
     clock: VirtualClock
     events: EventQueue
@@ -41,6 +44,7 @@ class Drivers:
     _running: dict[Job, None] = field(default_factory=dict)
     _busy_on_host: Counter[int] = field(default_factory=Counter)
     _transfers_running: int = 0
+    is_ending: bool = False
     _ending_now: deque[Job] = field(default_factory=deque)
 
     def submit(self, job: Job) -> None:
@@ -111,9 +115,11 @@ class Drivers:
 
     def _end_all(self) -> None:
         """Everything that takes no time, and what it sets off; the last one leaves the queue when it is done."""
+        self.is_ending = True
         while self._ending_now:
             self._end(self._ending_now[0])
             self._ending_now.popleft()
+        self.is_ending = False
 
     def _free_place(self, job: Job) -> None:
         del self._running[job]
