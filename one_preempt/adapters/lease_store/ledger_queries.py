@@ -29,14 +29,12 @@ from one_preempt.core.model.reservation import Reservation
 Promised = dict[int, tuple[Reservation, ...]]
 
 
-# Ids are ordered as Python does it, whatever language the database was made for.
-_BY_CHARACTERS = {"postgresql": "C", "mysql": "utf8mb4_bin", "mariadb": "utf8mb4_bin"}
-
-
 def by_characters(connection: Connection, column: Column[str]) -> ColumnElement[str]:
-    """What to order by for ids to be in the order of their characters."""
-    collation = _BY_CHARACTERS.get(connection.dialect.name)
-    return column if collation is None else column.collate(collation)
+    """What to order by for ids to be in the order of their characters, whatever language the database was made for.
+
+    SQLite does so by itself, and so do the databases that `schema` takes on MariaDB.
+    """
+    return column.collate("C") if connection.dialect.name == "postgresql" else column
 
 
 def lease_records(connection: Connection, include_ended: bool) -> list[LeaseRecord]:

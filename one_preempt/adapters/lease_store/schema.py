@@ -5,7 +5,7 @@ alembic takes 0.3 s to import: it is loaded only where something must change.
 
 from __future__ import annotations
 
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
@@ -75,5 +75,18 @@ def migrate(engine: Engine, name: str) -> None:
     config = Config()
     config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
     with failures_in_words(name), schema_lock(engine), engine.begin() as connection:
+        _require_exact_text(connection, name)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _require_exact_text(connection: Connection, name: str) -> None:
+    # MariaDB takes ids that differ in case alone for one and the same, and drops what its character set has not.
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        return
+    collation = connection.execute(text("SELECT @@collation_database")).scalar()
+    if collation not in ("utf8mb4_bin", "utf8mb4_nopad_bin"):
+        raise LeaseStoreError(
+            f"database of leases {name} has the collation {collation}, which confuses different texts: "
+            f"ALTER DATABASE {connection.engine.url.database} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        )

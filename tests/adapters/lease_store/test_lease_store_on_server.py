@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError, open_engine, parsed_url
-from one_preempt.adapters.lease_store.schema import REVISIONS
+from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
@@ -43,6 +43,19 @@ def test_processes_that_create_the_tables_at_once_agree(server_url: str, connect
     both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate()[0].strip() for process in both] == [REVISIONS[-1]] * 2
     assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_a_mariadb_database_that_confuses_texts_is_refused(server_url: str, connection: Connection) -> None:
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        pytest.skip("only MariaDB does so")
+    named = connection.engine.url.database
+    metadata.drop_all(connection)
+    connection.execute(text("DROP TABLE alembic_version"))
+    connection.execute(text(f"ALTER DATABASE {named} CHARACTER SET latin1"))
+    with pytest.raises(LeaseStoreError, match=r"latin1_swedish_ci.*: ALTER DATABASE") as caught:
+        upgrade(server_url)
+    connection.execute(text(str(caught.value).rpartition(": ")[2]))
+    upgrade(server_url)
 
 
 def test_only_one_daemon_writes_to_a_server(open_on_server: Callable[[], SqlLeaseStore]) -> None:
