@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Victim
+from one_preempt.core.model.reservation import Booking
 from one_preempt.core.model.time import ms_to_seconds
 
 JsonValue: TypeAlias = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
@@ -27,6 +28,7 @@ def plan_document(plan: Plan) -> JsonObject:
     """The whole plan. Instants are seconds since the epoch, durations seconds; `lease` and `preemptor` lease ids.
 
     A preemption that is `advised_only` stands among the others, its actions apart from those that would be carried out.
+    A booking has all reservations of a lease from now on, none where they are withdrawn; `end_at` null: nobody knows.
     """
     return {
         "made_at": plan.made_at_s,
@@ -50,7 +52,21 @@ def plan_document(plan: Plan) -> JsonObject:
             for refusal in plan.refusals
         ],
         "advised_actions": [_action(action) for action in plan.advised_actions],
+        "bookings": [_booking(booking) for booking in plan.bookings],
+        "verdicts": [
+            {"lease": given.lease_id, "verdict": given.verdict.value, "text": given.text} for given in plan.verdicts
+        ],
         "wake_at": plan.wake_at_s,
+    }
+
+
+def _booking(booking: Booking) -> JsonObject:
+    return {
+        "lease": booking.lease_id,
+        "reservations": [
+            {"start_at": one.start_at_s, "end_at": one.end_at_s, "host_ids": list(one.host_ids), "firm": one.firm}
+            for one in booking.reservations
+        ],
     }
 
 

@@ -1,11 +1,11 @@
-"""A plan as tables for people: what is done where and why, who is preempted for whom at what price, who waits.
+"""A plan as tables for people: what is done where and why, who is preempted for whom, what is reserved, who waits.
 
 Names come from users, so they enter as plain `Text`, never as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,6 +17,7 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Refusal
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.explain import printable
 
@@ -34,6 +35,7 @@ KIND_STYLES = {
     ActionKind.UNDEPLOY: "red",
     ActionKind.TERMINATE: "red",
 }
+VERDICT_STYLES = {Verdict.ACCEPTED: "green", Verdict.REFUSED: "red", Verdict.CONVERTED: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,10 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     for end in plan.ended_preemptions:
         how = "fulfilled" if end.fulfilled else "given up"
         yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
+    if plan.verdicts:
+        yield verdict_table(plan.verdicts, names)
+    if plan.bookings:
+        yield booking_table(plan, names, observed.reservations if isinstance(observed, ClusterState) else {})
     if plan.refusals:
         yield refusal_table(plan.refusals, names)
     if isinstance(observed, ClusterState) and observed.discrepancies:
@@ -119,6 +125,8 @@ def headline(plan: Plan) -> Text:
     counts = [(steps, "action"), (len(plan.preemptions), "preemption"), (len(plan.refusals), "refusal")]
     if plan.advised:
         counts.append((len(plan.advised), "advised preemption"))
+    if plan.verdicts:
+        counts.append((len(plan.verdicts), "verdict"))
     said = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
     wake = f"; next decision at {instant(plan.wake_at_s)}" if plan.wake_at_s is not None else ""
     return Text(f"Plan of {instant(plan.made_at_s)}, preemption policy {plan.policy}: {said}{wake}", style="bold")
@@ -194,6 +202,43 @@ def victim_table(preemption: Preemption, names: Names) -> Table:
             Text(names.host(victim.target_host_id)),
         )
     return table
+
+
+def verdict_table(verdicts: Iterable[VerdictGiven], names: Names) -> Table:
+    """What is said to leases that asked for a START or a DEADLINE, or to be served at once."""
+    table = titled_table("What was asked of time", "lease", "verdict", "why")
+    for given in verdicts:
+        table.add_row(
+            Text(names.lease(given.lease_id)),
+            Text(given.verdict.value, style=VERDICT_STYLES.get(given.verdict, "")),
+            Text(printable(given.text, REASON_LENGTH)),
+        )
+    return table
+
+
+def booking_table(plan: Plan, names: Names, before: Mapping[int, Sequence[Reservation]]) -> Table:
+    """Reservations that are made, changed or withdrawn; `before` are those that leases had."""
+    table = titled_table("Room over time", "lease", "", "from", "until", "hosts", "kind")
+    starting = {action.lease_id for action in plan.actions if action.kind is ActionKind.DEPLOY}
+    for booking in plan.bookings:
+        lease, change = Text(names.lease(booking.lease_id)), _change(booking, before, starting)
+        if not booking.reservations:
+            table.add_row(lease, change)
+        for number, one in enumerate(booking.reservations):
+            table.add_row(
+                *((lease, change) if number == 0 else ("", "")),
+                instant(one.start_at_s),
+                "open" if one.end_at_s is None else instant(one.end_at_s),
+                Text(", ".join(map(names.host, one.host_ids)) or "picked at the start"),
+                Text("firm", style="green") if one.firm else "promise",
+            )
+    return table
+
+
+def _change(booking: Booking, before: Mapping[int, Sequence[Reservation]], starting: Container[int]) -> str:
+    if booking.reservations:
+        return "changed" if before.get(booking.lease_id) else "reserved"
+    return "starts now" if booking.lease_id in starting else "withdrawn"
 
 
 def refusal_table(refusals: Iterable[Refusal], names: Names) -> Table:

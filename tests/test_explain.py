@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.plan import (
@@ -24,6 +26,7 @@ from one_preempt.core.model.plan import (
     Victim,
 )
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.explain import plan_document, printable
 from one_preempt.explain_tables import plan_tables
@@ -65,6 +68,21 @@ PLAN = Plan(
     ended_preemptions=(PreemptionEnd("p-3", False, Reason("host-lost", "host 9 failed")),),
     refusals=(Refusal((8, 9), 8, Reason("no-capacity", "needs 4 CPU, 2 are free")),),
     wake_at_s=1_060,
+)
+
+
+RESERVED = replace(
+    PLAN,
+    bookings=(
+        Booking(4, (Reservation(4, 5_000, None),)),
+        Booking(7),
+        Booking(8, (Reservation(8, 3_600, 7_200, (1, 2), firm=True), Reservation(8, 9_000, 9_900, (2, 2), firm=True))),
+        Booking(9),
+    ),
+    verdicts=(
+        VerdictGiven(8, Verdict.ACCEPTED, "reserved from 1970-01-01T01:00:00Z on"),
+        VerdictGiven(9, Verdict.REFUSED, "there is no room for it"),
+    ),
 )
 
 
@@ -115,7 +133,13 @@ def a_snapshot(vm_name: str = "urgent") -> PoolSnapshot:
     )
 
 
-def shown(plan: Plan, snapshot: PoolSnapshot, color: bool = False) -> str:
+def a_state(*reserved: Reservation) -> ClusterState:
+    by_lease = {one.lease_id: (one,) for one in reserved}
+    snapshot = a_snapshot()
+    return ClusterState(1_000, snapshot, host_table(snapshot.hosts), {}, {}, reservations=by_lease)
+
+
+def shown(plan: Plan, snapshot: PoolSnapshot | ClusterState, color: bool = False) -> str:
     output = io.StringIO()
     console = Console(file=output, width=200, force_terminal=color, color_system="standard" if color else None)
     for part in plan_tables(plan, snapshot):
@@ -176,6 +200,38 @@ def test_the_tables_mark_the_chosen_set_and_name_hosts_and_vms() -> None:
     assert "node01" in deploy
     assert "needs 4 CPU, 2 are free" in text
     assert "Preemption p-3 is given up: host 9 failed" in text
+
+
+def test_bookings_and_verdicts_stand_in_the_document() -> None:
+    document = json.loads(json.dumps(plan_document(RESERVED)))
+    assert document["bookings"][:3] == [
+        {"lease": 4, "reservations": [{"start_at": 5_000, "end_at": None, "host_ids": [], "firm": False}]},
+        {"lease": 7, "reservations": []},
+        {
+            "lease": 8,
+            "reservations": [
+                {"start_at": 3_600, "end_at": 7_200, "host_ids": [1, 2], "firm": True},
+                {"start_at": 9_000, "end_at": 9_900, "host_ids": [2, 2], "firm": True},
+            ],
+        },
+    ]
+    assert document["verdicts"][1] == {"lease": 9, "verdict": "refused", "text": "there is no room for it"}
+    assert (plan_document(PLAN)["bookings"], plan_document(PLAN)["verdicts"]) == ([], [])
+
+
+def test_the_tables_tell_what_is_reserved_changed_withdrawn_or_starts() -> None:
+    text = shown(RESERVED, a_state(Reservation(8, 3_000, 3_600, (1, 1), firm=True)))
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    first = lines.index("Room over time") + 2
+    assert lines[first : first + 5] == [
+        "4 reserved 1970-01-01 01:23:20 UTC open picked at the start promise",
+        "7 starts now",
+        "8 changed 1970-01-01 01:00:00 UTC 1970-01-01 02:00:00 UTC node01, node02 firm",
+        "1970-01-01 02:30:00 UTC 1970-01-01 02:45:00 UTC node02, node02 firm",
+        "9 withdrawn",
+    ]
+    assert "2 verdicts" in lines[0]
+    assert "9 refused there is no room for it" in lines
 
 
 def test_an_empty_plan_is_one_line() -> None:

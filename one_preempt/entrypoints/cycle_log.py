@@ -7,7 +7,9 @@ import logging
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.time import ms_to_seconds
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.errors import OnePreemptError
 from one_preempt.explain import printable
 from one_preempt.ports import CallResult
@@ -44,6 +46,11 @@ class CycleLog:
             said = REFUSED_TWICE if report.is_refused else REFUSED
             self._say(logging.ERROR, f"{said}: {violation.text}")
         self._say_once(_noticed(report) | _advice(report.plan))
+        for given in report.plan.verdicts:
+            self._say(logging.INFO, f"lease {given.lease_id} is {given.verdict}: {given.text}")
+        for booking in report.plan.bookings:
+            if any(one.firm for one in booking.reservations):
+                self._say(logging.INFO, _reserved(booking))
         for preemption in report.plan.preemptions:
             self._say(logging.INFO, _decided(preemption))
         for end in report.plan.ended_preemptions:
@@ -80,6 +87,17 @@ def _decided(preemption: Preemption) -> str:
         f"preemption {preemption.id}: {_leases(preemption)} leave for lease {preemption.preemptor_lease_id}, "
         f"chosen by {preemption.policy}, overhead {overhead_s:.1f} s"
     )
+
+
+def _reserved(booking: Booking) -> str:
+    stays = (f"from {utc_text(one.start_at_s)} {_until(one)}" for one in booking.reservations if one.firm)
+    return f"lease {booking.lease_id} has firmly reserved {', and '.join(stays)}"
+
+
+def _until(one: Reservation) -> str:
+    until = "without an end" if one.end_at_s is None else f"until {utc_text(one.end_at_s)}"
+    hosts = sorted(set(one.host_ids))
+    return until + (f" on host{'s' if len(hosts) > 1 else ''} {', '.join(map(str, hosts))}" if hosts else "")
 
 
 def _leases(preemption: Preemption) -> str:

@@ -1,0 +1,46 @@
+"""The daemon's log about time: one line for each verdict and each firm reservation, none for promises."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
+from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.scheduling_cycle import CycleReport
+
+LOGGER = logging.getLogger("one_preempt.test_cycle_log")
+
+
+def logged(caplog: pytest.LogCaptureFixture, *bookings: Booking, verdicts: tuple[VerdictGiven, ...] = ()) -> list[str]:
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        plan = Plan(made_at_s=0, policy="MOML", bookings=bookings, verdicts=verdicts)
+        CycleLog(LOGGER).report(CycleReport(RaftState.SOLO, plan))
+    return caplog.messages
+
+
+def test_a_verdict_is_one_line_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    verdicts = (
+        VerdictGiven(3, Verdict.REFUSED, "there is no room"),
+        VerdictGiven(4, Verdict.ACCEPTED, "starts at once"),
+    )
+    assert logged(caplog, verdicts=verdicts) == [
+        "lease 3 is refused: there is no room",
+        "lease 4 is accepted: starts at once",
+    ]
+
+
+def test_a_firm_reservation_is_one_line_with_its_times_and_hosts(caplog: pytest.LogCaptureFixture) -> None:
+    stays = (Reservation(5, 3_600, 7_200, (2, 2, 1), firm=True), Reservation(5, 9_000, None, (4,), firm=True))
+    (line,) = logged(caplog, Booking(5, stays))
+    assert line == (
+        "lease 5 has firmly reserved from 1970-01-01T01:00:00Z until 1970-01-01T02:00:00Z on hosts 1, 2, "
+        "and from 1970-01-01T02:30:00Z without an end on host 4"
+    )
+
+
+def test_promises_of_the_queue_come_and_go_without_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    assert logged(caplog, Booking(5, (Reservation(5, 3_600, 7_200),)), Booking(6)) == []
