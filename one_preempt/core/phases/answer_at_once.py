@@ -13,7 +13,7 @@ def answer_at_once(draft: PlanDraft) -> None:
     making_room = {preemption.preemptor_lease_id for preemption in draft.preemptions}
     for lease_id in sorted(draft.state.leases):
         lease = draft.state.leases[lease_id]
-        if not lease.terms.at_once:
+        if not lease.terms.at_once or lease.verdict is not Verdict.NONE:
             continue
         if lease_id in draft.starting or lease_id in making_room:
             draft.judge(lease, Verdict.ACCEPTED, "starts at once")
