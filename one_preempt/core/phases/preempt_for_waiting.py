@@ -80,6 +80,8 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     """What forbids preempting for this lease, whoever the victims would be."""
+    if not lease.preempts:
+        return Reason("may-not-preempt", "does not fit; it takes no room from others")
     if lease.state is not LeaseState.WAITING:
         return Reason("returns", "does not fit; what returns takes no room from others")
     if draft.state.paused:
