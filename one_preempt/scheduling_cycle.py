@@ -91,7 +91,7 @@ class SchedulingCycle:
             self._store.acquire_writer()
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
-        reconciled = reconcile(snapshot, ledger, self._rules, now_s, self._observed_at_s or None)
+        reconciled = reconcile(snapshot, ledger, self._rules, now_s, self._observed_at_s or None, instants)
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s

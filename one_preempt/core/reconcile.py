@@ -28,10 +28,12 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
+from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.served_time import clocked
 
 # After a longer pause than this, what happened in between is read off oned's own instants.
 WATCHED_S = 60
+NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
 
@@ -44,9 +46,17 @@ class Reconciliation:
 
 
 def reconcile(
-    snapshot: PoolSnapshot, ledger: Ledger, rules: AdmissionRules, now_s: int, last_at_s: int | None = None
+    snapshot: PoolSnapshot,
+    ledger: Ledger,
+    rules: AdmissionRules,
+    now_s: int,
+    last_at_s: int | None = None,
+    heard: Mapping[tuple[int, str], int] = NOTHING_HEARD,
 ) -> Reconciliation:
-    """Interpret `snapshot` with `ledger` at the instant `now_s`; `last_at_s` is when that was done last, if known."""
+    """Interpret `snapshot` with `ledger` at the instant `now_s`; `last_at_s` is when that was done last, if known.
+
+    `heard` are instants at which VMs were said to reach states since, by VM id and name of the state.
+    """
     settled = _settle_actions(snapshot, ledger, now_s)
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, _counted_on(snapshot, ledger, now_s))
     known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
@@ -62,6 +72,7 @@ def reconcile(
         closed_actions=settled.closed,
         transitions=_transitions(snapshot, ledger, records, now_s),
         host_capacities=_host_capacities(snapshot, ledger, now_s),
+        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
     )
     failed = tuple(record for record in settled.closed if not record.succeeded)
     state = ClusterState(

@@ -1,0 +1,168 @@
+"""How long operations on VMs took, read off what was observed: of our own actions that are seen done, each once.
+
+By oned's own instants where it writes them, whoever looks and when: a save ends at RETIME, a memory image is read
+back from RSTIME on, a copy lasts from PSTIME to PETIME (FACTS 3.3). Where oned writes none, the beginning is when it
+took the call, and the end is when the VM was heard or seen to run. What cannot be told sharply enough is not told.
+
+What saves or reads memory on one storage at the same time shares it: each is put down for its share of that time,
+for the models let one wait for the other (CCPE13 section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from one_preempt.core.model.ledger import ActionRecord, Ledger, Outcome
+from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.time import MS_PER_S
+from one_preempt.core.model.virtual_machine import HistoryRecord, LcmState, VirtualMachine, VmState
+
+# When a VM began to run must be known to within so many seconds,
+SHARP_S = 2
+# or to within such a part of what the operation took.
+SHARP_PART = 10
+
+_RUNNING = LcmState.RUNNING.name
+_RESUMED_FROM = frozenset({VmState.STOPPED.name, LcmState.PROLOG_RESUME.name, LcmState.BOOT_STOPPED.name})
+_BOOTED_AGAIN_FROM = frozenset({VmState.UNDEPLOYED.name, LcmState.PROLOG_UNDEPLOY.name, LcmState.BOOT_UNDEPLOY.name})
+_BOOTED_FROM = frozenset({LcmState.PROLOG.name, LcmState.BOOT.name})
+_WAITED_IN = frozenset({VmState.PENDING.name, VmState.HOLD.name})
+_TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How sharply the cloud is watched: looked at now and before (None: not known), and what was heard in between.
+
+    `heard` is by (VM id, state name), as the event bus told it.
+    """
+
+    now_s: int
+    last_at_s: int | None = None
+    heard: Mapping[tuple[int, str], int] = field(default_factory=dict)
+
+    def ran_at_s(self, vm: VirtualMachine, begin_s: int) -> int | None:
+        """When a VM that now runs, and did not at `begin_s`, began to; None where that is not known sharply."""
+        if vm.state_name != _RUNNING:
+            return None
+        heard_at_s = self.heard.get((vm.id, _RUNNING))
+        if heard_at_s is not None and begin_s <= heard_at_s <= self.now_s:
+            return heard_at_s
+        if self.last_at_s is None or self.last_at_s > self.now_s:
+            return None
+        blur_s = self.now_s - max(self.last_at_s, begin_s)
+        end_s = self.now_s - blur_s // 2
+        return end_s if blur_s <= max(SHARP_S, (end_s - begin_s) // SHARP_PART) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """One operation on one VM, until now where it is not known to have `ended`.
+
+    `lane` is what the memory of several VMs takes turns on: a datastore, with a host where it is not shared.
+    """
+
+    kind: OverheadKind
+    vm_id: int
+    lane: tuple[int, int | None]
+    size_mib: int
+    begin_s: int
+    end_s: int
+    ended: bool
+
+
+def observe_overheads(
+    snapshot: PoolSnapshot, ledger: Ledger, closed: Sequence[ActionRecord], watch: Watch
+) -> tuple[ObservedOverhead, ...]:
+    """What the actions teach that were just closed; to be stored with their being closed, so that none counts twice."""
+    done = [record for record in closed if record.succeeded]
+    if not done:
+        return ()
+    closed_ids = {record.id for record in closed}
+    going_on = [record for action_id, record in sorted(ledger.open_actions.items()) if action_id not in closed_ids]
+    ended = [one for one in _stretches(done, snapshot, ledger, watch) if one.ended]
+    beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
+    return tuple(
+        ObservedOverhead(
+            kind=one.kind,
+            vm_id=one.vm_id,
+            datastore_id=one.lane[0],
+            memory_mib=one.size_mib,
+            took_s=_own_s(one, [other for other in beside if other is not one], ledger.observed_overheads),
+            observed_at_s=one.end_s,
+        )
+        for one in ended
+    )
+
+
+def _stretches(
+    records: Iterable[ActionRecord], snapshot: PoolSnapshot, ledger: Ledger, watch: Watch
+) -> Iterator[_Stretch]:
+    """The operations that actions consist of, as far as they have begun and oned, the bus or a look tells of them."""
+    for record in records:
+        vm = snapshot.vms.get(record.vm_id)
+        if vm is None or vm.last_history is None or record.outcome is not Outcome.ACCEPTED or not record.outcome_at_s:
+            continue
+        stay = vm.last_history
+        datastore = snapshot.datastores.get(stay.datastore_id)
+        shared = datastore is None or datastore.shared
+        lane = (stay.datastore_id, None if shared else stay.host_id)
+        for kind, begin_s, end_s in _operations(record, vm, stay, ledger.vm_states.get(vm.id, ""), watch):
+            disk_mib = sum(disk.size_mib for disk in vm.disks) if kind is OverheadKind.MIGRATE else 0
+            if not begin_s or (kind is OverheadKind.MIGRATE and shared):
+                continue
+            ended = end_s is not None and begin_s <= end_s <= watch.now_s
+            until_s = end_s if end_s is not None and ended else watch.now_s
+            yield _Stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
+
+
+def _operations(
+    record: ActionRecord, vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
+) -> Iterator[tuple[OverheadKind, int, int | None]]:
+    """(kind, beginning, end) of what an accepted action did to a VM that was seen in the state `before`; 0: not yet."""
+    called_s = record.outcome_at_s or 0
+    match record.kind:
+        case ActionKind.STOP:
+            yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
+        case ActionKind.UNDEPLOY:
+            yield OverheadKind.SHUT_DOWN, called_s, stay.running_end_at_s
+        case ActionKind.LIVE_MIGRATE:
+            yield OverheadKind.LIVE_MIGRATE, called_s, stay.running_start_at_s
+        case ActionKind.MIGRATE if record.preemption_id is not None:
+            # A victim is saved; what an administrator has rescheduled may as well be shut down for it.
+            yield OverheadKind.SUSPEND, called_s, stay.prolog_start_at_s
+            yield OverheadKind.MIGRATE, stay.prolog_start_at_s, stay.prolog_end_at_s
+            yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
+        case ActionKind.DEPLOY:
+            if before in _RESUMED_FROM:
+                yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
+            elif before in _BOOTED_AGAIN_FROM:
+                # The way back of its disks is priced as a copy.
+                yield OverheadKind.BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
+            elif before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
+                yield OverheadKind.BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)
+
+
+def _own_s(one: _Stretch, others: Iterable[_Stretch], before: Iterable[ObservedOverhead]) -> int:
+    """The seconds of an ended operation that are its own: a time with n at work counts for an n-th.
+
+    Of what ended `before` only the end is known; it is taken to have begun as early as this one.
+    """
+    if one.kind in _TIMES_OF_A_GUEST:
+        return one.end_s - one.begin_s
+    spans = [(other.begin_s, other.end_s) for other in others if (other.kind, other.lane) == (one.kind, one.lane)]
+    spans += [
+        (one.begin_s, over.observed_at_s)
+        for over in before
+        if (over.kind, (over.datastore_id, None)) == (one.kind, one.lane)
+    ]
+    instants = {one.begin_s, one.end_s}.union(*spans)
+    own_ms = 0
+    for begin_s, end_s in pairwise(sorted(at_s for at_s in instants if one.begin_s <= at_s <= one.end_s)):
+        at_work = 1 + sum(first_s <= begin_s and end_s <= last_s for first_s, last_s in spans)
+        own_ms += (end_s - begin_s) * MS_PER_S // at_work
+    return (own_ms + MS_PER_S // 2) // MS_PER_S
