@@ -19,11 +19,10 @@ from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 @dataclass(frozen=True, slots=True)
 class LookAhead:
-    """`margin_s` is added to the boot time: what a host may take longer to be up."""
+    """Relies on the boot time that it is told: hosts woken that long before a reservation's start are up by then."""
 
     name: str = "look-ahead"
     description: str = "wakes hosts when work starts and not before, lets them sleep as soon as nothing needs them"
-    margin_s: int = 60
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """By occasion."""
@@ -36,16 +35,17 @@ class LookAhead:
                     wake=wake_for_queue(lacking, question.nodes), consolidate=_worth_emptying(question)
                 )
             case Occasion.ARRIVAL | Occasion.DUE:
-                return self._for_reservation(question)
+                return _for_reservation(question)
 
-    def _for_reservation(self, question: SupplyQuestion) -> SupplyDecision:
-        due_s = question.start_s - question.power.boot_s - self.margin_s
-        if question.occasion == Occasion.ARRIVAL and question.now_s < due_s:
-            return SupplyDecision(ask_again_s=due_s)
-        # A preempted lease is given a host again, so that preempting takes a boot too, and the move besides.
-        lacking = question.nodes_asked - question.nodes.free
-        split = split_supply(question.nodes_asked, lacking, question.nodes)
-        return SupplyDecision(wake=split.wake, preempt=split.preempt)
+
+def _for_reservation(question: SupplyQuestion) -> SupplyDecision:
+    due_s = question.start_s - question.power.boot_s
+    if question.occasion == Occasion.ARRIVAL and question.now_s < due_s:
+        return SupplyDecision(ask_again_s=due_s)
+    # A preempted lease is given a host again, so that preempting takes a boot too, and the move besides.
+    lacking = question.nodes_asked - question.nodes.free
+    split = split_supply(question.nodes_asked, lacking, question.nodes)
+    return SupplyDecision(wake=split.wake, preempt=split.preempt)
 
 
 def _needed_soon(question: SupplyQuestion) -> int:

@@ -93,8 +93,8 @@ CONSTANT_117_W = constant_power(117)
 class HostPower:
     """All that is known of the power of one kind of host. Times in seconds, powers in milliwatts.
 
-    `boot_mw` and `shutdown_mw` are the mean power during boot and shutdown; `off_mw` is what the board controller
-    draws while the host is off.
+    `boot_s` is the time after which a woken host is surely up. `boot_mw` and `shutdown_mw` are the mean power during
+    boot and shutdown; `off_mw` is what the board controller draws while the host is off.
     """
 
     curve: PowerCurve = CONSTANT_117_W

@@ -219,7 +219,7 @@ def test_pemp_wakes_for_the_head_of_a_queue_that_waited_too_long() -> None:
 
 def test_look_ahead_puts_a_reservation_off_until_hosts_must_boot() -> None:
     question = a_question(start_in_s=DAY_S, power=HostPower(boot_s=200))
-    assert look_ahead.POLICY.decide(question).ask_again_s == question.start_s - 200 - look_ahead.POLICY.margin_s
+    assert look_ahead.POLICY.decide(question).ask_again_s == question.start_s - 200
 
 
 def test_look_ahead_supplies_at_once_what_starts_sooner_than_a_boot() -> None:
