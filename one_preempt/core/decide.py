@@ -14,6 +14,7 @@ from one_preempt.core.phases.keep_reservations import keep_reservations
 from one_preempt.core.phases.mend_reservations import mend_reservations
 from one_preempt.core.phases.place_waiting import place_waiting
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
+from one_preempt.core.phases.preparations import plan_preparations
 from one_preempt.core.phases.repair_gangs import repair_gangs
 from one_preempt.core.phases.tell_owners import tell_owners
 from one_preempt.core.policies import Policies
@@ -31,6 +32,7 @@ def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
     repair_gangs(draft)
     end_stays(draft)
     mend_reservations(draft)
+    plan_preparations(draft)
     book_reservations(draft)
     keep_reservations(draft)
     place_waiting(draft)

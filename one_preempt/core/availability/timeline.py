@@ -70,6 +70,7 @@ class Timeline:
         self.all_stays = UnlikeHosts(SlotTable(room.base, now_s))
         self.firm_stays = SlotTable(room.firm_base, now_s)
         self._base, self._firm_base = room.base, room.firm_base
+        self._gives_way = False
         self._stays: dict[int, tuple[Stay, ...]] = {}
         self.alike: AlikeNodes | None = None
         self._alike_slots: int | None = None
@@ -82,8 +83,8 @@ class Timeline:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing ends and nothing is promised: what is free now stays free."""
-        return not self._stays
+        """Nothing ends, nothing is promised and nothing gives way: what is free now stays free."""
+        return not self._stays and not self._gives_way
 
     def can_follow(self, room: ObservedRoom, now_s: int) -> bool:
         """The same hosts, and time has not gone back: the timeline can be told what changed."""
@@ -109,7 +110,7 @@ class Timeline:
         other.all_stays, other.firm_stays = self.all_stays.copy(), self.firm_stays.copy()
         other._base, other._firm_base = self._base, self._firm_base
         other.alike = None if self.alike is None else self.alike.copy()
-        other._alike_slots = self._alike_slots
+        other._alike_slots, other._gives_way = self._alike_slots, self._gives_way
         return other
 
     def replace(self, lease_id: int, stays: tuple[Stay, ...]) -> tuple[Stay, ...]:
@@ -215,6 +216,7 @@ class Timeline:
         self.all_stays.table.change_capacity(room.base - self._base)
         self.firm_stays.change_capacity(room.firm_base - self._firm_base)
         self._base, self._firm_base = room.base, room.firm_base
+        self._gives_way = bool((room.base != room.firm_base).any())
         if changed.any() and freed.any():
             self.all_stays.room_freed(np.flatnonzero(freed).tolist())
 

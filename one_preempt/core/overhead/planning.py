@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from one_preempt.core.availability.lanes import SHARED_STORAGE
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.overhead.ccpe13 import live_copy_ms
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
-
-# All at once, whatever host or storage they use.
-_TOGETHER = 0
 
 
 def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exclusion) -> int:
@@ -29,7 +27,14 @@ def leave_s(
     leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
 ) -> int:
     """From the first call until the last of the VMs holds nothing on its host any more."""
-    return _total_s(((vm, _leave_ms(vm, method, rates.at(_datastore_id(vm)))) for vm, method in leaving), exclusion)
+    return max(leave_lanes_s(leaving, rates, exclusion).values(), default=0)
+
+
+def leave_lanes_s(
+    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
+) -> dict[int, int]:
+    """The same by lane: what excludes each other, host id or SHARED_STORAGE, and for how long the VMs take it."""
+    return _lanes_s(((vm, _leave_ms(vm, method, rates.at(_datastore_id(vm)))) for vm, method in leaving), exclusion)
 
 
 def _datastore_id(vm: VirtualMachine) -> int | None:
@@ -55,12 +60,16 @@ def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates
 
 
 def _total_s(operations: Iterable[tuple[VirtualMachine, int]], exclusion: Exclusion) -> int:
-    """The longest of what excludes each other: on the storage that all share, or host by host."""
+    return max(_lanes_s(operations, exclusion).values(), default=0)
+
+
+def _lanes_s(operations: Iterable[tuple[VirtualMachine, int]], exclusion: Exclusion) -> dict[int, int]:
+    """In each lane one after the other: on the storage that all share, or host by host; without exclusion at once."""
     lanes_ms: dict[int, int] = defaultdict(int)
     for vm, took_ms in operations:
         if exclusion is Exclusion.NONE:
-            lanes_ms[_TOGETHER] = max(lanes_ms[_TOGETHER], took_ms)
+            lanes_ms[SHARED_STORAGE] = max(lanes_ms[SHARED_STORAGE], took_ms)
         else:
             alone = exclusion is Exclusion.HOST and vm.history
-            lanes_ms[vm.history[-1].host_id if alone else _TOGETHER] += took_ms
-    return -(-max(lanes_ms.values(), default=0) // MS_PER_S)
+            lanes_ms[vm.history[-1].host_id if alone else SHARED_STORAGE] += took_ms
+    return {lane: -(-took_ms // MS_PER_S) for lane, took_ms in lanes_ms.items()}

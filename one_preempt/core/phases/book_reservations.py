@@ -23,7 +23,8 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, preparation_s, stay_at, takes_s
+from one_preempt.core.phases.preparations import prepare, who_must_leave
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
 from one_preempt.core.phases.shares import share_exceeded
 from one_preempt.core.victims import first_methods
 
@@ -96,9 +97,11 @@ def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
 
 def _too_late(draft: PlanDraft, lease: Lease, stay: Stay) -> Reason | None:
     """Those who would have to leave before it cannot have left by then."""
-    needed_s = preparation_s(draft, lease, stay)
-    if draft.state.now_s + needed_s <= stay.start_s:
+    leaving = who_must_leave(draft, lease, stay)
+    if not leaving or prepare(draft, lease.id, stay.start_s, leaving) is not None:
         return None
+    rules = draft.policies.time
+    needed_s = leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
     return Reason(
         "reservation-too-soon",
         f"others would have to be suspended for it, which takes {duration_text(needed_s)}: ask for a later START",

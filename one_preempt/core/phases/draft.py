@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from one_preempt.core.alike_hosts import alike_slots
+from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
@@ -42,6 +43,14 @@ WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState
 RETURNING_STATES = frozenset({LeaseState.PREEMPTED, LeaseState.RETURNING})
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """From when on others leave for a reservation; `slots` are (lane, start, end) of what takes turns meanwhile."""
+
+    begin_s: int
+    slots: tuple[tuple[int, int, int], ...]
+
+
 @dataclass(slots=True)
 class PlanDraft:
     """What has been decided so far in this cycle, and the room that is left.
@@ -51,7 +60,7 @@ class PlanDraft:
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
     `reserved` are leases for which their reservation decides, not the queue;
-    `warned` those that will have to leave soon.
+    `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations start.
     """
 
     state: ClusterState
@@ -76,6 +85,8 @@ class PlanDraft:
     advised_actions: list[Action] = field(default_factory=list)
     bookings: dict[int, Booking] = field(default_factory=dict)
     verdicts: dict[int, VerdictGiven] = field(default_factory=dict)
+    lanes: ExclusiveLanes = field(default_factory=ExclusiveLanes)
+    preparations: dict[int, Preparation] = field(default_factory=dict)
     choices: int = 0
     giving_way: tuple[GivingWay, ...] | None = None
     wake_at_s: int | None = None
@@ -97,6 +108,7 @@ class PlanDraft:
             rates=rates,
             timeline=_timeline(state, policies, rates, matchmaker),
             busy_leases=set(state.half_seen_leases),
+            lanes=ExclusiveLanes(state.now_s),
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
         )

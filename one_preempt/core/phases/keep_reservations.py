@@ -15,9 +15,11 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
-from one_preempt.core.phases.mend_reservations import has_exact_start, is_promised, planned_anew
+from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
+from one_preempt.core.phases.preparations import who_must_leave
+from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import lacks_room
 from one_preempt.core.phases.room_ahead import (
     book,
@@ -25,7 +27,6 @@ from one_preempt.core.phases.room_ahead import (
     end_of,
     firm_ceiling,
     gang_demand,
-    preparation_s,
     rows_of,
     stay_at,
     takes_s,
@@ -78,13 +79,11 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
-    needed_s = preparation_s(draft, lease, stay)
-    if needed_s > 0 and _moves_aside(draft, lease, vms, stay):
+    if not who_must_leave(draft, lease, stay) or _moves_aside(draft, lease, vms, stay):
         return
-    if needed_s == 0:
-        return
+    prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
-    look_at_s = stay.start_s - 2 * needed_s
+    look_at_s = 2 * prepared.begin_s - stay.start_s if prepared is not None else draft.state.now_s
     if draft.state.now_s < look_at_s:
         draft.wake_by(look_at_s)
         return

@@ -9,8 +9,8 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays, tables_for
 from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
-from one_preempt.core.victims import is_guarded
 
 
 def mend_reservations(draft: PlanDraft) -> None:
@@ -23,19 +23,6 @@ def mend_reservations(draft: PlanDraft) -> None:
             planned_anew(draft, lease, vms)
         elif (lease.terms.start_at_s or 0) > draft.state.now_s:
             _moved(draft, lease, vms, lease.terms.start_at_s or 0)
-
-
-def is_promised(draft: PlanDraft, lease: Lease) -> bool:
-    """A reservation decides about its next start: an accepted one, or its starvation guard (SR11)."""
-    if draft.is_accepted(lease) and lease.terms.asks_for_time and not lease.terms.at_once:
-        # An advance reservation that has run and gave way is best effort from then on, if its type says so.
-        return lease.terms.deadline_at_s is not None or lease.preempted_by is None
-    return is_guarded(lease) and lease.terms.type.best_effort
-
-
-def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:
-    """It is an advance reservation: not earlier, not later."""
-    return draft.is_accepted(lease) and lease.terms.deadline_at_s is None and not is_guarded(lease)
 
 
 def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:

@@ -16,10 +16,10 @@ from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
+from one_preempt.core.phases.preparations import prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
 from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
@@ -190,11 +190,11 @@ def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVi
     if wanted.start_s <= draft.state.now_s:
         return False
     leaving = [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
-    rules = draft.policies.time
-    needed_s = leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
-    begin_at_s = wanted.start_s - needed_s
-    draft.wake_by(begin_at_s)
-    return draft.state.now_s < begin_at_s
+    prepared = prepare(draft, wanted.lease.id, wanted.start_s, leaving)
+    if prepared is None:
+        return False
+    draft.wake_by(prepared.begin_s)
+    return draft.state.now_s < prepared.begin_s
 
 
 def _late_for_deadlines(

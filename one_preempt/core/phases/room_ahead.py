@@ -12,12 +12,10 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, PreemptionMethod
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of, needed_s
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.suspendable import is_suspendable
 from one_preempt.core.victims import first_methods, has_overrun
@@ -119,42 +117,6 @@ def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
         rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
         methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
         yield GivingWay(lease, vms, methods, rows, stays[0].end_s if stays else None)
-
-
-def preparation_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
-    """How long before `stay` those must begin to leave who would still be on its hosts; 0 where nobody has to.
-
-    On each host the largest go first until there is room; who really leaves, the preemption policy chooses.
-    """
-    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
-    if free is None:
-        return 0
-    short = np.zeros_like(free)
-    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
-        short[row] += amounts
-    short = np.where(short > 0, short - free, 0)
-    leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
-    for one in sorted(giving_way(draft), key=_largest_first):
-        if one.lease.id == lease.id or (one.ends_at_s is not None and one.ends_at_s <= stay.start_s):
-            continue
-        if not any((short[row] > 0).any() for row in one.rows if row in stay.host_rows):
-            continue
-        leaving += zip(one.vms, one.methods, strict=True)
-        for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
-            short[row] = np.maximum(short[row] - amounts, 0)
-    if not leaving:
-        return 0
-    rules = draft.policies.time
-    return leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
-
-
-def _largest_first(one: GivingWay) -> tuple[int, int, int]:
-    return (-one.lease.total.cpu_centi, -one.lease.total.memory_mib, one.lease.id)
-
-
-def may_be_placed(vm: VirtualMachine) -> bool:
-    """On no host, and not on its way anywhere."""
-    return phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)
 
 
 def stay_at(

@@ -1,0 +1,101 @@
+"""How early others must begin to leave for what starts later: overheads have reservations of their own (VW07 3.1).
+
+Saving memory takes turns on a host, or on the storage that all share. The preparations of all reservations are laid
+into those lanes, each as late as the next one allows, so that two that start at the same time do not count on the
+same minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from one_preempt.core.availability.lanes import Operation
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.time_rules import Exclusion
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.observed_room import amounts_of
+from one_preempt.core.overhead.planning import leave_lanes_s
+from one_preempt.core.phases.draft import PlanDraft, Preparation
+from one_preempt.core.phases.promised import is_promised
+from one_preempt.core.phases.room_ahead import GivingWay, firm_ceiling, giving_way
+
+Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
+
+
+def plan_preparations(draft: PlanDraft) -> None:
+    """Lay what must be done before each accepted reservation into the lanes, the last to start first."""
+    coming = [
+        (draft.timeline.stays[lease.id][0], lease)
+        for lease in draft.state.leases.values()
+        if lease.id in draft.timeline.stays and lease.state is LeaseState.WAITING and is_promised(draft, lease)
+    ]
+    for stay, lease in sorted(coming, key=lambda one: (-one[0].start_s, one[1].id)):
+        if stay.start_s > draft.state.now_s:
+            prepare(draft, lease.id, stay.start_s, who_must_leave(draft, lease, stay))
+
+
+def prepare(draft: PlanDraft, lease_id: int, start_s: int, leaving: Leaving) -> Preparation | None:
+    """Take the latest time before `start_s` in which all of `leaving` can leave; None where there is none from now on.
+
+    It replaces what was laid down for the lease before.
+    """
+    before = draft.preparations.pop(lease_id, None)
+    if before is not None:
+        _occupy(draft, before, -1)
+    rules, now_s = draft.policies.time, draft.state.now_s
+    lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
+    end_by_s = start_s - rules.preparation_margin_s
+    if not leaving:
+        return Preparation(start_s, ())
+    if rules.exclusion is Exclusion.NONE:
+        begin_s = end_by_s - max(lanes_s.values()) - rules.grace_s
+        prepared = Preparation(begin_s, ())
+    else:
+        operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
+        starts = draft.lanes.as_late_as_possible(operations, now_s, end_by_s)
+        if starts is None:
+            return None
+        slots = tuple((one.lane, at_s, at_s + one.duration_s) for one, at_s in zip(operations, starts, strict=True))
+        prepared = Preparation(min((at_s for _, at_s, _ in slots), default=end_by_s) - rules.grace_s, slots)
+    if prepared.begin_s < now_s:
+        return None
+    draft.preparations[lease_id] = prepared
+    _occupy(draft, prepared, 1)
+    return prepared
+
+
+def _occupy(draft: PlanDraft, preparation: Preparation, sign: int) -> None:
+    change = draft.lanes.occupy if sign > 0 else draft.lanes.vacate
+    for lane, start_s, end_s in preparation.slots:
+        change(lane, start_s, end_s)
+
+
+def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
+    """Those who would still be on the hosts of `stay` and are in its way, as far as can be told now.
+
+    On each host the largest go first until there is room; who really leaves, the preemption policy chooses.
+    """
+    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
+    if free is None:
+        return ()
+    short = np.zeros_like(free)
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        short[row] += amounts
+    short = np.where(short > 0, short - free, 0)
+    leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
+    for one in sorted(giving_way(draft), key=_largest_first):
+        if one.lease.id == lease.id or (one.ends_at_s is not None and one.ends_at_s <= stay.start_s):
+            continue
+        if not any((short[row] > 0).any() for row in one.rows if row in stay.host_rows):
+            continue
+        leaving += zip(one.vms, one.methods, strict=True)
+        for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
+            short[row] = np.maximum(short[row] - amounts, 0)
+    return leaving
+
+
+def _largest_first(one: GivingWay) -> tuple[int, int, int]:
+    return (-one.lease.total.cpu_centi, -one.lease.total.memory_mib, one.lease.id)
