@@ -15,7 +15,9 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.lease import LeaseTerms, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, PreemptionEnd, Reason, Victim
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.ports import CallResult, LeaseStore
 
 NOW_S = 1_800_000_000
@@ -24,6 +26,7 @@ STOP = Action("p1/stop/7", ActionKind.STOP, 7, 7, Reason("VICTIM", "makes room")
 DEPLOY = Action("p1/deploy/20", ActionKind.DEPLOY, 20, 20, Reason("PLACED", "fits"), host_id=3, after=(STOP.id,))
 PREEMPTION = Preemption("p1", 20, (Victim(7, 7, 3, PreemptionMethod.STOP),), (), "moml", 1, True, 1, NOW_S)
 STOPPED = Transition(7, 7, NOW_S + 3, "RUNNING", "STOPPED", None, 1024)
+LATER = Reservation(7, NOW_S + 60, NOW_S + 120, (3,), firm=True)
 
 Step = Callable[[LeaseStore], None]
 
@@ -50,7 +53,22 @@ STORY: tuple[Step, ...] = (
     lambda store: store.record_plan(
         Plan(NOW_S + 6, "moml", ended_preemptions=(PreemptionEnd("p1", True, Reason("FULFILLED", "runs")),))
     ),
+    lambda store: store.record_plan(
+        Plan(
+            NOW_S + 6,
+            "moml",
+            bookings=(Booking(7, (LATER, replace(LATER, start_at_s=NOW_S + 900))),),
+            verdicts=(VerdictGiven(7, Verdict.ACCEPTED, "comes back in a minute"),),
+        )
+    ),
+    lambda store: store.record_plan(Plan(NOW_S + 7, "moml", bookings=(Booking(7, (LATER,)),))),
     lambda store: store.set_paused(True, NOW_S + 7),
+    lambda store: store.apply(
+        LedgerChanges(
+            updated=(replace(VICTIM, ended_at_s=NOW_S + 7),),
+            observed_overheads=(ObservedOverhead(OverheadKind.SUSPEND, 7, 100, 1024, 3, NOW_S + 7),),
+        )
+    ),
 )
 
 
