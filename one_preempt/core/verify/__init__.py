@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.verify import action_rules, capacity_rules, departure_rules
+from one_preempt.core.verify import action_rules, capacity_rules, departure_rules, promise_rules, room_over_time
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 __all__ = ["Violation", "verify"]
@@ -17,6 +17,8 @@ _RULES: tuple[Rule, ...] = (
     *action_rules.RULES,
     *departure_rules.RULES,
     *capacity_rules.RULES,
+    *promise_rules.RULES,
+    *room_over_time.RULES,
 )
 
 

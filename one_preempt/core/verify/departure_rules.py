@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind
+from one_preempt.core.verify.lease_over_time import (
+    has_deadline_promised,
+    has_outlived_its_duration,
+    was_suspended_often_enough,
+)
 from one_preempt.core.verify.recount import DEPARTURES, MOVES, Recount, Rule, Violation
 
 
@@ -16,13 +22,39 @@ def _victims_are_preemptable(recount: Recount) -> Iterator[Violation]:
         if action.preemption_id is None and action.kind in MOVES:
             yield from _unmarked_move(recount, action)
         elif action.preemption_id is None:
-            # Members of a gang that cannot start as a whole are stopped again, for their own lease's sake.
-            if action.kind is not ActionKind.STOP or lease is None or lease.terms.size < 2:
+            if lease is None or not _has_to_leave(recount, lease, action):
                 yield Violation("no-preemption", f"{action.id} takes VM {action.vm_id} off its host for no preemption")
-        elif lease is None or not lease.terms.type.preemptable:
+        elif lease is None or not _may_be_a_victim(recount, lease):
             yield Violation(
                 "victim-not-preemptable", f"{action.id}: VM {action.vm_id} is of a lease nobody may preempt"
             )
+
+
+def _may_be_a_victim(recount: Recount, lease: Lease) -> bool:
+    """By its type, or because it runs on after its DURATION."""
+    return lease.terms.type.preemptable or has_outlived_its_duration(lease, recount.state.now_s)
+
+
+def _has_to_leave(recount: Recount, lease: Lease, action: Action) -> bool:
+    """For its own lease's sake, or because its time is over: nobody preempts it."""
+    if has_outlived_its_duration(lease, recount.state.now_s):
+        return action.kind in (ActionKind.STOP, ActionKind.TERMINATE)
+    if action.kind is not ActionKind.STOP:
+        return False
+    # Members of a gang that cannot start as a whole are stopped again.
+    torn = lease.terms.size > 1 and any(recount.vms[vm_id].state_name != "RUNNING" for vm_id in lease.vm_ids)
+    return torn or _slot_is_over(recount, lease) or recount.under_way(action)
+
+
+def _slot_is_over(recount: Recount, lease: Lease) -> bool:
+    """A slot of it has ended, and it goes on in a later one."""
+    now_s = recount.state.now_s
+    own = [one for one in recount.state.reservations.get(lease.id, ()) if one.firm]
+    if not has_deadline_promised(recount, lease):
+        return False
+    ended = any(one.end_at_s is not None and one.end_at_s <= now_s for one in own)
+    due = any(one.start_at_s <= now_s and (one.end_at_s is None or one.end_at_s > now_s) for one in own)
+    return ended and not due and any(one.start_at_s > now_s for one in own)
 
 
 def _unmarked_move(recount: Recount, action: Action) -> Iterator[Violation]:
@@ -67,14 +99,26 @@ def _victims_leave_as_a_whole(recount: Recount) -> Iterator[Violation]:
                 yield Violation("victim-torn", f"preemption {preemption.id} leaves VM {staying[0]} of lease {lease_id}")
 
 
+def _victims_are_not_suspended_too_often(recount: Recount) -> Iterator[Violation]:
+    for preemption in recount.plan.preemptions:
+        for lease_id in preemption.victim_lease_ids:
+            lease = recount.state.leases.get(lease_id)
+            if lease is None or has_outlived_its_duration(lease, recount.state.now_s):
+                continue
+            if was_suspended_often_enough(lease):
+                text = f"preemption {preemption.id} would suspend lease {lease_id} more than MAX_SUSPENSIONS times"
+                yield Violation("suspended-too-often", text)
+
+
 def _pause_is_respected(recount: Recount) -> Iterator[Violation]:
     if not recount.state.paused:
         return
     for preemption in recount.plan.preemptions:
         yield Violation("paused", f"preemption {preemption.id} is decided while preempting is paused")
     for action in recount.plan.actions:
-        if recount.sends_a_victim_out(action) and not recount.under_way(action):
-            yield Violation("paused", f"{action.id} sends a victim out while preempting is paused")
+        sends_out = action.kind in DEPARTURES or recount.sends_a_victim_out(action)
+        if sends_out and not recount.under_way(action):
+            yield Violation("paused", f"{action.id} sends a VM out while preempting is paused")
 
 
 RULES: tuple[Rule, ...] = (
@@ -82,5 +126,6 @@ RULES: tuple[Rule, ...] = (
     _victims_were_decided_upon,
     _preemptors_may_preempt,
     _victims_leave_as_a_whole,
+    _victims_are_not_suspended_too_often,
     _pause_is_respected,
 )

@@ -49,6 +49,8 @@ class Recount:
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
         self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
+        self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
+        self.verdict_by_lease = {given.lease_id: given.verdict for given in plan.verdicts}
 
     def lease_of(self, vm_id: int) -> Lease | None:
         """The lease that the VM is a member of."""

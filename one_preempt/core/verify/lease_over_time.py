@@ -1,0 +1,73 @@
+"""What the rules about time know of a lease: counted from its terms, its clock and what was written down."""
+
+from __future__ import annotations
+
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.reservation import Reservation, Verdict
+from one_preempt.core.verify.recount import Recount
+
+
+def left_s(lease: Lease, now_s: int) -> int | None:
+    """What is left of its DURATION, the present run counted; 0 or less where it outlives it, None without one."""
+    if lease.terms.duration_s is None:
+        return None
+    running_s = 0 if lease.run_began_at_s is None else max(0, now_s - lease.run_began_at_s)
+    return lease.terms.duration_s - lease.served_s - running_s
+
+
+def has_outlived_its_duration(lease: Lease, now_s: int) -> bool:
+    """It was served for all of its DURATION, the present run included."""
+    left = left_s(lease, now_s)
+    return left is not None and left <= 0
+
+
+def was_suspended_often_enough(lease: Lease) -> bool:
+    """MAX_SUSPENSIONS is used up; it guards only what ends by itself (SR11)."""
+    most = lease.terms.max_suspensions
+    return most is not None and lease.terms.duration_s is not None and lease.preemptions >= most
+
+
+def is_accepted(recount: Recount, lease: Lease) -> bool:
+    """It was promised the time it asked for, before or by this plan."""
+    return recount.verdict_by_lease.get(lease.id, lease.verdict) is Verdict.ACCEPTED
+
+
+def has_deadline_promised(recount: Recount, lease: Lease) -> bool:
+    """It was accepted with a DEADLINE: its slots are its own, whatever its type."""
+    return lease.terms.deadline_at_s is not None and is_accepted(recount, lease)
+
+
+def has_start_promised(recount: Recount, lease: Lease) -> bool:
+    """It was accepted with an exact START, and has not given way since, which makes it best effort."""
+    terms = lease.terms
+    exact = terms.start_at_s is not None and terms.deadline_at_s is None and not terms.at_once
+    return exact and lease.preempted_by is None and is_accepted(recount, lease)
+
+
+def may_give_way(recount: Recount, lease: Lease) -> bool:
+    """Somebody may be promised its room, because it could be made to leave; nobody asks whether the rules say so."""
+    if has_outlived_its_duration(lease, recount.state.now_s):
+        return True
+    kept = was_suspended_often_enough(lease) or has_deadline_promised(recount, lease)
+    return lease.terms.type.preemptable and not kept
+
+
+def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
+    """The reservations of a lease: as they will stand with the plan, or as they stand without it."""
+    if planned and lease.id in recount.booking_by_lease:
+        return recount.booking_by_lease[lease.id].reservations
+    return recount.state.reservations.get(lease.id, ())
+
+
+def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
+    """Its firm reservations from now on; none where a host of one is lost, for then all are looked for anew."""
+    gave_way = lease.preempted_by is not None and not (
+        has_deadline_promised(recount, lease) or was_suspended_often_enough(lease)
+    )
+    if gave_way:
+        return ()
+    now_s = recount.state.now_s
+    ahead = [one for one in recorded(recount, lease, planned=planned) if one.firm]
+    ahead = [one for one in ahead if one.end_at_s is None or one.end_at_s > now_s]
+    hosts = [recount.hosts.get(host_id) for one in ahead for host_id in one.host_ids]
+    return tuple(ahead) if all(host is not None and host.accepts_vms for host in hosts) else ()

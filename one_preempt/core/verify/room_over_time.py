@@ -1,0 +1,264 @@
+"""No plan makes a promise that cannot be kept: what is claimed of each host is added up at every instant to come.
+
+Claims are firm reservations, and runs of leases that nobody may make leave. The world may have made a host too
+small for its promises; a plan is judged by what it adds: nowhere, at no instant, may it claim more than there is
+and more than was claimed without it. Only hosts that get something by the plan are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from one_preempt.core.model.host import KIB_PER_MIB, Host
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import ActionKind, Preemption
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.verify.lease_over_time import is_accepted, left_s, may_give_way, slots
+from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
+
+LEAVING_STATES = frozenset(
+    {
+        "SAVE_STOP", "EPILOG_STOP", "SHUTDOWN", "SHUTDOWN_UNDEPLOY", "EPILOG", "EPILOG_UNDEPLOY", "CLEANUP_DELETE",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """Part of a host that is taken from `start_s` until `end_s`, None: for ever."""
+
+    host_id: int
+    start_s: int
+    end_s: int | None
+    cpu_centi: int
+    memory_kib: int
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What is claimed of one host without the plan and with it; or by how much that changes at an instant."""
+
+    cpu_before: int = 0
+    cpu_after: int = 0
+    kib_before: int = 0
+    kib_after: int = 0
+
+    def add(self, claim: _Claim, sign: int, *, before: bool, after: bool) -> None:
+        self.cpu_before += sign * claim.cpu_centi * before
+        self.kib_before += sign * claim.memory_kib * before
+        self.cpu_after += sign * claim.cpu_centi * after
+        self.kib_after += sign * claim.memory_kib * after
+
+    def plus(self, other: _Totals) -> _Totals:
+        return _Totals(
+            self.cpu_before + other.cpu_before,
+            self.cpu_after + other.cpu_after,
+            self.kib_before + other.kib_before,
+            self.kib_after + other.kib_after,
+        )
+
+
+def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
+    if not _anything_is_firm(recount):
+        return
+    host_ids = _hosts_that_get_more(recount)
+    if host_ids:
+        changes = _changes_by_host(recount, host_ids)
+        for host_id in sorted(host_ids):
+            yield from _overpromised(recount.hosts[host_id], changes[host_id])
+
+
+def _anything_is_firm(recount: Recount) -> bool:
+    booked = (booking.reservations for booking in recount.plan.bookings)
+    return any(one.firm for stays in (*recount.state.reservations.values(), *booked) for one in stays)
+
+
+def _hosts_that_get_more(recount: Recount) -> frozenset[int]:
+    found = {
+        action.host_id
+        for action in recount.plan.actions
+        if action.kind in ARRIVALS and action.host_id is not None and not recount.under_way(action)
+    }
+    found.update(placement.host_id for one in recount.plan.preemptions for placement in one.placements)
+    for booking in recount.plan.bookings:
+        found.update(host_id for one in booking.reservations if one.firm for host_id in one.host_ids)
+    return frozenset(found & recount.hosts.keys())
+
+
+def _changes_by_host(recount: Recount, host_ids: frozenset[int]) -> dict[int, dict[int, _Totals]]:
+    """For each host by how much its totals change at each instant; the first one is now."""
+    now_s, reader = recount.state.now_s, _ClaimReader(recount)
+    guests = _guests(recount, host_ids)
+    found = {host_id: {now_s: _others(recount.hosts[host_id], vms)} for host_id, vms in guests.items()}
+    touched = _leases_of_the_plan(recount)
+    concerned = touched | _leases_with_claims(recount, host_ids)
+    concerned |= {recount.state.lease_of_vm[vm.id] for vms in guests.values() for vm in vms}
+    for lease_id in sorted(concerned & recount.state.leases.keys()):
+        lease = recount.state.leases[lease_id]
+        ways = ((True, False), (False, True)) if lease_id in touched else ((True, True),)
+        for before, after in ways:
+            for claim in reader.claims(lease, planned=not before):
+                if claim.host_id not in host_ids or (claim.end_s is not None and claim.end_s <= now_s):
+                    continue
+                steps = found[claim.host_id]
+                steps.setdefault(max(claim.start_s, now_s), _Totals()).add(claim, 1, before=before, after=after)
+                if claim.end_s is not None:
+                    steps.setdefault(claim.end_s, _Totals()).add(claim, -1, before=before, after=after)
+    return found
+
+
+def _guests(recount: Recount, host_ids: frozenset[int]) -> dict[int, list[VirtualMachine]]:
+    """The VMs of leases that oned charges each host for."""
+    found: dict[int, list[VirtualMachine]] = {host_id: [] for host_id in host_ids}
+    for vm_id in recount.state.lease_of_vm:
+        vm = recount.vms.get(vm_id)
+        for host_id in vm.charged_host_ids if vm is not None else ():
+            if vm is not None and host_id in host_ids:
+                found[host_id].append(vm)
+    return found
+
+
+def _others(host: Host, guests: Iterable[VirtualMachine]) -> _Totals:
+    """What the host is charged for beyond the VMs that are known: it stays for ever."""
+    cpu_centi, memory_kib = host.cpu_usage_centi, host.memory_usage_kib
+    for vm in guests:
+        cpu_centi -= vm.cpu_centi
+        memory_kib -= vm.memory_mib * KIB_PER_MIB
+    return _Totals(cpu_centi, cpu_centi, memory_kib, memory_kib)
+
+
+def _leases_of_the_plan(recount: Recount) -> frozenset[int]:
+    """Those whose claims the plan may change."""
+    plan = recount.plan
+    ended = [recount.preemptions[end.preemption_id] for end in plan.ended_preemptions]
+    found = {action.lease_id for action in plan.actions} | recount.booking_by_lease.keys()
+    found |= {given.lease_id for given in plan.verdicts}
+    for preemption in (*plan.preemptions, *ended):
+        found |= {preemption.preemptor_lease_id, *preemption.victim_lease_ids}
+    return frozenset(found)
+
+
+def _leases_with_claims(recount: Recount, host_ids: frozenset[int]) -> frozenset[int]:
+    """Those that were promised one of these hosts, or for whom room is made there."""
+    found = {
+        lease_id
+        for lease_id, stays in recount.state.reservations.items()
+        if any(one.firm and not host_ids.isdisjoint(one.host_ids) for one in stays)
+    }
+    for opened in recount.state.preemptions:
+        if any(placement.host_id in host_ids for placement in opened.preemption.placements):
+            found.add(opened.preemption.preemptor_lease_id)
+    return frozenset(found)
+
+
+class _ClaimReader:
+    """What each lease claims, without the plan and with it."""
+
+    def __init__(self, recount: Recount) -> None:
+        plan = recount.plan
+        new = [action for action in plan.actions if not recount.under_way(action)]
+        self._recount = recount
+        self._now_s = recount.state.now_s
+        self._arrivals = {one.vm_id: one.host_id or 0 for one in new if one.kind is ActionKind.DEPLOY}
+        self._targets = {one.vm_id: one.host_id or 0 for one in new if one.kind in MOVES and one.preemption_id is None}
+        opened = [one.preemption for one in recount.state.preemptions]
+        ended = {end.preemption_id for end in plan.ended_preemptions}
+        going_on = [*(one for one in opened if one.id not in ended), *plan.preemptions]
+        self._making_room = {False: _by_preemptor(opened), True: _by_preemptor(going_on)}
+        sent_out = {(one.vm_id, one.host_id) for one in plan.actions if one.kind in DEPARTURES}
+        self._leaving = {False: _leavers(opened), True: _leavers((*opened, *plan.preemptions)) | sent_out}
+
+    def claims(self, lease: Lease, *, planned: bool) -> Iterator[_Claim]:
+        """Where it is or starts now, or where room is made for it; and what it was promised after that."""
+        vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
+        own = slots(self._recount, lease, planned=planned)
+        runs = [(vm, host_id) for vm in vms for host_id in self._hosts_of(vm, planned=planned)]
+        starts = [(vm, self._arrivals[vm.id]) for vm in vms if planned and vm.id in self._arrivals]
+        preemption = self._making_room[planned].get(lease.id)
+        if runs or starts:
+            until_s = self._end_of_run(lease, [vm for vm, _ in runs], own)
+            if not may_give_way(self._recount, lease):
+                for vm, host_id in (*runs, *starts):
+                    yield _claim(vm, host_id, self._now_s, until_s)
+        elif any(vm.charged_host_ids for vm in vms):
+            # It is leaving. What it was promised before that is over; it may go on in a later slot.
+            until_s = self._now_s + 1
+        elif preemption is not None:
+            promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
+            from_s = max(self._now_s, own[0].start_at_s if own else promised_s or 0)
+            until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
+            where = {placement.vm_id: placement.host_id for placement in preemption.placements}
+            for vm in vms:
+                if vm.id in where:
+                    yield _claim(vm, where[vm.id], from_s, until_s)
+        else:
+            until_s = 0
+        for slot in own:
+            if until_s is not None and slot.start_at_s >= until_s:
+                yield from _claims_of_slot(slot, vms)
+
+    def _hosts_of(self, vm: VirtualMachine, *, planned: bool) -> Sequence[int]:
+        """The hosts that it stays on: none where it is leaving."""
+        if planned and vm.id in self._targets:
+            return (self._targets[vm.id],)
+        if vm.state_name in LEAVING_STATES:
+            return ()
+        return [host_id for host_id in vm.charged_host_ids if (vm.id, host_id) not in self._leaving[planned]]
+
+    def _end_of_run(self, lease: Lease, running: Sequence[VirtualMachine], own: Sequence[Reservation]) -> int | None:
+        """Until when it stays that runs or starts: at most until its slot ends, if that is not its only one.
+
+        What starts in its slot too late gets no more than the slot. How long a start takes is not known here.
+        """
+        slot = own[0] if own and own[0].start_at_s <= self._now_s and (len(own) > 1 or not running) else None
+        if lease.run_began_at_s is not None or not running:
+            return self._end(lease, self._now_s, slot)
+        return self._end(lease, max(vm.history[-1].start_at_s for vm in running), slot)
+
+    def _end(self, lease: Lease, from_s: int, slot: Reservation | None) -> int | None:
+        """When it ends that has run from an instant on, or will: after now, and not after its slot."""
+        left = left_s(lease, self._now_s)
+        ends_s = [] if left is None else [max(from_s + left, self._now_s + 1)]
+        if slot is not None and slot.end_at_s is not None:
+            ends_s.append(slot.end_at_s)
+        return min(ends_s, default=None)
+
+
+def _by_preemptor(preemptions: Iterable[Preemption]) -> dict[int, Preemption]:
+    return {preemption.preemptor_lease_id: preemption for preemption in preemptions}
+
+
+def _leavers(preemptions: Iterable[Preemption]) -> frozenset[tuple[int, int]]:
+    """Who leaves which host: (VM id, host id)."""
+    return frozenset((victim.vm_id, victim.host_id) for one in preemptions for victim in one.victims)
+
+
+def _claim(vm: VirtualMachine, host_id: int, start_s: int, end_s: int | None) -> _Claim:
+    return _Claim(host_id, start_s, end_s, vm.cpu_centi, vm.memory_mib * KIB_PER_MIB)
+
+
+def _claims_of_slot(slot: Reservation, vms: Sequence[VirtualMachine]) -> Iterator[_Claim]:
+    """One host a VM; of a lease of which some VMs are on hosts already, it may be the others."""
+    waiting = vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
+    for vm, host_id in zip(waiting, slot.host_ids, strict=False):
+        yield _claim(vm, host_id, slot.start_at_s, slot.end_at_s)
+
+
+def _overpromised(host: Host, changes: dict[int, _Totals]) -> Iterator[Violation]:
+    """The first instant at which the plan claims more than the host has, and more than was claimed before."""
+    total = _Totals()
+    for instant_s, change in sorted(changes.items(), key=lambda entry: entry[0]):
+        total = total.plus(change)
+        if total.cpu_after > max(host.max_cpu_centi, total.cpu_before):
+            what = f"{total.cpu_after} of {host.max_cpu_centi} hundredths of a CPU"
+        elif total.kib_after > max(host.max_memory_kib, total.kib_before):
+            what = f"{total.kib_after} of {host.max_memory_kib} KiB"
+        else:
+            continue
+        yield Violation("promise-broken", f"{what} of host {host.id} would be claimed at {instant_s}")
+        return
+
+
+RULES: tuple[Rule, ...] = (_no_promise_is_broken,)
