@@ -114,9 +114,9 @@ class SupplyDecision:
     """Where a request's nodes come from, and what becomes of the others.
 
     The request takes the woken and the preempted nodes and for the rest free ones; leases leave when it starts, not
-    before. `consolidate` nodes are emptied
-    and switched off; `switch_off` unscheduled ones are switched off at once. With `ask_again_s` nothing is bound to
-    the request yet: the policy is to be asked again at that instant (`Occasion.DUE`).
+    before. `consolidate` nodes are emptied and switched off; `switch_off` unscheduled ones are switched off at once.
+    With `ask_again_s` nothing is bound to the request yet: the policy is to be asked again at that instant
+    (`Occasion.DUE`).
     """
 
     wake: int = 0
