@@ -371,6 +371,15 @@ def test_pruning_forgets_what_is_over_and_nothing_else(store: AnyStore) -> None:
     assert ledger.victims_last_hour == ()
 
 
+def test_pruning_keeps_the_states_of_vms_whose_leases_are_remembered(store: AnyStore) -> None:
+    ended = replace(LEASE, vm_ids=(7,), ended_at_s=NOW_S + 200)
+    moves = tuple(Transition(vm_id, 7, NOW_S, "RUNNING", "STOPPED", None, 1024) for vm_id in (7, 8))
+    store.apply(LedgerChanges(admitted=(ended,), transitions=moves))
+    store.prune(NOW_S + 100)
+    store.apply(LedgerChanges(admitted=(replace(LEASE, id=30, vm_ids=(7, 8)),)))
+    assert store.load(NOW_S + 200).vm_states == {7: "STOPPED"}
+
+
 def test_a_memory_store_starts_where_a_ledger_stands(store: AnyStore) -> None:
     store.apply(LedgerChanges(admitted=(LEASE,), transitions=(Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1),)))
     store.record_plan(PLAN)
