@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.verify import Violation
-    from one_preempt.scheduling_cycle import SchedulingCycle
+    from one_preempt.scheduling_cycle import SchedulingCycle, Verification
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
 DAY_S = 86_400
@@ -135,9 +135,10 @@ def _cycle(
     preemption: str | None = None,
     held_capacity: HeldCapacity | None = None,
     events: EventSource | None = None,
+    verification: Verification | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
-    from one_preempt.scheduling_cycle import SchedulingCycle
+    from one_preempt.scheduling_cycle import SchedulingCycle, Verification
 
     return SchedulingCycle(
         reader,
@@ -149,17 +150,22 @@ def _cycle(
         keep_log_s=settings.store.keep_log_days * DAY_S,
         held_capacity=held_capacity,
         events=events,
+        verification=verification or Verification.FULL,
     )
 
 
-def simulated_cycle(settings: Settings, cloud: SimulatedCloud, policy: str | None = None) -> SchedulingCycle:
+def simulated_cycle(
+    settings: Settings, cloud: SimulatedCloud, policy: str | None = None, verification: Verification | None = None
+) -> SchedulingCycle:
     """The same cycle over a simulated cloud, on its clock, with a ledger in memory and nothing in between."""
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
 
     ranks_by_load = settings.matchmaker.host_policy in ("load-aware", "custom")
     reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load)
-    return _cycle(settings, reader, _empty_store(), SimulatedEnactor(cloud), cloud.clock, policy)
+    return _cycle(
+        settings, reader, _empty_store(), SimulatedEnactor(cloud), cloud.clock, policy, verification=verification
+    )
 
 
 def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.availability.timeline import Timeline
@@ -27,6 +28,19 @@ BATCH = 25
 UNANSWERED_AT_MOST = 2
 WITHDRAWN = "WITHDRAWN"
 PRUNE_EVERY_S = 86_400
+RECOUNT_EVERY = 100
+
+
+class Verification(StrEnum):
+    """Which plans are recounted before anything is done: all, those that matter and a sample of the others, or none.
+
+    SAMPLED recounts every plan that preempts or promises room firmly, and one of `RECOUNT_EVERY` others. A daemon
+    recounts all.
+    """
+
+    FULL = "full"
+    SAMPLED = "sampled"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,7 @@ class SchedulingCycle:
         keep_log_s: int | None = None,
         held_capacity: HeldCapacity | None = None,
         events: EventSource | None = None,
+        verification: Verification = Verification.FULL,
     ) -> None:
         """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all."""
         self._reader = reader
@@ -75,6 +90,8 @@ class SchedulingCycle:
         self._keep_log_s = keep_log_s
         self._held_capacity = held_capacity
         self._events = events
+        self._verification = verification
+        self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0
         self._timeline: Timeline | None = None
@@ -98,7 +115,7 @@ class SchedulingCycle:
         state = replace(reconciled.state, timeline=self._timeline)
         draft = deliberate(state, self._policies)
         plan = draft.plan()
-        violations = verify(state, plan)
+        violations = verify(state, plan) if self._is_recounted(plan) else ()
         if violations:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
             draft = deliberate(state, replace(self._policies, mode=Mode.ADVISE))
@@ -112,6 +129,16 @@ class SchedulingCycle:
         results = self._enact(plan, state) if self._enactor is not None else []
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results))
+
+    def _is_recounted(self, plan: Plan) -> bool:
+        """Whether this plan is one of those that are verified."""
+        if self._verification is not Verification.SAMPLED:
+            return self._verification is Verification.FULL
+        self._since_recount += 1
+        if self._since_recount == RECOUNT_EVERY or plan.preemptions or _promises_firmly(plan):
+            self._since_recount = 0
+            return True
+        return False
 
     def _hold(self, rooms: tuple[HeldRoom, ...]) -> None:
         """Make promised room known before anything relies on it."""
@@ -173,6 +200,10 @@ def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], afte
         timely = after_s < heard_at_s <= now_s
         transitions.append(replace(transition, observed_at_s=heard_at_s) if timely else transition)
     return replace(changes, transitions=tuple(transitions))
+
+
+def _promises_firmly(plan: Plan) -> bool:
+    return any(reservation.firm for booking in plan.bookings for reservation in booking.reservations)
 
 
 def _sends_out(action: Action) -> bool:

@@ -1,0 +1,52 @@
+"""Which plans of a simulation are recounted."""
+
+from __future__ import annotations
+
+import pytest
+
+from one_preempt import scheduling_cycle
+from one_preempt.composition import simulated_cycle
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.verify import Violation, verify
+from one_preempt.scheduling_cycle import RECOUNT_EVERY, Verification
+from one_preempt.simulation.simulator.simulator import Simulator
+from one_preempt.simulation.simulator.site import build_cloud, simulation_settings
+from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
+from tests.simulation.simulator.small_stories import TWO_HOSTS, local, request
+
+
+def recounted(monkeypatch: pytest.MonkeyPatch, how: Verification, *requests: WorkloadRequest) -> tuple[list[Plan], int]:
+    """The plans that were recounted in a simulation of the requests, and how many cycles it took."""
+    plans: list[Plan] = []
+
+    def note(state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
+        plans.append(plan)
+        return verify(state, plan)
+
+    monkeypatch.setattr(scheduling_cycle, "verify", note)
+    cloud = build_cloud(TWO_HOSTS)
+    cycle = simulated_cycle(simulation_settings(), cloud, "moml", how)
+    return plans, Simulator(cloud, cycle, Workload(requests)).run().cycles
+
+
+ONE_BY_ONE = [request(number, 10 * number, 1, 5) for number in range(1, 90)]
+PREEMPTED = [request(100, 2000, 4, 500), local(101, 2100, 2, 50)]
+RESERVED = [request(110, 4000, 1, 50, start=StartKind.EXACT, start_at_s=4100, lease_type=LeaseType.DC_NON_PREEMPTABLE)]
+
+
+def test_a_sample_recounts_all_that_preempt_or_promise_firmly_and_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans, cycles = recounted(monkeypatch, Verification.SAMPLED, *ONE_BY_ONE, *PREEMPTED, *RESERVED)
+    preempting = [plan for plan in plans if plan.preemptions]
+    firm = [plan for plan in plans if any(stay.firm for booking in plan.bookings for stay in booking.reservations)]
+    assert preempting
+    assert firm
+    assert 1 <= len(plans) - len(preempting) - len(firm) <= cycles // RECOUNT_EVERY
+
+
+def test_all_or_none_are_recounted_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans, cycles = recounted(monkeypatch, Verification.FULL, *ONE_BY_ONE[:9], *PREEMPTED)
+    assert len(plans) == cycles
+    plans, _ = recounted(monkeypatch, Verification.NONE, *ONE_BY_ONE[:9], *PREEMPTED)
+    assert plans == []
