@@ -21,7 +21,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
-from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
+from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, giving_way, rows_of, stay_at, takes_s
 from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
@@ -102,7 +102,8 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
     possible, spared = possible_victims(
         draft.state, policies.limits, policies.victims, taking_part, policies.time.overrun
     )
-    free = _free_then(draft, wanted)
+    possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
+    free = _free_then(draft, wanted, possible)
     choice = choose_victims(request_problem(draft, wanted.vms, possible, free), policies.preemption, policies.search)
     if isinstance(choice, NoChoice):
         return _with_spared(choice.reason, spared)
@@ -177,12 +178,33 @@ def _decide_upon(
     return None
 
 
-def _free_then(draft: PlanDraft, wanted: RoomWanted) -> IntArray:
-    """What is free for the whole stay while those who could leave are still there."""
+def _has_ended_by(draft: PlanDraft, lease: Lease, start_s: int) -> bool:
+    """It will have left of its own accord."""
+    stays = draft.timeline.stays.get(lease.id, ())
+    end_s = stays[0].end_s if stays and stays[0].start_s <= draft.state.now_s else None
+    return end_s is not None and end_s <= start_s
+
+
+def _free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> IntArray:
+    """What is free for the whole stay while those who could leave are still there.
+
+    Each of them counts for all of that time, also one that holds its room firmly for a part of it: what its leaving
+    gives is added later, and must not be lent from the time after its end, which may be promised to somebody else.
+    """
+    now_s, giving = draft.state.now_s, {one.lease.id for one in giving_way(draft)}
+    held = [draft.timeline.stays.get(one.lease.id, ()) for one in possible if one.lease.id not in giving]
+    held = [stays for stays in held if stays and stays[0].firm and stays[0].start_s <= now_s]
+    for stays in held:
+        draft.timeline.replace(stays[0].lease_id, stays[1:])
     firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s)
+    for stays in held:
+        draft.timeline.replace(stays[0].lease_id, stays)
     if firm is None:
         return draft.room.free
-    return firm if wanted.start_s > draft.state.now_s else np.minimum(firm, draft.room.free)
+    for stays in held:
+        for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
+            firm[row] -= amounts
+    return firm if wanted.start_s > now_s else np.minimum(firm, draft.room.free)
 
 
 def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> bool:
