@@ -2,120 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.model.cluster_state import ClusterState, HostTable
-from one_preempt.core.model.host import Host, HostState, PciDevice
-from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType, PreemptionMethod
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption, Outcome
-from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, Reason, Victim
-from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
-from one_preempt.core.model.virtual_machine import (
-    HistoryRecord,
-    LcmState,
-    LockLevel,
-    PciRequest,
-    VirtualMachine,
-    VmState,
+from one_preempt.core.model.plan import Action, ActionKind, Placement, Preemption, Reason, Victim
+from one_preempt.core.model.virtual_machine import LcmState, LockLevel, PciRequest, VmState
+from tests.core.recounted_cluster import (
+    NOW_S,
+    WHY,
+    cluster,
+    codes,
+    deploy,
+    host,
+    lease,
+    plan,
+    running,
+    waiting,
+    with_lease,
+    with_vm,
 )
-from one_preempt.core.verify import verify
 
-NOW_S = 1_800_000_000
-WHY = Reason("fits", "has room")
 PCI = PciRequest(vendor="10de")
-
-
-def host(host_id: int, used_by: Iterable[VirtualMachine] = (), *, cpus: int = 2, gib: int = 4, gpus: int = 0) -> Host:
-    vms = list(used_by)
-    return Host(
-        id=host_id,
-        name=f"host-{host_id}",
-        state=HostState.MONITORED,
-        cluster_id=0,
-        cluster_name="default",
-        max_cpu_centi=cpus * 100,
-        cpu_usage_centi=sum(vm.cpu_centi for vm in vms),
-        max_memory_kib=gib << 20,
-        memory_usage_kib=sum(vm.memory_mib << 10 for vm in vms),
-        total_cpu_centi=cpus * 100,
-        total_memory_kib=gib << 20,
-        running_vms=len(vms),
-        vm_ids=tuple(vm.id for vm in vms),
-        pci_devices=tuple(
-            PciDevice(f"0000:0{n}:00:0", f"0{n}:00.0", "10de", "1eb8", "0302", -1, 0) for n in range(gpus)
-        ),
-    )
-
-
-def waiting(vm_id: int, *, cpus: int = 1, gib: int = 1, state: VmState = VmState.PENDING) -> VirtualMachine:
-    return VirtualMachine(
-        id=vm_id,
-        name=f"vm-{vm_id}",
-        uid=5,
-        gid=100,
-        uname="ann",
-        gname="users",
-        state=state,
-        lcm_state=LcmState.LCM_INIT,
-        resched=False,
-        submitted_at_s=NOW_S,
-        ended_at_s=0,
-        cpu_centi=cpus * 100,
-        memory_mib=gib << 10,
-    )
-
-
-def running(vm_id: int, host_id: int, *, cpus: int = 1, gib: int = 1) -> VirtualMachine:
-    stay = HistoryRecord(0, host_id, f"host-{host_id}", 0, 0, 0, NOW_S, 0, 0, 0, NOW_S, 0, 0, 0)
-    vm = waiting(vm_id, cpus=cpus, gib=gib, state=VmState.ACTIVE)
-    return replace(vm, lcm_state=LcmState.RUNNING, history=(stay,))
-
-
-def lease(lease_id: int, *vm_ids: int, lease_type: LeaseType = LeaseType.DC_NON_PREEMPTABLE, **more: bool) -> Lease:
-    terms = LeaseTerms(type=lease_type, size=max(1, len(vm_ids)))
-    members = vm_ids or (lease_id,)
-    return Lease(lease_id, terms, 5, 100, members, LeaseState.WAITING, NOW_S, **more)  # type: ignore[arg-type]
-
-
-def cluster(hosts: Sequence[Host], vms: Sequence[VirtualMachine], leases: Sequence[Lease] = ()) -> ClusterState:
-    """A state in which every VM without a lease of `leases` is a plain one."""
-    in_leases = {vm_id for one in leases for vm_id in one.vm_ids}
-    all_leases = [*leases, *(lease(vm.id) for vm in vms if vm.id not in in_leases)]
-    none = np.zeros((0, 2), dtype=np.int64)
-    return ClusterState(
-        now_s=NOW_S,
-        snapshot=PoolSnapshot(
-            observed_at_s=NOW_S,
-            version="7.4.0",
-            zone_id=0,
-            raft_state=RaftState.SOLO,
-            hosts={one.id: one for one in hosts},
-            vms={vm.id: vm for vm in vms},
-        ),
-        # Unread by the recount, so that a mistake in it cannot hide one of the decision.
-        hosts=HostTable(np.zeros(0, dtype=np.int64), none, none, np.zeros(0, dtype=np.bool_), {}),
-        leases={one.id: one for one in all_leases},
-        lease_of_vm={vm_id: one.id for one in all_leases for vm_id in one.vm_ids},
-    )
-
-
-def deploy(vm_id: int, host_id: int, *after: str, lease_id: int | None = None) -> Action:
-    return Action(f"deploy/{vm_id}", ActionKind.DEPLOY, vm_id, lease_id or vm_id, WHY, host_id=host_id, after=after)
-
-
-def plan(*actions: Action, preemptions: tuple[Preemption, ...] = ()) -> Plan:
-    return Plan(made_at_s=NOW_S, policy="moml", actions=actions, preemptions=preemptions)
-
-
-def codes(state: ClusterState, made: Plan) -> list[str]:
-    return [violation.code for violation in verify(state, made)]
-
 
 # One preemption: VM 1 fills host 0 and is stopped so that VM 9 can start there.
 VICTIM, PREEMPTOR = running(1, 0, cpus=2), waiting(9, cpus=2)
@@ -125,14 +38,6 @@ DECIDED = Preemption("9@1", 9, (Victim(1, 1, 0, PreemptionMethod.STOP),), (Place
 STOP = Action("stop/1", ActionKind.STOP, 1, 1, Reason("preempted", "makes room"), host_id=0, preemption_id="9@1")
 START = replace(deploy(9, 0, STOP.id), preemption_id="9@1")
 PREEMPTING = plan(STOP, START, preemptions=(DECIDED,))
-
-
-def with_vm(state: ClusterState, vm: VirtualMachine) -> ClusterState:
-    return replace(state, snapshot=replace(state.snapshot, vms={**state.snapshot.vms, vm.id: vm}))
-
-
-def with_lease(state: ClusterState, changed: Lease) -> ClusterState:
-    return replace(state, leases={**state.leases, changed.id: changed})
 
 
 def test_a_plan_that_fits_is_sound() -> None:
