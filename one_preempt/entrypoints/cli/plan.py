@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from one_preempt.chosen_policies import overhead_rates
 from one_preempt.composition import PlannedCycle, plan_once
+from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_renderables
 from one_preempt.explain import JsonObject, plan_document, printable
 from one_preempt.settings import load_settings
@@ -19,31 +21,38 @@ from one_preempt.settings import load_settings
 @json_option
 def plan_command(config_path: Path | None, source: Path | None, policy: str | None, as_json: bool) -> int:
     """Decide once, act not, and explain. Exit code 1 where the plan breaks a rule."""
-    planned = plan_once(load_settings(config_path), source, policy)
+    settings = load_settings(config_path)
+    planned = plan_once(settings, source, policy)
+    configured = overhead_rates(settings)
     if as_json:
-        write_json(document(planned))
+        write_json(document(planned, configured))
     else:
-        show(planned)
+        show(planned, configured)
     return 1 if planned.violations else 0
 
 
-def document(planned: PlannedCycle) -> JsonObject:
-    """The plan, what the recount found wrong in it, and what was not as recorded."""
+def document(planned: PlannedCycle, configured: OverheadRates) -> JsonObject:
+    """The plan, what the recount found wrong in it, what was not as recorded, and what was learned of overheads."""
+    from one_preempt.explain_overheads import learned_overheads, overheads_document
+
     return plan_document(planned.plan) | {
         "violations": [{"code": broken.code, "text": broken.text} for broken in planned.violations],
         "discrepancies": [
             {"code": found.code, "text": found.text, "vm_id": found.vm_id} for found in planned.discrepancies
         ],
+        "learned_overheads": overheads_document(learned_overheads(planned.state, configured)),
     }
 
 
-def show(planned: PlannedCycle) -> None:
+def show(planned: PlannedCycle, configured: OverheadRates) -> None:
     """The same for people."""
     from rich.text import Text
 
+    from one_preempt.explain_overheads import learned_overheads, overhead_tables
     from one_preempt.explain_tables import plan_tables
 
-    parts: list[object] = [*plan_tables(planned.plan, planned.state)]
+    learned = learned_overheads(planned.state, configured)
+    parts: list[object] = [*plan_tables(planned.plan, planned.state), *overhead_tables(learned, planned.state)]
     parts += [Text(f"WRONG: {printable(broken.text)}", style="bold red") for broken in planned.violations]
     if not planned.violations:
         parts.append(Text("The independent recount agrees with the plan; nothing was done.", style="dim"))
