@@ -10,6 +10,7 @@ from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.decide import deliberate
 from one_preempt.core.held_rooms import held_rooms
+from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
@@ -94,7 +95,9 @@ class SchedulingCycle:
         self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0
+        self._last: ClusterState | None = None
         self._timeline: Timeline | None = None
+        self._matchmaker: Matchmaker | None = None
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -108,11 +111,13 @@ class SchedulingCycle:
             self._store.acquire_writer()
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
-        reconciled = reconcile(snapshot, ledger, self._rules, now_s, self._observed_at_s or None, instants)
+        last_at_s = self._observed_at_s or None
+        reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, self._last)
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = replace(reconciled.state, timeline=self._timeline)
+        state = replace(reconciled.state, timeline=self._timeline, matchmaker=self._matchmaker)
+        self._last = reconciled.state
         draft = deliberate(state, self._policies)
         plan = draft.plan()
         violations = verify(state, plan) if self._is_recounted(plan) else ()
@@ -125,7 +130,7 @@ class SchedulingCycle:
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
-        self._timeline = draft.timeline
+        self._timeline, self._matchmaker = draft.timeline, draft.matchmaker
         results = self._enact(plan, state) if self._enactor is not None else []
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results))

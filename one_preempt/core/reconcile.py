@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.lease_status import preemptor_in_status
 from one_preempt.core.matching.host_table import host_table
-from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+from one_preempt.core.model.cluster_state import ClusterState, Discrepancy, HostTable
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import (
@@ -52,11 +53,14 @@ def reconcile(
     now_s: int,
     last_at_s: int | None = None,
     heard: Mapping[tuple[int, str], int] = NOTHING_HEARD,
+    last: ClusterState | None = None,
 ) -> Reconciliation:
     """Interpret `snapshot` with `ledger` at the instant `now_s`; `last_at_s` is when that was done last, if known.
 
-    `heard` are instants at which VMs were said to reach states since, by VM id and name of the state.
+    `heard` are instants at which VMs were said to reach states since, by VM id and name of the state. `last` is what
+    came of it then: what is the same object now is not looked at again.
     """
+    hosts = host_table(snapshot.hosts, last.hosts if last is not None else None)
     settled = _settle_actions(snapshot, ledger, now_s)
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, _counted_on(snapshot, ledger, now_s))
     known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
@@ -71,14 +75,14 @@ def reconcile(
         updated=tuple(record for lease_id, record in sorted(updated.items()) if lease_id not in new_ids),
         closed_actions=settled.closed,
         transitions=_transitions(snapshot, ledger, records, now_s),
-        host_capacities=_host_capacities(snapshot, ledger, now_s),
+        host_capacities=_host_capacities(hosts, ledger, now_s, last),
         observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
     )
     failed = tuple(record for record in settled.closed if not record.succeeded)
     state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
-        hosts=host_table(snapshot.hosts),
+        hosts=hosts,
         leases=leases,
         lease_of_vm={vm_id: lease.id for lease in leases.values() for vm_id in lease.vm_ids},
         half_seen_leases=_half_seen(snapshot, records),
@@ -273,16 +277,18 @@ def _transitions(
     return tuple(found)
 
 
-def _host_capacities(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> tuple[HostCapacity, ...]:
+def _host_capacities(
+    hosts: HostTable, ledger: Ledger, now_s: int, last: ClusterState | None
+) -> tuple[HostCapacity, ...]:
     """Capacities that are new or changed; an OFFLINE host shows none and keeps what is known."""
+    before = last.hosts.hosts if last is not None and len(last.hosts.hosts) == len(hosts.hosts) else ()
     found = []
-    for host_id in sorted(snapshot.hosts):
-        host = snapshot.hosts[host_id]
-        if host.total_cpu_centi <= 0:
+    for host, seen_before in zip_longest(hosts.hosts, before):
+        if host is seen_before or host.total_cpu_centi <= 0:
             continue
-        known = ledger.host_capacities.get(host_id)
+        known = ledger.host_capacities.get(host.id)
         seen = HostCapacity(
-            host_id=host_id,
+            host_id=host.id,
             observed_at_s=known.observed_at_s if known is not None else now_s,
             max_cpu_centi=host.max_cpu_centi,
             max_memory_kib=host.max_memory_kib,

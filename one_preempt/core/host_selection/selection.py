@@ -17,6 +17,10 @@ class HostSelection(Protocol):
     def name(self) -> str:
         """What the configuration calls it."""
 
+    @property
+    def expression(self) -> str:
+        """The rank expression that it goes by."""
+
     def scores(self, hosts: AttributeTable, expressions: Expressions) -> IntArray:
         """One number for each host; the highest is taken first, of equal ones the highest id."""
 

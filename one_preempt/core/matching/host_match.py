@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import CURRENT_VMS
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import HostTable
+from one_preempt.core.model.host import Host
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -28,13 +31,25 @@ class HostMatch:
     """The hosts that suit a VM, by row of the host table, and how many were ruled out by which test.
 
     `refusal` is set where none suits. `follows_current_vms`: the requirements speak of VMs on the hosts and
-    must be tested again on the hosts as they have become.
+    must be tested again on the hosts as they have become. `follows_load`: they might have another answer when VMs come
+    or go.
     """
 
     mask: BoolArray
     counts: Mapping[str, int]
     refusal: Unplaced | None = None
     follows_current_vms: bool = False
+    follows_load: bool = False
+
+
+# What expressions call the load of a host; the rest of a host changes only when somebody changes it.
+_LOAD_WORDS = ("CPU_USAGE", "MEM_USAGE", "RUNNING_VMS", "VMS", "HOST_SHARE")
+
+
+def speaks_of_load(expression: str) -> bool:
+    """Might it have another value when VMs come or go?"""
+    upper = expression.upper()
+    return any(word in upper for word in _LOAD_WORDS)
 
 
 class StaticHostMatch:
@@ -48,18 +63,43 @@ class StaticHostMatch:
         expressions: Expressions,
         prematched: Mapping[int, Prematch],
     ) -> None:
+        self._snapshot = snapshot
         self._hosts = hosts
         self._access = access
         self._expressions = expressions
         self._prematched = prematched
         ordered = [snapshot.hosts[host_id] for host_id in hosts.ids.tolist()]
-        self.table = AttributeTable(HOST_LAYOUT, [host_attributes(host) for host in ordered])
         self._cluster_ids = np.array([host.cluster_id for host in ordered], dtype=np.int64)
         self._pinned_only = np.array([host.pinned_only for host in ordered], dtype=np.bool_)
         public = [host.attributes.get("TEMPLATE/PUBLIC_CLOUD", ("",))[0].upper() == "YES" for host in ordered]
         self._enabled = hosts.accepts_vms & ~np.array(public, dtype=np.bool_)
-        self._observed = Room(snapshot, hosts)
         self._found: dict[tuple[object, ...], HostMatch] = {}
+
+    @cached_property
+    def table(self) -> AttributeTable:
+        """The attributes of the hosts, by row."""
+        hosts = self._snapshot.hosts
+        return AttributeTable(HOST_LAYOUT, [host_attributes(hosts[host_id]) for host_id in self._hosts.ids.tolist()])
+
+    @cached_property
+    def _observed(self) -> Room:
+        return Room(self._snapshot, self._hosts)
+
+    def following(self, snapshot: PoolSnapshot, hosts: HostTable) -> StaticHostMatch | None:
+        """The same for hosts that have only become more or less loaded; None where they have changed otherwise."""
+        before = self._hosts.hosts
+        if len(before) != len(hosts.hosts) or not before:
+            return None
+        changed = [(old, new) for old, new in zip(before, hosts.hosts, strict=True) if old is not new]
+        if not all(_is_alike(old, new) for old, new in changed):
+            return None
+        other = copy(self)
+        other._snapshot, other._hosts = snapshot, hosts
+        other.__dict__.pop("_observed", None)
+        if changed:
+            other.__dict__.pop("table", None)
+            other._found = {key: match for key, match in self._found.items() if not match.follows_load}
+        return other
 
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` as they were observed."""
@@ -105,7 +145,8 @@ class StaticHostMatch:
             counts[code] = int(np.count_nonzero(mask & ~passed))
             mask &= passed
         refusal = None if mask.any() else reasons.no_host(counts, f"VM {vm.id}")
-        return HostMatch(mask, counts, refusal, CURRENT_VMS in vm.sched_requirements)
+        follows_load = any(speaks_of_load(text) for _, text in _requirements(vm))
+        return HostMatch(mask, counts, refusal, CURRENT_VMS in vm.sched_requirements, follows_load)
 
     def _authorized(self, vm: VirtualMachine, prematch: Prematch | None) -> BoolArray:
         if prematch is not None:
@@ -113,6 +154,17 @@ class StaticHostMatch:
         if self._access is None:
             return np.ones(len(self._hosts.ids), dtype=np.bool_)
         return self._access.hosts(self._access.owner_of(vm), self._hosts.ids, self._cluster_ids)
+
+
+def _is_alike(old: Host, new: Host) -> bool:
+    """Nothing but the load of a host has changed."""
+    return (
+        new.attributes is old.attributes
+        and new.id == old.id
+        and new.state is old.state
+        and new.cluster_id == old.cluster_id
+        and new.name == old.name
+    )
 
 
 def _requirements(vm: VirtualMachine) -> tuple[tuple[str, str], ...]:

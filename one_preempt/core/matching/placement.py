@@ -17,7 +17,7 @@ from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.gang import alike, search
-from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
+from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch, speaks_of_load
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.rank import best_first
@@ -43,19 +43,47 @@ class Matchmaker:
         hosts: HostTable,
         options: MatchOptions,
         prematched: Mapping[int, Prematch] | None = None,
+        before: Matchmaker | None = None,
     ) -> None:
+        """`before` matched an earlier snapshot with the same options: what says nothing new is not matched again."""
         self.snapshot = snapshot
         self.hosts = hosts
         self.options = options
+        if before is not None and self._follows(before):
+            return
         self.expressions = Expressions()
         access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
         known = prematched or {}
+        self.has_prematched = bool(known)
         self._host_match = StaticHostMatch(snapshot, hosts, access, self.expressions, known)
         self._datastores = DatastoreMatch(snapshot, access, self.expressions, options, known)
         self._networks = NetworkMatch(
             snapshot, access, self.expressions, options.network_rank, options.different_networks, known
         )
         self._orders: dict[str, IntArray] = {}
+
+    def _follows(self, before: Matchmaker) -> bool:
+        """Take over from a matchmaker of the same cloud, whose hosts may only have become more or less loaded."""
+        snapshot, known = self.snapshot, before.snapshot
+        same = (
+            before.options is self.options
+            and snapshot.directory.acl_rules is known.directory.acl_rules
+            and snapshot.directory.users.keys() == known.directory.users.keys()
+            and snapshot.zone_id == known.zone_id
+            and not before.has_prematched
+        )
+        host_match = before._host_match.following(snapshot, self.hosts) if same else None
+        if host_match is None or snapshot.datastores is not known.datastores or snapshot.networks is not known.networks:
+            return False
+        self.expressions, self._host_match = before.expressions, host_match
+        self._datastores, self._networks = before._datastores, before._networks
+        self._orders = {rank: order for rank, order in before._orders.items() if self._is_lasting(rank)}
+        self.has_prematched = False
+        return True
+
+    def _is_lasting(self, rank: str) -> bool:
+        """Does an order by this rank (empty: the policy's) stand while the hosts' load changes?"""
+        return not speaks_of_load(rank or self.options.host_selection.expression)
 
     def new_room(self) -> Room:
         """All that is free, counted with these options."""

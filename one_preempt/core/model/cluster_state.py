@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from one_preempt.core.model.host import Host
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
@@ -17,19 +18,24 @@ from one_preempt.core.model.reservation import Reservation
 
 if TYPE_CHECKING:
     from one_preempt.core.availability.timeline import Timeline
+    from one_preempt.core.matching.placement import Matchmaker
 
 IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class HostTable:
-    """Hosts in ascending id as columns: `free` and `capacity` have shape (hosts, 2): CPU in hundredths, MiB."""
+    """Hosts in ascending id as columns: `free` and `capacity` have shape (hosts, 2): CPU in hundredths, MiB.
+
+    The columns are not to be written to: tables of following cycles share them. `hosts` are the rows' hosts.
+    """
 
     ids: IntArray
     free: IntArray
     capacity: IntArray
     accepts_vms: npt.NDArray[np.bool_]
     index_by_id: Mapping[int, int]
+    hosts: tuple[Host, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,9 @@ class ClusterState:
 
     `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
     `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
-    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` is
-    what the last decision left of its own, to be told what changed since; without it the same is made anew.
+    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` and
+    `matchmaker` are what the last decision left of its own, to be told what changed since; without them the same is
+    made anew.
     """
 
     now_s: int
@@ -65,4 +72,5 @@ class ClusterState:
     reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
     observed_overheads: tuple[ObservedOverhead, ...] = ()
     timeline: Timeline | None = None
+    matchmaker: Matchmaker | None = None
     discrepancies: tuple[Discrepancy, ...] = ()

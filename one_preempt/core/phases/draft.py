@@ -96,7 +96,7 @@ class PlanDraft:
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
-        matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match)
+        matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match, before=state.matchmaker)
         quotas = QuotaBook(state.snapshot.directory)
         rates = learn(state.observed_overheads, policies.overhead)
         return cls(

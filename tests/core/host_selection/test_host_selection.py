@@ -41,7 +41,7 @@ def test_each_policy_has_its_order_and_the_highest_id_breaks_ties(policy: HostSe
 @pytest.mark.parametrize("policy", [packing.POLICY, striping.POLICY, load_aware.POLICY, fixed.POLICY, custom.POLICY])
 def test_every_policy_has_a_name_and_a_rank_that_can_be_read(policy: HostSelection) -> None:
     assert policy.name in {"packing", "striping", "load-aware", "fixed", "custom"}
-    assert parse_rank(policy.expression) is not None  # type: ignore[attr-defined]
+    assert parse_rank(policy.expression) is not None
 
 
 def test_an_unreadable_rank_can_be_found_out_before_it_is_used() -> None:
