@@ -10,7 +10,7 @@ from one_preempt.core.model.reservation import Booking, VerdictGiven
 
 
 class ActionKind(StrEnum):
-    """What is asked of oned. HOLD, RELEASE and MESSAGE change no capacity."""
+    """What is asked of oned. HOLD, RELEASE, LOCK, UNLOCK and MESSAGE change no capacity."""
 
     DEPLOY = "deploy"
     STOP = "stop"
@@ -18,6 +18,9 @@ class ActionKind(StrEnum):
     TERMINATE = "terminate"
     MIGRATE = "migrate"
     LIVE_MIGRATE = "live-migrate"
+    SUSPEND = "suspend"
+    LOCK = "lock"
+    UNLOCK = "unlock"
     RESUME = "resume"
     HOLD = "hold"
     RELEASE = "release"
@@ -25,6 +28,7 @@ class ActionKind(StrEnum):
 
 
 METHOD_ACTIONS = {
+    PreemptionMethod.SUSPEND: ActionKind.SUSPEND,
     PreemptionMethod.STOP: ActionKind.STOP,
     PreemptionMethod.UNDEPLOY: ActionKind.UNDEPLOY,
     PreemptionMethod.TERMINATE: ActionKind.TERMINATE,
@@ -56,7 +60,8 @@ class Action:
     `after` names the actions that must have been observed as done before. `expected_states` are the names
     (`VirtualMachine.state_name`) in which the VM must be found just before the call, else it changed hands
     and the step is dropped; so it is when `expected_uid` is given and the VM has another owner. `nics` are
-    (NIC id, network id) of automatic NICs. `attributes` are what a MESSAGE writes into the user template, as
+    (NIC id, network id) of automatic NICs. `lock_owner_uid` is who we are at oned: LOCK is dropped where another's lock
+    is on the VM, UNLOCK where the lock is not one that we set (`VirtualMachine.is_locked_by_scheduler`). `attributes` are what a MESSAGE writes into the user template, as
     (name, text) pairs of our own attributes only. `migration_type` counts for MIGRATE.
     """
 
@@ -75,6 +80,7 @@ class Action:
     attributes: tuple[tuple[str, str], ...] = ()
     enforce_capacity: bool = True
     migration_type: MigrationType = MigrationType.SAVE
+    lock_owner_uid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ DEFAULT_METHODS: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class VictimRules:
-    """Who may be a victim, and how. `methods`: by lease type, the first that is possible is taken.
+    """Who may be a victim, and how. `methods`: by lease type, the first that is possible is taken. SUSPEND among them
+    counts only with `suspend_in_place`.
 
     The three switches open what is closed as shipped: locked VMs, members of OneFlow services and virtual
     routers are never victims unless the administrator says so.
@@ -57,6 +58,7 @@ class VictimRules:
     methods: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = field(default_factory=lambda: DEFAULT_METHODS)
     service_members: bool = False
     virtual_routers: bool = False
+    suspend_in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from one_preempt.core.model.access import Directory
+from one_preempt.core.model.access import ONEADMIN_UID, Directory
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -27,6 +27,7 @@ class PoolSnapshot:
 
     `problems` tells, one sentence each, which objects could not be read and were left out or mended;
     `unreadable_vm_ids` are VMs that exist and are not among `vms` for that reason: nothing is known of them now.
+    `own_uid` is who asked: the owner of locks that the scheduler sets.
     """
 
     observed_at_s: int
@@ -42,3 +43,4 @@ class PoolSnapshot:
     directory: Directory = field(default_factory=Directory)
     unreadable_vm_ids: frozenset[int] = frozenset()
     problems: tuple[str, ...] = ()
+    own_uid: int = ONEADMIN_UID

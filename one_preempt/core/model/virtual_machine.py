@@ -109,6 +109,10 @@ class LockLevel(IntEnum):
     ALL = 4
 
 
+# The lock on a VM that is suspended in place: its owner can neither resume it nor take the lock away (FACTS 12.1).
+PREEMPTION_LOCK = LockLevel.MANAGE
+
+
 class HistoryAction(IntEnum):
     """HISTORY/ACTION, the values that matter to a scheduler; others stay plain numbers."""
 
@@ -277,6 +281,14 @@ class VirtualMachine:
     def last_history(self) -> HistoryRecord | None:
         """The current or, when the VM is on no host, the last stay."""
         return self.history[-1] if self.history else None
+
+    def is_locked_by_scheduler(self, own_uid: int) -> bool:
+        """It bears a lock as the scheduler sets it, whose user at oned is `own_uid`."""
+        return self.lock_level is PREEMPTION_LOCK and self.lock_owner_uid == own_uid
+
+    def is_set_aside(self, own_uid: int) -> bool:
+        """At rest on its host and kept from being resumed: another VM may run in its room."""
+        return self.state == VmState.SUSPENDED and self.is_locked_by_scheduler(own_uid)
 
     @property
     def is_running(self) -> bool:
