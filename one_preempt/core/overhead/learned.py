@@ -28,6 +28,10 @@ _US_PER_S = 1_000_000
 # Instants are whole seconds: what took none took about half of one.
 _NO_SECOND_MS = MS_PER_S // 2
 
+_TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
+
+_Samples = dict[OverheadKind, list[int]]
+
 
 @dataclass(frozen=True, slots=True)
 class LearnedRates:
@@ -46,17 +50,17 @@ class LearnedRates:
 
 def learn(observations: Iterable[ObservedOverhead], configured: OverheadRates) -> LearnedRates:
     """`configured` as `observations` refine it. Without any, exactly `configured`."""
-    samples: dict[int | None, dict[OverheadKind, list[int]]] = defaultdict(lambda: defaultdict(list))
+    observed: dict[tuple[int, OverheadKind], list[ObservedOverhead]] = defaultdict(list)
     for one in observations:
-        sample = _sample(one)
-        if sample is not None:
-            samples[one.datastore_id][one.kind].append(sample)
-            samples[None][one.kind].append(sample)
-    rates = {datastore_id: _refined(configured, by_kind) for datastore_id, by_kind in samples.items()}
-    anywhere = rates.pop(None, configured)
-    return LearnedRates(
-        configured, anywhere, {datastore_id: one for datastore_id, one in rates.items() if datastore_id is not None}
-    )
+        observed[one.datastore_id, one.kind].append(one)
+    by_storage: dict[int, _Samples] = defaultdict(dict)
+    anywhere: _Samples = {}
+    for (datastore_id, kind), alike in observed.items():
+        samples = _samples(kind, alike)
+        by_storage[datastore_id][kind] = samples
+        anywhere[kind] = anywhere.get(kind, []) + samples
+    rates = {datastore_id: _refined(configured, of_kinds) for datastore_id, of_kinds in by_storage.items()}
+    return LearnedRates(configured, _refined(configured, anywhere), rates)
 
 
 def robust_estimate(samples: Sequence[int], configured: int) -> int | None:
@@ -73,34 +77,38 @@ def robust_estimate(samples: Sequence[int], configured: int) -> int | None:
     return (count * observed + CONFIGURED_WEIGHT * configured + weight // 2) // weight
 
 
-def _sample(one: ObservedOverhead) -> int | None:
+def _samples(kind: OverheadKind, alike: Iterable[ObservedOverhead]) -> list[int]:
     """Microseconds for a MiB, or milliseconds for an operation whose time does not depend on the memory."""
-    took_ms = one.took_s * MS_PER_S or _NO_SECOND_MS
-    if one.kind in (OverheadKind.BOOT, OverheadKind.SHUT_DOWN):
-        return took_ms
-    return took_ms * _US_PER_MS // one.memory_mib if one.memory_mib > 0 else None
+    if kind in _TIMES_OF_A_GUEST:
+        return [one.took_s * MS_PER_S or _NO_SECOND_MS for one in alike]
+    return [
+        (one.took_s * MS_PER_S or _NO_SECOND_MS) * _US_PER_MS // one.memory_mib for one in alike if one.memory_mib > 0
+    ]
 
 
-def _refined(configured: OverheadRates, samples: Mapping[OverheadKind, Sequence[int]]) -> OverheadRates:
+def _refined(configured: OverheadRates, samples: _Samples) -> OverheadRates:
+    """`configured` with what `samples` say; that itself where they say nothing."""
+
     def rate(kind: OverheadKind, mib_per_s: float) -> float:
-        estimate = robust_estimate(samples.get(kind, ()), max(1, round(_US_PER_S / mib_per_s)))
-        return mib_per_s if estimate is None else _US_PER_S / estimate
+        us_per_mib = robust_estimate(samples.get(kind, ()), max(1, round(_US_PER_S / mib_per_s)))
+        return mib_per_s if us_per_mib is None else _US_PER_S / us_per_mib
 
     def time_ms(kind: OverheadKind, configured_ms: int) -> int:
-        estimate = robust_estimate(samples.get(kind, ()), configured_ms)
-        return configured_ms if estimate is None else estimate
+        took_ms = robust_estimate(samples.get(kind, ()), configured_ms)
+        return configured_ms if took_ms is None else took_ms
 
-    copy_mib_per_s = configured.live_copy_mib_per_s or configured.copy_mib_per_s
-    live_copy_mib_per_s = rate(OverheadKind.LIVE_MIGRATE, copy_mib_per_s)
-    return replace(
-        configured,
-        suspend_mib_per_s=rate(OverheadKind.SUSPEND, configured.suspend_mib_per_s),
-        resume_mib_per_s=rate(OverheadKind.RESUME, configured.resume_mib_per_s),
-        copy_mib_per_s=rate(OverheadKind.MIGRATE, configured.copy_mib_per_s),
-        live_copy_mib_per_s=live_copy_mib_per_s,
-        shutdown_ms=time_ms(OverheadKind.SHUT_DOWN, configured.shutdown_ms),
-        boot_ms=time_ms(OverheadKind.BOOT, configured.boot_ms),
+    # A cold copy that is learned says nothing about a live one.
+    apart = replace(configured, live_copy_mib_per_s=configured.live_copy_mib_per_s or configured.copy_mib_per_s)
+    refined = replace(
+        apart,
+        suspend_mib_per_s=rate(OverheadKind.SUSPEND, apart.suspend_mib_per_s),
+        resume_mib_per_s=rate(OverheadKind.RESUME, apart.resume_mib_per_s),
+        copy_mib_per_s=rate(OverheadKind.MIGRATE, apart.copy_mib_per_s),
+        live_copy_mib_per_s=rate(OverheadKind.LIVE_MIGRATE, apart.live_copy_mib_per_s or apart.copy_mib_per_s),
+        shutdown_ms=time_ms(OverheadKind.SHUT_DOWN, apart.shutdown_ms),
+        boot_ms=time_ms(OverheadKind.BOOT, apart.boot_ms),
     )
+    return configured if refined == apart else refined
 
 
 def _without_outliers(samples: Sequence[int]) -> list[int]:

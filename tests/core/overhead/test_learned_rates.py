@@ -40,6 +40,14 @@ def test_four_observations_are_too_few() -> None:
     assert learn([took(400)] * 5, CONFIGURED).at(SLOW).suspend_mib_per_s < CONFIGURED.suspend_mib_per_s
 
 
+def test_a_storage_of_which_too_little_is_known_is_like_any_other() -> None:
+    # A lease on two storages is one set of the migratable model as long as their rates are the same.
+    configured = OverheadRates()
+    two = [LeavingVm(PreemptionMethod.MIGRATE, 1000, datastore_id=one) for one in (SLOW, OTHER)]
+    assert learn([took(400)] * 4, configured).at(SLOW) is configured
+    assert lease_price(two, learn([took(400)] * 4, configured)) == lease_price(two, configured)
+
+
 def test_few_observations_are_blended_with_what_is_configured() -> None:
     # 10,000 us a MiB are configured, 40,000 were observed: half and half at five, three quarters at fifteen.
     assert learn([took(400)] * 5, CONFIGURED).at(SLOW).suspend_mib_per_s == 1_000_000 / 25_000
