@@ -28,6 +28,7 @@ SHARP_PART = 10
 
 _RUNNING = LcmState.RUNNING.name
 _RESUMED_FROM = frozenset({VmState.STOPPED.name, LcmState.PROLOG_RESUME.name, LcmState.BOOT_STOPPED.name})
+_WOKEN_FROM = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
 _BOOTED_AGAIN_FROM = frozenset({VmState.UNDEPLOYED.name, LcmState.PROLOG_UNDEPLOY.name, LcmState.BOOT_UNDEPLOY.name})
 _BOOTED_FROM = frozenset({LcmState.PROLOG.name, LcmState.BOOT.name})
 _WAITED_IN = frozenset({VmState.PENDING.name, VmState.HOLD.name})
@@ -126,7 +127,7 @@ def _operations(
     """(kind, beginning, end) of what an accepted action did to a VM that was seen in the state `before`; 0: not yet."""
     called_s = record.outcome_at_s or 0
     match record.kind:
-        case ActionKind.STOP:
+        case ActionKind.STOP | ActionKind.SUSPEND:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
         case ActionKind.UNDEPLOY:
             yield OverheadKind.SHUT_DOWN, called_s, stay.running_end_at_s
@@ -137,6 +138,8 @@ def _operations(
             yield OverheadKind.SUSPEND, called_s, stay.prolog_start_at_s
             yield OverheadKind.MIGRATE, stay.prolog_start_at_s, stay.prolog_end_at_s
             yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
+        case ActionKind.RESUME if before in _WOKEN_FROM:
+            yield OverheadKind.RESUME, called_s, watch.ran_at_s(vm, called_s)
         case ActionKind.DEPLOY:
             if before in _RESUMED_FROM:
                 yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
 from one_preempt.chosen_policies import admission_rules
-from one_preempt.core.model.ledger import Ledger, LedgerChanges, Outcome
+from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Outcome
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import VmState
+from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconcile import reconcile
 from tests.scenario_reader import NOW_S, SYSTEM_DATASTORE, ledger_of, settings_of, snapshot_of
 
+RECORDINGS = Path(__file__).parents[2] / "recordings"
 Told = list[tuple[OverheadKind, int, int]]
 STOPPED = {"state": "STOPPED", "last_host": 0, "running_end": -40}
 RUNS = {"host": 0, "running_start": -90, "prolog_start": -100, "prolog_end": -90}
@@ -78,6 +84,15 @@ def test_a_save_took_from_the_call_until_oned_says_so_whenever_it_is_looked_at()
         assert changes.observed_overheads == (
             ObservedOverhead(OverheadKind.SUSPEND, 1, SYSTEM_DATASTORE, 2048, 60, NOW_S - 40),
         )
+
+
+def test_a_suspension_on_its_host_is_a_save_and_its_end_a_resume() -> None:
+    vm = {"state": "SUSPENDED", "host": 0, "running_end": -5}
+    assert observed({1: vm}, {"x": {"kind": "suspend", "vm": 1, "ago_s": 65}}) == [(OverheadKind.SUSPEND, 1, 60)]
+    resume = {"x": {"kind": "resume", "vm": 1, "ago_s": 65}}
+    heard = {(1, "RUNNING"): NOW_S - 5}
+    assert observed({1: RUNS}, resume, before={1: "SUSPENDED"}, heard=heard) == [(OverheadKind.RESUME, 1, 60)]
+    assert observed({1: RUNS}, resume, before={1: "POWEROFF"}, heard=heard) == []
 
 
 def test_a_shutdown_took_from_the_call_until_oned_says_so() -> None:
@@ -225,3 +240,33 @@ def test_a_refused_call_teaches_nothing() -> None:
     for outcome in (Outcome.REFUSED, Outcome.DROPPED, None):
         record = replace(ledger.open_actions["x"], outcome=outcome)
         assert changes_of((snapshot, replace(ledger, open_actions={"x": record}), document)).observed_overheads == ()
+
+
+@pytest.mark.parametrize("version", ["6.10.0", "7.4.0"])
+def test_oned_writes_the_instants_that_are_read(version: str) -> None:
+    snapshot = RecordedPoolReader(RECORDINGS / version).read()
+    kinds = {VmState.STOPPED: ActionKind.STOP, VmState.UNDEPLOYED: ActionKind.UNDEPLOY}
+    records = []
+    for vm in snapshot.vms.values():
+        if vm.state in kinds:
+            called_s = vm.history[-1].running_start_at_s
+            called = ActionRecord(
+                f"x{vm.id}",
+                kinds[vm.state],
+                vm.id,
+                vm.id,
+                None,
+                None,
+                None,
+                "",
+                "",
+                called_s,
+                1,
+                Outcome.ACCEPTED,
+                called_s,
+            )
+            records.append(replace(called, closed_at_s=snapshot.observed_at_s, succeeded=True))
+    told = observe_overheads(snapshot, Ledger(), records, Watch(snapshot.observed_at_s))
+    assert {one.kind for one in told} == {OverheadKind.SUSPEND, OverheadKind.SHUT_DOWN}
+    # The recorded cloud's drivers do nothing, and it was asked to stop within seconds of the start.
+    assert all(0 < one.took_s < 10 and one.memory_mib > 0 for one in told)
