@@ -19,7 +19,11 @@ class OverheadKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObservedOverhead:
-    """One observed operation: how long it took, for how much memory, on which system datastore."""
+    """One observed operation: how long it took, for how much memory, on which system datastore.
+
+    `took_s` is its own share of the time where several shared the storage. For MIGRATE, the copy of a cold migration,
+    `memory_mib` counts the disks too, for they are copied with the memory.
+    """
 
     kind: OverheadKind
     vm_id: int
