@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
-from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, claim_beyond
+from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, GroupRights, claim_beyond
 from one_preempt.core.admission.standing import may_preempt, review
 from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
@@ -105,7 +105,7 @@ class _AdmissionDesk:
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
         standing = reviewed.record
         self.served.update(vm.id for vm in members)
-        self.leases.append(_lease(standing, members))
+        self.leases.append(_lease(standing, members, self.rules.rights_of(members[0])))
         if standing.explicit:
             self.leases_of_user[standing.uid] += 1
         if standing.terms.size > 1:
@@ -187,7 +187,7 @@ class _AdmissionDesk:
             shielded_by_lock=rule.shielded_by_lock if rule is not None else True,
         )
         self.records.append(record)
-        self.leases.append(_lease(record, members))
+        self.leases.append(_lease(record, members, self.rules.rights_of(first)))
         self.leases_of_user[first.uid] += explicit
 
     def _refuse(self, vm: VirtualMachine, code: str, text: str) -> None:
@@ -216,7 +216,7 @@ def _plain_lease(vm: VirtualMachine) -> Lease:
     )
 
 
-def _lease(record: LeaseRecord, members: Sequence[VirtualMachine]) -> Lease:
+def _lease(record: LeaseRecord, members: Sequence[VirtualMachine], rights: GroupRights) -> Lease:
     """A recorded lease. One whose reservation was refused, and of which nothing has started, waits on HOLD."""
     refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
     return Lease(
@@ -230,6 +230,8 @@ def _lease(record: LeaseRecord, members: Sequence[VirtualMachine]) -> Lease:
         explicit=record.explicit,
         may_preempt=record.may_preempt,
         shielded_by_lock=record.shielded_by_lock,
+        rights_name=rights.name,
+        max_share_percent=rights.max_share_percent,
         refusal_code=RESERVATION_REFUSED if refused else "",
         refusal_text=record.verdict_text if refused else "",
         verdict=record.verdict,
