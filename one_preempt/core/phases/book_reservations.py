@@ -26,7 +26,10 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preparations import prepare, who_must_leave
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
 from one_preempt.core.phases.shares import share_exceeded
-from one_preempt.core.victims import first_methods
+from one_preempt.core.victims import method_is_possible, methods_of
+
+# Where others must leave first, a lease with a deadline starts that much later: at once, and once they have left.
+STARTS_TRIED = 2
 
 
 def book_reservations(draft: PlanDraft) -> None:
@@ -82,10 +85,11 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         if rows is None:
             continue
         stay = stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
-        late = _too_late(draft, lease, stay)
-        if late is None:
+        needed_s = _lacks_s(draft, lease, stay)
+        if not needed_s:
             accept(draft, lease, [stay])
             return None
+        late = _too_late(needed_s)
     return late or _no_room(draft, lease, demand, start_at_s, whole_s)
 
 
@@ -95,13 +99,16 @@ def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
     return (timeline.all_stays.table, timeline.firm_stays) if lease.preempts else (timeline.all_stays.table,)
 
 
-def _too_late(draft: PlanDraft, lease: Lease, stay: Stay) -> Reason | None:
-    """Those who would have to leave before it cannot have left by then."""
+def _lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
+    """For how long those leave who would have to and cannot have left by its start; 0: there is time enough."""
     leaving = who_must_leave(draft, lease, stay)
     if not leaving or prepare(draft, lease.id, stay.start_s, leaving) is not None:
-        return None
+        return 0
     rules = draft.policies.time
-    needed_s = leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+    return leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+
+
+def _too_late(needed_s: int) -> Reason:
     return Reason(
         "reservation-too-soon",
         f"others would have to be suspended for it, which takes {duration_text(needed_s)}: ask for a later START",
@@ -152,12 +159,16 @@ def plan_stays(
         return None
     demand, rules = gang_demand(draft, vms), piece_rules(draft, lease, vms)
     for table in tables_for(draft, lease):
-        pieces = plan_pieces(table, demand, whole_s, not_before_s, deadline_s, rules)
-        if not pieces:
-            continue
-        stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
-        if _too_late(draft, lease, stays[0]) is None and not _exceeds(draft, lease, stays):
-            return stays
+        ready_at_s = not_before_s
+        for _ in range(STARTS_TRIED):
+            pieces = plan_pieces(table, demand, whole_s, ready_at_s, deadline_s, rules)
+            if not pieces:
+                break
+            stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
+            needed_s = _lacks_s(draft, lease, stays[0])
+            if not needed_s and not _exceeds(draft, lease, stays):
+                return stays
+            ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)
     return None
 
 
@@ -168,14 +179,16 @@ def _exceeds(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:
 def piece_rules(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> PieceRules:
     """A migratable lease may be suspended between two slots, where the configuration and its VMs allow it."""
     policies, rules = draft.policies, draft.policies.time
-    methods = first_methods(draft.state.snapshot, lease, vms, policies.victims)
+    stoppable = PreemptionMethod.STOP in methods_of(lease, policies.victims) and all(
+        method_is_possible(draft.state.snapshot, vm, lease, PreemptionMethod.STOP) for vm in vms
+    )
     splittable = (
         lease.terms.type is LeaseType.DC_MIGRATABLE
         and policies.mode is Mode.ACT
-        and methods is not None
+        and stoppable
         and (rules.suspension is Suspension.ALL or (rules.suspension is Suspension.SERIAL_ONLY and len(vms) == 1))
     )
-    leaves_s = leave_s(zip(vms, methods or (), strict=False), draft.rates, rules.exclusion)
+    leaves_s = leave_s(((vm, PreemptionMethod.STOP) for vm in vms), draft.rates, rules.exclusion)
     starts_s = start_s(vms, draft.rates, rules.exclusion)
     return PieceRules(
         splittable=splittable,

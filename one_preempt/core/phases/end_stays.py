@@ -9,8 +9,8 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.model.written_time import duration_text
-from one_preempt.core.phases.book_reservations import tables_for
+from one_preempt.core.model.written_time import duration_text, utc_text
+from one_preempt.core.phases.book_reservations import piece_rules, tables_for
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at
 from one_preempt.core.victims import method_is_possible
@@ -39,10 +39,18 @@ def _end_slot(draft: PlanDraft, lease: Lease) -> None:
     current = next((slot for slot in slots if slot.start_at_s <= now_s), None)
     if not later or current is None or current.end_at_s is None:
         return
-    if current.end_at_s > now_s:
-        draft.wake_by(current.end_at_s)
+    # Its slot includes the time in which it is warned and saved: at the end of it the hosts are somebody else's.
+    warned_at_s = current.end_at_s - piece_rules(draft, lease, draft.members(lease)).suspend_s
+    if now_s < warned_at_s:
+        draft.wake_by(warned_at_s)
         return
     if _goes_on(draft, lease):
+        return
+    leaves_at_s = warned_at_s + draft.policies.time.grace_s
+    if now_s < leaves_at_s:
+        draft.wake_by(leaves_at_s)
+        draft.warned.add(lease.id)
+        draft.statuses[lease.id] = f"stop at {utc_text(leaves_at_s)} until its next slot: save your work"
         return
     for vm in draft.members(lease):
         reason = Reason("slot-ended", f"{lease.label} goes on in its next slot")

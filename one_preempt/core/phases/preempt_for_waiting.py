@@ -72,6 +72,8 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     excluded: frozenset[int] = frozenset()
     for _ in range(CHOICES_A_REQUEST):
         outcome = _preempt_for(draft, wanted, excluded)
+        if isinstance(outcome, Reason) and excluded:
+            break
         if not isinstance(outcome, frozenset):
             return outcome
         excluded |= outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Booking, Reservation
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.suspendable import is_suspendable
@@ -43,10 +43,14 @@ def end_of(start_s: int, takes_s: int | None) -> int | None:
 
 
 def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> GangDemand:
-    """What the VMs of a lease need together, and where they may go whatever is free there."""
+    """What the VMs of a lease need together, and where they may go whatever is free there.
+
+    A VM that is on a host may come back to it once it was stopped.
+    """
     allowed = []
     for vm in vms:
-        mask = draft.matchmaker.match(vm).mask
+        waiting = vm if vm.host_id is None else replace(vm, state=VmState.STOPPED, lcm_state=0)
+        mask = draft.matchmaker.match(waiting).mask
         rules = group_rules(vm, draft.room)
         allowed.append(mask if rules is None else mask & rules.mask)
     rows_by_role: dict[tuple[int, str], list[int]] = {}

@@ -43,18 +43,15 @@ def _has_to_leave(recount: Recount, lease: Lease, action: Action) -> bool:
         return False
     # Members of a gang that cannot start as a whole are stopped again.
     torn = lease.terms.size > 1 and any(recount.vms[vm_id].state_name != "RUNNING" for vm_id in lease.vm_ids)
-    return torn or _slot_is_over(recount, lease) or recount.under_way(action)
+    return torn or _slot_ends(recount, lease) or recount.under_way(action)
 
 
-def _slot_is_over(recount: Recount, lease: Lease) -> bool:
-    """A slot of it has ended, and it goes on in a later one."""
+def _slot_ends(recount: Recount, lease: Lease) -> bool:
+    """It goes on in a later slot: it leaves the one that has begun so early that it is out when that one ends."""
     now_s = recount.state.now_s
     own = [one for one in recount.state.reservations.get(lease.id, ()) if one.firm]
-    if not has_deadline_promised(recount, lease):
-        return False
-    ended = any(one.end_at_s is not None and one.end_at_s <= now_s for one in own)
-    due = any(one.start_at_s <= now_s and (one.end_at_s is None or one.end_at_s > now_s) for one in own)
-    return ended and not due and any(one.start_at_s > now_s for one in own)
+    begun = any(one.start_at_s <= now_s and one.end_at_s is not None for one in own)
+    return has_deadline_promised(recount, lease) and begun and any(one.start_at_s > now_s for one in own)
 
 
 def _unmarked_move(recount: Recount, action: Action) -> Iterator[Violation]:
