@@ -3,6 +3,7 @@
 Hosts and VMs are given by what differs from the usual: a host of 4 CPUs and 8192 MiB, a VM of 1 CPU and 1024 MiB that
 has run for an hour (or waits, without `host`). Users: lea of group locals (may preempt), eva and evan of externals
 (BE-SUSPENDABLE by rule), paul of plain. `settings` is laid over these rules; "shipped" means no configuration at all.
+All times are seconds from the instant of the decision on: a LEASE may say START_IN_S, DEADLINE_IN_S and DURATION_S.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption, Outcome
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import (
     HistoryRecord,
     LcmState,
@@ -33,6 +35,7 @@ from one_preempt.core.model.virtual_machine import (
     VirtualMachine,
     VmState,
 )
+from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from one_preempt.settings import Settings, parse_settings
@@ -191,9 +194,7 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
     template: dict[str, tuple[Any, ...]] = {name: (str(v),) for name, v in given.get("attributes", {}).items()}
     if "lease" in given:
         lease = given["lease"]
-        template["LEASE"] = (
-            ({name: str(value) for name, value in lease.items()},) if isinstance(lease, dict) else (lease,)
-        )
+        template["LEASE"] = (_lease_attribute(lease) if isinstance(lease, dict) else lease,)
     uid = USERS[user]
     topology, numa_nodes = topology_of(given)
     return VirtualMachine(
@@ -230,6 +231,19 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
         history=_history(given),
         user_template=template,
     )
+
+
+def _lease_attribute(given: dict[str, Any]) -> dict[str, str]:
+    """As its owner would write it: relative times become instants and durations."""
+    written = {}
+    for name, value in given.items():
+        if name in ("START_IN_S", "DEADLINE_IN_S"):
+            written[name.removesuffix("_IN_S")] = utc_text(NOW_S + value)
+        elif name == "DURATION_S":
+            written["DURATION"] = duration_text(value)
+        else:
+            written[name] = str(value)
+    return written
 
 
 def _pci_requests(given: dict[str, Any]) -> tuple[PciRequest, ...]:
@@ -285,11 +299,33 @@ def ledger_of(document: dict[str, Any], snapshot: PoolSnapshot) -> Ledger:
         failed_actions=tuple(record for record in actions.values() if record.closed_at_s is not None),
         victims_last_hour=(NOW_S - 60,) * given.get("victims_last_hour", 0),
         paused=given.get("paused", False),
+        reservations={
+            lease_id: _reserved(lease_id, stays) for lease_id, stays in given.get("reservations", {}).items()
+        },
     )
 
 
 def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> LeaseRecord:
-    return replace(record, **given.get(record.id, {}))
+    """`run_began_ago_s` and `verdict` are read; all else are counters of a record, as they are."""
+    counters = dict(given.get(record.id, {}))
+    if "verdict" in counters:
+        counters["verdict"] = Verdict(counters["verdict"])
+    if "run_began_ago_s" in counters:
+        counters["run_began_at_s"] = NOW_S - counters.pop("run_began_ago_s")
+    return replace(record, **counters)
+
+
+def _reserved(lease_id: int, stays: list[dict[str, Any]]) -> tuple[Reservation, ...]:
+    return tuple(
+        Reservation(
+            lease_id=lease_id,
+            start_at_s=NOW_S + stay["start_in_s"],
+            end_at_s=NOW_S + stay["end_in_s"] if "end_in_s" in stay else None,
+            host_ids=tuple(stay.get("hosts", ())),
+            firm=stay.get("firm", False),
+        )
+        for stay in stays
+    )
 
 
 def _action(name: str, given: dict[str, Any]) -> ActionRecord:
@@ -345,3 +381,14 @@ def sentences(plan: Plan) -> list[str]:
             sentence += " after " + ", ".join(named[earlier] for earlier in action.after)
         told.append(sentence)
     return told
+
+
+def bookings(plan: Plan) -> dict[int, list[str]]:
+    """The plan's bookings by lease, as short sentences in seconds from now on: "600 to 4240 on 0, 1 (firm)"."""
+    return {booking.lease_id: [_stay(one) for one in booking.reservations] for booking in plan.bookings}
+
+
+def _stay(one: Reservation) -> str:
+    until = "open" if one.end_at_s is None else str(one.end_at_s - NOW_S)
+    hosts = f" on {', '.join(map(str, one.host_ids))}" if one.host_ids else ""
+    return f"{one.start_at_s - NOW_S} to {until}{hosts}{' (firm)' if one.firm else ''}"

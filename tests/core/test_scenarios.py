@@ -22,6 +22,14 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     assert [violation.text for violation in decided.violations] == []
     refusals = {refusal.lease_id: refusal.reason.code for refusal in decided.plan.refusals}
     assert refusals == expected.get("refusals", {})
+    verdicts = {given.lease_id: f"{given.verdict}: {given.text}" for given in decided.plan.verdicts}
+    assert verdicts.keys() == expected.get("verdicts", {}).keys(), verdicts
+    for lease_id, words in expected.get("verdicts", {}).items():
+        assert words in verdicts[lease_id], verdicts
+    if "bookings" in expected:
+        assert scenario_reader.bookings(decided.plan) == expected["bookings"]
+    if "wake_in_s" in expected:
+        assert decided.plan.wake_at_s == scenario_reader.NOW_S + expected["wake_in_s"]
     if "victims" in expected:
         chosen = [list(preemption.victim_lease_ids) for preemption in decided.plan.preemptions]
         assert chosen == expected["victims"]
