@@ -31,6 +31,7 @@ KIND_STYLES = {
     ActionKind.RELEASE: "green",
     ActionKind.MIGRATE: "yellow",
     ActionKind.LIVE_MIGRATE: "yellow",
+    ActionKind.SUSPEND: "yellow",
     ActionKind.STOP: "yellow",
     ActionKind.UNDEPLOY: "red",
     ActionKind.TERMINATE: "red",

@@ -11,7 +11,7 @@ from one_preempt.adapters.opennebula.pyone_server import pyone_server
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
-from one_preempt.core.model.virtual_machine import VmState
+from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LockLevel, VirtualMachine, VmState
 from one_preempt.ports import CallResult, CloudUnavailable, PoolReader
 
 OWN_CHOICE = -1  # lets oned choose the datastore
@@ -21,8 +21,8 @@ CHANGED_HANDS = "CHANGED_HANDS"
 FORBIDDEN_ATTRIBUTE = "FORBIDDEN_ATTRIBUTE"
 
 _SIMPLE_ACTIONS = frozenset({
-    ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME, ActionKind.HOLD,
-    ActionKind.RELEASE,
+    ActionKind.SUSPEND, ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME,
+    ActionKind.HOLD, ActionKind.RELEASE,
 })  # fmt: skip
 
 
@@ -61,7 +61,7 @@ class OpenNebulaEnactor:
             return f"VM {vm.id} is {vm.state_name}, expected was {' or '.join(action.expected_states)}"
         if action.expected_uid is not None and vm.uid != action.expected_uid:
             return f"VM {vm.id} belongs to user {vm.uid} now, expected was user {action.expected_uid}"
-        return ""
+        return _foreign_lock(action, vm)
 
     def _call(self, action: Action) -> None:
         vm = self._server.vm
@@ -76,10 +76,26 @@ class OpenNebulaEnactor:
                 vm.migrate(action.vm_id, _host_of(action), live, enforce, datastore, int(action.migration_type))
             case ActionKind.MESSAGE:
                 vm.update(action.vm_id, message_template(action.attributes), APPEND)
+            case ActionKind.LOCK:
+                vm.lock(action.vm_id, int(PREEMPTION_LOCK))
+            case ActionKind.UNLOCK:
+                vm.unlock(action.vm_id)
             case kind if kind in _SIMPLE_ACTIONS:
                 vm.action(kind.value, action.vm_id)
             case kind:
                 raise ValueError(f"action {action.id}: no call of oned carries out {kind}")
+
+
+def _foreign_lock(action: Action, vm: VirtualMachine) -> str:
+    """Whose lock it is that must be neither replaced nor taken away, '' where there is none."""
+    if action.kind not in (ActionKind.LOCK, ActionKind.UNLOCK):
+        return ""
+    own = action.lock_owner_uid is not None and vm.is_locked_by_scheduler(action.lock_owner_uid)
+    if own or (action.kind is ActionKind.LOCK and vm.lock_level is LockLevel.NONE):
+        return ""
+    if vm.lock_level is LockLevel.NONE:
+        return f"VM {vm.id} is not locked any more"
+    return f"VM {vm.id} is locked by user {vm.lock_owner_uid} ({vm.lock_level.name}): that is not our lock"
 
 
 def _host_of(action: Action) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
@@ -9,6 +11,7 @@ from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoE
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
+from one_preempt.core.model.access import ONEADMIN_UID, Directory
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.ports import Clock, CloudUnavailable
@@ -45,9 +48,10 @@ class OpenNebulaPoolReader:
         observed_at_s = self._clock.now_s()
         documents = read_documents(self._transport)
         try:
-            return pools.assemble_snapshot(documents, observed_at_s)
+            snapshot = pools.assemble_snapshot(documents, observed_at_s)
         except UnreadableDocument as error:
             raise CloudUnavailable(f"{self._transport.endpoint}: {error}") from None
+        return replace(snapshot, own_uid=uid_of(self._transport.user, snapshot.directory))
 
     def read_raft_state(self) -> RaftState:
         """Whether this front-end is the one to act. Raises `CloudUnavailable`."""
@@ -81,6 +85,11 @@ def read_documents(transport: OnedTransport) -> dict[str, bytes]:
         except OnedError as error:
             raise refused(f"one.{name}", error) from None
     return documents
+
+
+def uid_of(user: str, directory: Directory) -> int:
+    """The id of the user `user`; oneadmin's where nobody of that name can be seen."""
+    return next((uid for uid, known in directory.users.items() if known.name == user), ONEADMIN_UID)
 
 
 def refused(method: str, error: OnedError) -> CloudUnavailable:

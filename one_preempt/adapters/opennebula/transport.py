@@ -109,6 +109,11 @@ class OnedTransport:
         """Close the connections."""
         self._http.close()
 
+    @property
+    def user(self) -> str:
+        """The name that oned knows us by."""
+        return self._credentials.user
+
     def _renewed(self) -> bool:
         """Whether other credentials were found; what was refused for the old ones was not carried out."""
         if self._renew is None:

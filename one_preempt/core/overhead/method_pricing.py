@@ -1,6 +1,7 @@
 """What it costs to take the VMs of one lease off their hosts, by the method chosen for each (FACTS 3.3).
 
 =============  ============================================================================================
+suspend        the suspendable model: the VM stays where it is, and nothing moves
 stop           the suspendable model; where the storage is not shared, image and disks go to the front-end and back
 undeploy       shutdown and boot; where the storage is not shared, the disks go to the front-end and back
 migrate        the migratable model; where the storage is not shared, image and disks go to the other host
@@ -76,6 +77,8 @@ def _price_of_set(method: PreemptionMethod, vms: Sequence[LeavingVm], rates: Ove
         case PreemptionMethod.STOP:
             moves = 2 * sum(copy_ms(vm.moved_mib, rates) for vm in vms)
             return suspendable_overhead_ms(memories, rates) - rates.reschedule_ms + moves
+        case PreemptionMethod.SUSPEND:
+            return suspendable_overhead_ms(memories, rates) - rates.reschedule_ms
         case PreemptionMethod.UNDEPLOY:
             moves = 2 * sum(copy_ms(vm.moved_disk_mib, rates) for vm in vms)
             return len(vms) * (rates.shutdown_ms + rates.boot_ms) + moves

@@ -49,7 +49,7 @@ def _start_ms(vm: VirtualMachine, rates: OverheadRates) -> int:
 
 def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates) -> int:
     match method:
-        case PreemptionMethod.STOP | PreemptionMethod.MIGRATE:
+        case PreemptionMethod.SUSPEND | PreemptionMethod.STOP | PreemptionMethod.MIGRATE:
             return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.suspend_mib_per_s)
         case PreemptionMethod.UNDEPLOY:
             return rates.shutdown_ms

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
+from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK
 from one_preempt.ports import CallResult
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
-from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulated_cloud.templates import write_template
 from one_preempt.simulation.simulated_cloud.vm_actions import state_name
@@ -16,8 +17,8 @@ OWN_CHOICE = -1
 APPEND = 1
 CHANGED_HANDS = "CHANGED_HANDS"
 _SIMPLE_ACTIONS = frozenset({
-    ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME, ActionKind.HOLD,
-    ActionKind.RELEASE,
+    ActionKind.SUSPEND, ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME,
+    ActionKind.HOLD, ActionKind.RELEASE,
 })  # fmt: skip
 
 
@@ -47,7 +48,7 @@ class SimulatedEnactor:
             return f"VM {vm.id} is {state_name(vm)}, expected was {' or '.join(action.expected_states)}"
         if action.expected_uid is not None and vm.uid != action.expected_uid:
             return f"VM {vm.id} belongs to user {vm.uid} now, expected was user {action.expected_uid}"
-        return ""
+        return _foreign_lock(action, vm)
 
     def _call(self, action: Action) -> None:
         cloud = self._cloud
@@ -62,10 +63,26 @@ class SimulatedEnactor:
             case ActionKind.MESSAGE:
                 text = write_template({name: [text] for name, text in action.attributes})
                 cloud.vm_update(ONEADMIN, action.vm_id, text, APPEND)
+            case ActionKind.LOCK:
+                cloud.vm_lock(ONEADMIN, action.vm_id, int(PREEMPTION_LOCK))
+            case ActionKind.UNLOCK:
+                cloud.vm_unlock(ONEADMIN, action.vm_id)
             case kind if kind in _SIMPLE_ACTIONS:
                 cloud.vm_action(ONEADMIN, kind.value, action.vm_id)
             case kind:
                 raise ValueError(f"action {action.id}: no call of the simulated cloud carries out {kind}")
+
+
+def _foreign_lock(action: Action, vm: SimVm) -> str:
+    """Whose lock it is that must be neither replaced nor taken away, '' where there is none."""
+    if action.kind not in (ActionKind.LOCK, ActionKind.UNLOCK):
+        return ""
+    lock = vm.lock
+    if lock is None:
+        return "" if action.kind is ActionKind.LOCK else f"VM {vm.id} is not locked any more"
+    if lock.level == PREEMPTION_LOCK and lock.owner_uid == action.lock_owner_uid:
+        return ""
+    return f"VM {vm.id} is locked by user {lock.owner_uid}: that is not our lock"
 
 
 def _host_of(action: Action) -> int:
