@@ -1,0 +1,63 @@
+"""One simulation from its ingredients to its figures: what every experiment and `simulate` repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from one_preempt.composition import simulated_cycle
+from one_preempt.scheduling_cycle import Verification
+from one_preempt.settings import Settings
+from one_preempt.simulation.probes.figures import Figures, figures
+from one_preempt.simulation.probes.watch import Seen, Watch
+from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.simulator.scheduler import Report
+from one_preempt.simulation.simulator.simulator import Simulator
+from one_preempt.simulation.simulator.site import Site, build_cloud
+from one_preempt.simulation.workload.workload import Workload
+
+OnProgress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is simulated: a workload on a site by a scheduler with these settings.
+
+    `policy` is a preemption policy instead of the configured one. `until_s`, since the start of the workload, ends the
+    simulation early. `keeps_stays`: who was where is kept, for a Gantt chart.
+    """
+
+    workload: Workload
+    site: Site
+    settings: Settings
+    policy: str | None = None
+    verification: Verification = Verification.FULL
+    until_s: int | None = None
+    keeps_stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a trial."""
+
+    result: SimulationResult
+    seen: Seen
+    figures: Figures
+
+
+def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
+    """Simulate to the end; `on_progress` is told after each cycle how many VMs are gone."""
+    cloud = build_cloud(trial.site)
+    watch = Watch(cloud, trial.keeps_stays)
+
+    def on_cycle(at_ms: int, report: Report) -> None:
+        watch.on_cycle(at_ms, report)
+        if on_progress is not None:
+            on_progress(watch.ended_vms)
+
+    cycle = simulated_cycle(trial.settings, cloud, trial.policy, trial.verification)
+    result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle).run()
+    if trial.until_s is not None and any(record.ended_at_ms is None for record in result.records):
+        result = replace(result, ended_at_ms=1000 * trial.until_s)
+    seen = watch.seen(result.ended_at_ms)
+    return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen))

@@ -1,0 +1,151 @@
+"""All figures of one simulation: of the whole, and of each group of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from one_preempt.core.model.time import ms_to_seconds
+from one_preempt.simulation.probes.acceptance import Acceptance, acceptance
+from one_preempt.simulation.probes.outcome import Outcome, groups, outcomes
+from one_preempt.simulation.probes.utilization import useful_share, utilization
+from one_preempt.simulation.probes.waiting import (
+    Distribution,
+    bounded_slowdowns,
+    distribution,
+    makespans_s,
+    slowdowns,
+    waits_s,
+)
+from one_preempt.simulation.probes.watch import Seen
+from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.workload.workload import MachineSet, Workload
+
+Figure = int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """Of one group of requests. Distributions are None where no request of the group got so far.
+
+    `makespan_s`: from being ready to completion. `preemptions`: how often one of its leases had to leave for another,
+    however it left; `suspensions`: how often to be put to rest.
+    """
+
+    acceptance: Acceptance
+    wait_s: Distribution | None
+    slowdown: Distribution | None
+    bounded_slowdown: Distribution | None
+    makespan_s: Distribution | None
+    preemptions: int
+    suspensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of a whole simulation.
+
+    Attributes:
+        groups: By name, "all" first; see `outcome.groups`.
+        makespan_s: When the last request ended.
+        best_effort_makespan_s: Mean from being ready to completion of best-effort leases (CCPE13 1.6).
+        utilization: CCPE13 1.6, over the whole simulation; `utilization_of_arrivals` until the last submission.
+        useful_share: JPDC12 2.5: 1 - overhead over computation.
+        overhead_vm_s: VM seconds of leaving and returning; `planned_overhead_s` what the plans expected.
+        preemptions: Decided preemptions; each may have several victims.
+        host_on_s: Host seconds that hosts were on.
+        refused_plans: Cycles whose plan the recount refused altogether; 0 as it should be.
+    """
+
+    groups: dict[str, GroupFigures]
+    makespan_s: float
+    best_effort_makespan_s: float | None
+    utilization: float | None
+    utilization_of_arrivals: float | None
+    useful_share: float | None
+    overhead_vm_s: float
+    planned_overhead_s: float
+    preemptions: int
+    host_on_s: float
+    cycles: int
+    refused_plans: int
+
+    @property
+    def everybody(self) -> GroupFigures:
+        """The figures of all requests."""
+        return self.groups["all"]
+
+    def flat(self) -> dict[str, Figure]:
+        """One name a figure, for tables and files; those of groups have the group's name behind."""
+        whole: dict[str, Figure] = {
+            "makespan_s": self.makespan_s,
+            "best_effort_makespan_s": self.best_effort_makespan_s,
+            "utilization": self.utilization,
+            "utilization_of_arrivals": self.utilization_of_arrivals,
+            "useful_share": self.useful_share,
+            "overhead_vm_s": self.overhead_vm_s,
+            "planned_overhead_s": self.planned_overhead_s,
+            "preemptions": self.preemptions,
+            "host_on_s": self.host_on_s,
+            "cycles": self.cycles,
+            "refused_plans": self.refused_plans,
+        }
+        for group, figures in self.groups.items():
+            whole.update((f"{name}.{group}", figure) for name, figure in flat_group(figures).items())
+        return whole
+
+
+def flat_group(figures: GroupFigures) -> dict[str, Figure]:
+    """One name a figure."""
+    told = figures.acceptance
+    flat: dict[str, Figure] = {
+        "requests": told.submitted,
+        "completed": told.completed,
+        "cut_short": told.cut_short,
+        "rejected": told.rejected,
+        "unfinished": told.unfinished,
+        "rejection_rate": told.rejection_rate,
+        "preempted": figures.preemptions,
+        "suspensions": figures.suspensions,
+    }
+    for name in ("wait_s", "slowdown", "bounded_slowdown", "makespan_s"):
+        spread: Distribution | None = getattr(figures, name)
+        flat[f"{name}_mean"] = spread.mean if spread else None
+        flat[f"{name}_median"] = spread.median if spread else None
+        flat[f"{name}_p90"] = spread.percentile_90 if spread else None
+        flat[f"{name}_p99"] = spread.percentile_99 if spread else None
+        flat[f"{name}_max"] = spread.largest if spread else None
+    return flat
+
+
+def figures(workload: Workload, hosts: Sequence[MachineSet], result: SimulationResult, seen: Seen) -> Figures:
+    """What came of `workload` on `hosts`."""
+    found = outcomes(workload, result)
+    best_effort = distribution(makespans_s(one for one in found if one.best_effort))
+    return Figures(
+        groups={name: _of_group(members) for name, members in groups(found).items()},
+        makespan_s=ms_to_seconds(result.makespan_ms),
+        best_effort_makespan_s=best_effort.mean if best_effort else None,
+        utilization=utilization(found, hosts, result.ended_at_ms),
+        utilization_of_arrivals=utilization(found, hosts, result.ended_at_ms, 1000 * workload.span_s),
+        useful_share=useful_share(seen.overhead_vm_ms, seen.computation_vm_ms),
+        overhead_vm_s=ms_to_seconds(seen.overhead_vm_ms),
+        planned_overhead_s=ms_to_seconds(seen.planned_overhead_ms),
+        preemptions=seen.preemptions,
+        host_on_s=ms_to_seconds(seen.host_on_ms),
+        cycles=result.cycles,
+        refused_plans=seen.refused_plans,
+    )
+
+
+def _of_group(found: Sequence[Outcome]) -> GroupFigures:
+    interruptions = [one for outcome in found for one in outcome.record.interruptions]
+    return GroupFigures(
+        acceptance=acceptance(found),
+        wait_s=distribution(waits_s(found)),
+        slowdown=distribution(slowdowns(found)),
+        bounded_slowdown=distribution(bounded_slowdowns(found)),
+        makespan_s=distribution(makespans_s(found)),
+        preemptions=sum(one.by_request_id is not None for one in interruptions),
+        suspensions=sum(one.record.suspensions for one in found),
+    )

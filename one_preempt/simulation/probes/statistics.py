@@ -1,0 +1,93 @@
+"""Means with confidence intervals, and t-tests: paired, unpaired with equal variances, and Welch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from one_preempt.simulation.probes.student_t import quantile, two_sided_p
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean of `count` values, and between which bounds the true one lies with the confidence asked for."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def half_width(self) -> float:
+        """From the mean to a bound."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class TTest:
+    """`difference` is the first mean minus the second, with its interval; `p` is two-sided."""
+
+    difference: Interval
+    t: float
+    degrees: float
+    p: float
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of at least one value."""
+    return math.fsum(values) / len(values)
+
+
+def variance(values: Sequence[float]) -> float:
+    """The sample variance (n - 1) of at least two values."""
+    centre = mean(values)
+    return math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1)
+
+
+def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The mean of at least one value; the interval of a single one is that value, for nothing is known of it."""
+    centre = mean(values)
+    if len(values) == 1:
+        return Interval(centre, centre, centre, 1)
+    return _around(centre, math.sqrt(variance(values) / len(values)), len(values) - 1, len(values), confidence)
+
+
+def paired(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> TTest:
+    """Is the mean of the differences 0? At least two pairs."""
+    differences = [one - other for one, other in zip(first, second, strict=True)]
+    count = len(differences)
+    return _test(mean(differences), math.sqrt(variance(differences) / count), count - 1, count, confidence)
+
+
+def unpaired(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> TTest:
+    """Are the means of two samples of one variance equal? At least two values each."""
+    n, m = len(first), len(second)
+    degrees = n + m - 2
+    pooled = ((n - 1) * variance(first) + (m - 1) * variance(second)) / degrees
+    return _test(mean(first) - mean(second), math.sqrt(pooled * (1 / n + 1 / m)), degrees, n + m, confidence)
+
+
+def welch(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> TTest:
+    """Are the means of two samples equal, whatever their variances? At least two values each."""
+    n, m = len(first), len(second)
+    a, b = variance(first) / n, variance(second) / m
+    # With no variance at all there is nothing to weigh, and any number of degrees gives the same answer.
+    degrees = (a + b) ** 2 / (a * a / (n - 1) + b * b / (m - 1)) if a + b else n + m - 2
+    return _test(mean(first) - mean(second), math.sqrt(a + b), degrees, n + m, confidence)
+
+
+def _test(difference: float, error: float, degrees: float, count: int, confidence: float) -> TTest:
+    if error:
+        t = difference / error
+    else:
+        t = math.copysign(math.inf, difference) if difference else 0.0
+    around = _around(difference, error, degrees, count, confidence)
+    return TTest(around, t, degrees, two_sided_p(t, degrees))
+
+
+def _around(centre: float, error: float, degrees: float, count: int, confidence: float) -> Interval:
+    half_width = quantile(confidence, degrees) * error
+    return Interval(centre, centre - half_width, centre + half_width, count)

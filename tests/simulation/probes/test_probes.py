@@ -1,0 +1,117 @@
+"""Figures of small simulations, recounted by hand."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.simulation.experiments.trial import Played, Trial, play
+from one_preempt.simulation.probes.acceptance import acceptance
+from one_preempt.simulation.probes.outcome import outcomes
+from one_preempt.simulation.probes.utilization import useful_share, utilization
+from one_preempt.simulation.probes.waiting import bounded_slowdowns, distribution, percentile
+from one_preempt.simulation.probes.watch import Activity
+from one_preempt.simulation.probes.writing import Row, csv_text, json_lines
+from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.simulator.site import Site, simulation_settings
+from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
+from tests.simulation.simulator.small_stories import SLOW_STORAGE, TWO_HOSTS, local, request
+
+
+def played(
+    *requests: WorkloadRequest, site: Site = TWO_HOSTS, policy: str = "moml", until_s: int | None = None
+) -> Played:
+    return play(Trial(Workload(requests), site, simulation_settings(), policy, until_s=until_s, keeps_stays=True))
+
+
+def test_waits_slowdowns_and_utilization_of_two_that_follow_one_another() -> None:
+    # 4 CPUs: the first takes all for 100 s, the second waits 90 s for its 50 s on half of them.
+    found = played(request(1, 0, 4, 100), request(2, 10, 2, 50)).figures
+    everybody = found.everybody
+    assert everybody.wait_s is not None
+    assert (everybody.wait_s.mean, everybody.wait_s.median, everybody.wait_s.largest) == (45, 45, 90)
+    assert everybody.slowdown is not None
+    assert everybody.slowdown.mean == pytest.approx((1 + 140 / 50) / 2)
+    assert found.makespan_s == 150
+    assert found.utilization == pytest.approx((400 + 100) / (4 * 150))
+    assert found.utilization_of_arrivals == pytest.approx(1)
+    assert found.best_effort_makespan_s == pytest.approx((100 + 140) / 2)
+
+
+def test_a_preemption_is_counted_priced_and_seen_over_time() -> None:
+    told = played(request(1, 0, 4, 300), local(2, 100, 4, 50), site=SLOW_STORAGE)
+    found = told.figures
+    assert (found.preemptions, found.everybody.preemptions, found.everybody.suspensions) == (1, 1, 1)
+    # Four VMs save for 16 s and restore for 8 s; they ran 300 s, the others 50 s.
+    assert told.seen.vm_ms[Activity.LEAVE] == 4 * 16_000
+    assert told.seen.vm_ms[Activity.RETURN] == 4 * 8_000
+    assert found.overhead_vm_s == 96
+    assert found.useful_share == pytest.approx(1 - 96 / (4 * 350))
+    assert found.planned_overhead_s > 0
+    assert found.refused_plans == 0
+
+
+def test_stays_cover_what_hosts_were_used_for_without_two_of_one_vm_at_once() -> None:
+    seen = played(request(1, 0, 4, 300), local(2, 100, 2, 50), site=SLOW_STORAGE).seen
+    assert {stay.host_id for stay in seen.stays} == {0, 1}
+    by_vm: dict[int, list[tuple[int, int]]] = {}
+    for stay in seen.stays:
+        by_vm.setdefault(stay.vm_id, []).append((stay.from_ms, stay.until_ms))
+    for spans in by_vm.values():
+        assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    assert sum(stay.until_ms - stay.from_ms for stay in seen.stays) == sum(seen.vm_ms.values())
+
+
+def test_groups_are_told_apart_and_empty_ones_left_out() -> None:
+    now = StartKind.IMMEDIATE
+    requests = (
+        request(1, 0, 4, 300), request(2, 10, 1, 5, start=now, lease_type=LeaseType.DC_NON_PREEMPTABLE),
+        local(3, 20, 1, 5),
+    )  # fmt: skip
+    found = played(*requests, policy="nop").figures
+    assert set(found.groups) == {
+        "all", "local", "external", "best-effort", "immediate", "BE-SUSPENDABLE", "DC-NON-PREEMPTABLE",
+    }  # fmt: skip
+    assert found.groups["external"].acceptance.rejection_rate == pytest.approx(1 / 2)
+    assert found.groups["local"].acceptance.rejection_rate == 0
+    assert found.groups["immediate"].wait_s is None
+    assert found.flat()["rejected.DC-NON-PREEMPTABLE"] == 1
+
+
+def test_what_still_runs_at_the_end_counts_up_to_the_end() -> None:
+    told = played(request(1, 0, 4, 300), until_s=100)
+    assert told.figures.everybody.acceptance.unfinished == 1
+    assert told.figures.utilization == pytest.approx(1)
+    assert told.seen.vm_ms[Activity.RUN] == 400_000
+
+
+def test_figures_of_nothing_are_unknown_and_not_zero() -> None:
+    nothing = SimulationResult((), 0, 0)
+    assert acceptance(()).rejection_rate is None
+    assert utilization(outcomes(Workload(()), nothing), TWO_HOSTS.hosts, 0) is None
+    assert useful_share(5, 0) is None
+    assert distribution([]) is None
+
+
+def test_percentiles_are_values_that_occurred() -> None:
+    ordered = [float(value) for value in range(1, 101)]
+    assert (percentile(ordered, 90), percentile(ordered, 99), percentile([3.0], 90)) == (90, 99, 3)
+    spread = distribution([5, 1, 3])
+    assert spread is not None
+    assert (spread.mean, spread.median, spread.percentile_90, spread.largest) == (3, 3, 5, 5)
+
+
+def test_short_jobs_do_not_decide_the_bounded_slowdown() -> None:
+    requests = (request(1, 0, 4, 100), request(2, 0, 4, 1), request(3, 200, 1, 0))
+    told = played(*requests)
+    found = bounded_slowdowns(outcomes(Workload(requests), told.result))
+    assert found == [1.0, pytest.approx(101 / 10), 1.0]
+
+
+def test_rows_are_written_once_a_line_and_formulas_stay_text() -> None:
+    rows: list[Row] = [{"policy": "=cmd", "wait_s": 1.5}, {"policy": "b", "more": None}]
+    assert csv_text(rows) == "policy,wait_s,more\n'=cmd,1.5,\nb,,\n"
+    assert [json.loads(line) for line in json_lines(rows).splitlines()] == rows
