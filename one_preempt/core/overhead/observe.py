@@ -28,6 +28,7 @@ SHARP_PART = 10
 
 _RUNNING = LcmState.RUNNING.name
 _RESUMED_FROM = frozenset({VmState.STOPPED.name, LcmState.PROLOG_RESUME.name, LcmState.BOOT_STOPPED.name})
+_SUSPENDED_IN = frozenset({LcmState.SAVE_SUSPEND.name, VmState.SUSPENDED.name})
 _WOKEN_FROM = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
 _BOOTED_AGAIN_FROM = frozenset({VmState.UNDEPLOYED.name, LcmState.PROLOG_UNDEPLOY.name, LcmState.BOOT_UNDEPLOY.name})
 _BOOTED_FROM = frozenset({LcmState.PROLOG.name, LcmState.BOOT.name})
@@ -80,12 +81,15 @@ def observe_overheads(
     snapshot: PoolSnapshot, ledger: Ledger, closed: Sequence[ActionRecord], watch: Watch
 ) -> tuple[ObservedOverhead, ...]:
     """What the actions teach that were just closed; to be stored with their being closed, so that none counts twice."""
+    closed_ids = {record.id for record in closed}
+    still_open = [record for action_id, record in sorted(ledger.open_actions.items()) if action_id not in closed_ids]
     done = [record for record in closed if record.succeeded]
+    done += [record for record in still_open if _has_just_come_to_rest(record, snapshot, ledger)]
     if not done:
         return ()
-    closed_ids = {record.id for record in closed}
-    going_on = [record for action_id, record in sorted(ledger.open_actions.items()) if action_id not in closed_ids]
     ended = [one for one in _stretches(done, snapshot, ledger, watch) if one.ended]
+    done_ids = {record.id for record in done}
+    going_on = [record for record in still_open if record.id not in done_ids]
     beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
     return tuple(
         ObservedOverhead(
@@ -97,6 +101,17 @@ def observe_overheads(
             observed_at_s=one.end_s,
         )
         for one in ended
+    )
+
+
+def _has_just_come_to_rest(record: ActionRecord, snapshot: PoolSnapshot, ledger: Ledger) -> bool:
+    """Suspended in place, which stays open until it is undone: it counts once, with the VM's logged change of state."""
+    vm = snapshot.vms.get(record.vm_id)
+    is_at_rest = vm is not None and vm.state is VmState.SUSPENDED
+    return (
+        record.kind is ActionKind.SUSPEND
+        and is_at_rest
+        and ledger.vm_states.get(record.vm_id) != VmState.SUSPENDED.name
     )
 
 
@@ -127,7 +142,9 @@ def _operations(
     """(kind, beginning, end) of what an accepted action did to a VM that was seen in the state `before`; 0: not yet."""
     called_s = record.outcome_at_s or 0
     match record.kind:
-        case ActionKind.STOP | ActionKind.SUSPEND:
+        case ActionKind.STOP:
+            yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
+        case ActionKind.SUSPEND if vm.state_name in _SUSPENDED_IN:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
         case ActionKind.UNDEPLOY:
             yield OverheadKind.SHUT_DOWN, called_s, stay.running_end_at_s

@@ -88,11 +88,25 @@ def test_a_save_took_from_the_call_until_oned_says_so_whenever_it_is_looked_at()
 
 def test_a_suspension_on_its_host_is_a_save_and_its_end_a_resume() -> None:
     vm = {"state": "SUSPENDED", "host": 0, "running_end": -5}
-    assert observed({1: vm}, {"x": {"kind": "suspend", "vm": 1, "ago_s": 65}}) == [(OverheadKind.SUSPEND, 1, 60)]
+    suspend = {"x": {"kind": "suspend", "vm": 1, "ago_s": 65}}
+    assert observed({1: vm}, suspend, before={1: "SAVE_SUSPEND"}) == [(OverheadKind.SUSPEND, 1, 60)]
+    assert observed({1: vm}, suspend, before={1: "RUNNING"}) == [(OverheadKind.SUSPEND, 1, 60)]
     resume = {"x": {"kind": "resume", "vm": 1, "ago_s": 65}}
     heard = {(1, "RUNNING"): NOW_S - 5}
     assert observed({1: RUNS}, resume, before={1: "SUSPENDED"}, heard=heard) == [(OverheadKind.RESUME, 1, 60)]
     assert observed({1: RUNS}, resume, before={1: "POWEROFF"}, heard=heard) == []
+
+
+def test_a_suspension_that_lasts_is_learned_when_it_begins_and_no_more() -> None:
+    suspend = {"x": {"kind": "suspend", "vm": 1, "ago_s": 65}}
+    played = play({1: {"state": "SUSPENDED", "host": 0, "running_end": -5}}, suspend, {1: "RUNNING"})
+    store = MemoryLeaseStore(played[1])
+    store.apply(changes_of(played))
+    [learned] = store.load(NOW_S).observed_overheads
+    assert learned.took_s == 60
+    again = changes_of((played[0], replace(played[1], vm_states={1: "SUSPENDED"}), played[2]))
+    woken = changes_of(play({1: {**RUNS, "running_end": -5}}, suspend, {1: "SUSPENDED"}))
+    assert again.observed_overheads == woken.observed_overheads == ()
 
 
 def test_a_shutdown_took_from_the_call_until_oned_says_so() -> None:
