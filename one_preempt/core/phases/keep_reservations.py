@@ -131,6 +131,10 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
     stays = draft.timeline.stays.get(lease.id, ())
     if not stays or stays[0].start_s <= now_s:
         stays = planned_anew(draft, lease, vms)
+        if stays and stays[0].start_s == now_s + 1:
+            # Somebody who should have left is still there: no instant tells when he will have.
+            draft.statuses[lease.id] = "reserved: starts as soon as the room for it is really free"
+            return
     if stays:
         draft.wake_by(stays[0].start_s)
         draft.statuses[lease.id] = f"reserved: starts at {utc_text(stays[0].start_s)} at the latest"
