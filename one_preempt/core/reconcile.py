@@ -35,6 +35,8 @@ from one_preempt.core.served_time import clocked
 # After a longer pause than this, what happened in between is read off oned's own instants.
 WATCHED_S = 60
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
+# What is stopped because it outlived its DURATION has had its time: it is owed no return.
+OVERRUN = "overrun"
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
 
@@ -154,7 +156,8 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
             closed.append(replace(record, closed_at_s=now_s, succeeded=False, error_text=error_text))
         else:
             still_open[action_id] = record
-        if record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE):
+        owed = record.reason_code != OVERRUN
+        if owed and record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE):
             sent_out[record.lease_id] = record
     return _SettledActions(still_open, tuple(closed), sent_out)
 

@@ -13,6 +13,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.phases.book_reservations import piece_rules, tables_for
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at
+from one_preempt.core.reconcile import OVERRUN
 from one_preempt.core.victims import method_is_possible
 
 _OVERRUN_KINDS = {Overrun.STOP: ActionKind.STOP, Overrun.TERMINATE: ActionKind.TERMINATE}
@@ -88,7 +89,7 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
         return
     over_s = draft.state.now_s - end_at_s
     for vm in draft.members(lease):
-        reason = Reason("overrun", f"{lease.label} has outlived its DURATION by {duration_text(over_s)}")
+        reason = Reason(OVERRUN, f"{lease.label} has outlived its DURATION by {duration_text(over_s)}")
         _leave(draft, lease, vm, kind, f"overrun/{lease.id}/{kind}/{vm.id}/{len(vm.history)}", reason)
 
 
