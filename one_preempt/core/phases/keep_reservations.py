@@ -79,7 +79,12 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
-    if not who_must_leave(draft, lease, stay) or _moves_aside(draft, lease, vms, stay):
+    if not who_must_leave(draft, lease, stay):
+        if _is_taken(draft, lease, stay):
+            text = "somebody who should have left its hosts is still there, and nobody knows for how long"
+            _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
+        return
+    if _moves_aside(draft, lease, vms, stay):
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
@@ -90,6 +95,16 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s))
     if obstacle is not None:
         _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
+
+
+def _is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
+    """Its hosts have no room for it though nobody on them could be sent away: a lease outlives its DURATION there."""
+    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
+    if free is None:
+        return False
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        free[row] -= amounts
+    return bool((free[list(stay.host_rows)] < 0).any())
 
 
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
