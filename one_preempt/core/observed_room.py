@@ -48,7 +48,7 @@ def observed_room(state: ClusterState, policies: Policies, rates: RatesByStorage
         known += _reserved_stays(state, lease, vms, reserved, known)
         if known:
             stays[lease.id] = tuple(known)
-    return ObservedRoom(tuple(state.hosts.ids.tolist()), base, firm_base, stays)
+    return ObservedRoom(tuple(state.hosts.ids.tolist()), base, firm_base, stays, state.hosts.accepts_vms)
 
 
 def without_unnamed(room: ObservedRoom) -> ObservedRoom:

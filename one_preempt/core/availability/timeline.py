@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
@@ -50,6 +51,7 @@ class Stay:
 class ObservedRoom:
     """What a timeline is told. `base` and `firm_base`, shape (H, 2), are what would be free if none of `stays` were.
 
+    `accepting`, shape (H,): the hosts that take VMs.
     `host_ids` are the rows' hosts; `stays` by lease, in the order of time. `alike_slots`: all VMs that the
     queue is about need the same, and so many of them have room in all if none of `stays` has any; None where VMs or
     hosts differ.
@@ -59,6 +61,7 @@ class ObservedRoom:
     base: IntArray
     firm_base: IntArray
     stays: Mapping[int, tuple[Stay, ...]]
+    accepting: BoolArray
     alike_slots: int | None = None
 
 
@@ -69,7 +72,7 @@ class Timeline:
         self.host_ids = room.host_ids
         self.all_stays = UnlikeHosts(SlotTable(room.base, now_s))
         self.firm_stays = SlotTable(room.firm_base, now_s)
-        self._base, self._firm_base = room.base, room.firm_base
+        self._base, self._firm_base, self._accepting = room.base, room.firm_base, room.accepting
         self._gives_way = False
         self._stays: dict[int, tuple[Stay, ...]] = {}
         self.alike: AlikeNodes | None = None
@@ -108,7 +111,7 @@ class Timeline:
         other = Timeline.__new__(Timeline)
         other.host_ids, other._stays = self.host_ids, dict(self._stays)
         other.all_stays, other.firm_stays = self.all_stays.copy(), self.firm_stays.copy()
-        other._base, other._firm_base = self._base, self._firm_base
+        other._base, other._firm_base, other._accepting = self._base, self._firm_base, self._accepting
         other.alike = None if self.alike is None else self.alike.copy()
         other._alike_slots, other._gives_way = self._alike_slots, self._gives_way
         return other
@@ -211,13 +214,12 @@ class Timeline:
 
     def _rebase(self, room: ObservedRoom) -> None:
         """What others took or gave back, whose stays nobody knows."""
-        changed = (room.base != self._base).any(axis=1)
-        freed = (room.base > self._base).any(axis=1)
+        freed = (room.base > self._base).any(axis=1) | (room.accepting & ~self._accepting)
         self.all_stays.table.change_capacity(room.base - self._base)
         self.firm_stays.change_capacity(room.firm_base - self._firm_base)
-        self._base, self._firm_base = room.base, room.firm_base
+        self._base, self._firm_base, self._accepting = room.base, room.firm_base, room.accepting
         self._gives_way = bool((room.base != room.firm_base).any())
-        if changed.any() and freed.any():
+        if freed.any():
             self.all_stays.room_freed(np.flatnonzero(freed).tolist())
 
 
