@@ -114,7 +114,10 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     draft.timeline.hold(before)
     if rows is None:
         return False
-    book(draft, lease, [stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True), *before[1:]])
+    aside = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
+    if _is_taken(draft, lease, aside):
+        return False
+    book(draft, lease, [aside, *before[1:]])
     return True
 
 

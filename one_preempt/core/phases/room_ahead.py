@@ -120,7 +120,9 @@ def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
         stays = draft.timeline.stays.get(lease.id, ())
         rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
         methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
-        yield GivingWay(lease, vms, methods, rows, stays[0].end_s if stays else None)
+        # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
+        known = bool(stays) and not has_overrun(lease, state.now_s)
+        yield GivingWay(lease, vms, methods, rows, stays[0].end_s if known else None)
 
 
 def stay_at(
