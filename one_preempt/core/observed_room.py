@@ -9,7 +9,7 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import start_s
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -119,7 +119,8 @@ def _arriving_stays(
     coming = [(one, by_id[one.vm_id]) for one in placements if one.vm_id in by_id]
     if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):
         return []
-    start_at_s = max(state.now_s, lease.terms.start_at_s or 0)
+    promised_at_s = lease.terms.start_at_s if lease.verdict is Verdict.ACCEPTED else None
+    start_at_s = max(state.now_s, promised_at_s or 0)
     takes_s = needed_s(policies, rates, lease, [vm for _, vm in coming])
     rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
     end_at_s = None if takes_s is None else start_at_s + takes_s
