@@ -50,6 +50,9 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
             end = _deploy_preemptor(draft, preemption, lease)
     if end is not None:
         draft.ended.append(end)
+        if lease is not None and not any(vm.host_id is not None for vm in draft.members(lease)):
+            # The room that was kept for it is anybody's again; a reservation to come is booked anew.
+            draft.timeline.withdraw(lease.id)
 
 
 def _is_due(draft: PlanDraft, lease: Lease) -> bool:
