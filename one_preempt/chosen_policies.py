@@ -41,6 +41,7 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
         mode=Mode(settings.preemption),
         match=match_options(settings),
         overhead=overhead_rates(settings),
+        learns_overheads=settings.overhead.learn,
         limits=PreemptionLimits(
             victims_in_flight=limits.victims_in_flight,
             victims_per_hour=limits.victims_per_hour,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,6 +136,7 @@ def _cycle(
     held_capacity: HeldCapacity | None = None,
     events: EventSource | None = None,
     verification: Verification | None = None,
+    tells_owners: bool = True,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.scheduling_cycle import SchedulingCycle, Verification
@@ -145,7 +146,7 @@ def _cycle(
         store,
         enactor,
         clock,
-        policies(settings, preemption),
+        replace(policies(settings, preemption), tells_owners=tells_owners),
         admission_rules(settings),
         keep_log_s=settings.store.keep_log_days * DAY_S,
         held_capacity=held_capacity,
@@ -155,16 +156,32 @@ def _cycle(
 
 
 def simulated_cycle(
-    settings: Settings, cloud: SimulatedCloud, policy: str | None = None, verification: Verification | None = None
+    settings: Settings,
+    cloud: SimulatedCloud,
+    policy: str | None = None,
+    verification: Verification | None = None,
+    *,
+    tells_owners: bool = True,
 ) -> SchedulingCycle:
-    """The same cycle over a simulated cloud, on its clock, with a ledger in memory and nothing in between."""
+    """The same cycle over a simulated cloud, on its clock, with a ledger in memory and nothing in between.
+
+    What owners read decides nothing; where nobody reads it, `tells_owners` False saves writing it.
+    """
+    from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
 
     ranks_by_load = settings.matchmaker.host_policy in ("load-aware", "custom")
     reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load)
     return _cycle(
-        settings, reader, _empty_store(), SimulatedEnactor(cloud), cloud.clock, policy, verification=verification
+        settings,
+        reader,
+        MemoryLeaseStore(keep_log=False, live_views=True),
+        SimulatedEnactor(cloud),
+        cloud.clock,
+        policy,
+        verification=verification,
+        tells_owners=tells_owners,
     )
 
 

@@ -104,7 +104,7 @@ class OptimizerSettings(Section, frozen=True):
 
 
 class OverheadSettings(Section, frozen=True):
-    """The rates and times of CCPE13's overhead models (its section 5 gives the values shipped)."""
+    """The rates and times of CCPE13's overhead models (its section 5 gives the values shipped); refined by observation."""
 
     suspend_mib_per_s: PositiveRate = 6.36
     resume_mib_per_s: PositiveRate = 8.12
@@ -113,6 +113,7 @@ class OverheadSettings(Section, frozen=True):
     reschedule_s: Seconds = 2.3
     boot_s: Seconds = 40.0
     shutdown_s: Seconds = 20.0
+    learn: bool = True
 
 
 class LimitSettings(Section, frozen=True):

@@ -39,5 +39,6 @@ def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
     preempt_for_waiting(draft)
     answer_at_once(draft)
     hold_leases(draft)
-    tell_owners(draft)
+    if policies.tells_owners:
+        tell_owners(draft)
     return draft

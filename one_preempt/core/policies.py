@@ -25,6 +25,8 @@ class Policies:
     mode: Mode = Mode.ADVISE
     match: MatchOptions = field(default_factory=MatchOptions)
     overhead: OverheadRates = field(default_factory=OverheadRates)
+    learns_overheads: bool = True
+    tells_owners: bool = True
     limits: PreemptionLimits = field(default_factory=PreemptionLimits)
     search: SearchLimits = field(default_factory=SearchLimits)
     victims: VictimRules = field(default_factory=VictimRules)

@@ -10,10 +10,11 @@ from one_preempt.core.alike_hosts import alike_slots
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.in_place import InPlace, in_place
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
@@ -34,6 +35,7 @@ from one_preempt.core.observed_room import observed_room, without_unnamed
 from one_preempt.core.overhead.learned import LearnedRates, learn
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
+from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
     from one_preempt.core.phases.room_ahead import GivingWay
@@ -59,7 +61,7 @@ class PlanDraft:
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
-    `reserved` are leases for which their reservation decides, not the queue;
+    `in_place` are the VMs that we suspended on their hosts. `reserved` are leases for which their reservation decides, not the queue;
     `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations start.
     """
 
@@ -70,6 +72,7 @@ class PlanDraft:
     quotas: QuotaBook
     rates: LearnedRates
     timeline: Timeline
+    in_place: InPlace
     busy_leases: set[int] = field(default_factory=set)
     starting: set[int] = field(default_factory=set)
     reserved: set[int] = field(default_factory=set)
@@ -98,7 +101,7 @@ class PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match, before=state.matchmaker)
         quotas = QuotaBook(state.snapshot.directory)
-        rates = learn(state.observed_overheads, policies.overhead)
+        rates = learn(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
         return cls(
             state=state,
             policies=policies,
@@ -107,6 +110,7 @@ class PlanDraft:
             quotas=quotas,
             rates=rates,
             timeline=_timeline(state, policies, rates, matchmaker),
+            in_place=in_place(state.snapshot, state.actions, state.leases.values()),
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
             _failed={record.id: record for record in state.failed_actions},
@@ -170,10 +174,10 @@ class PlanDraft:
             self.room.hold(host_id, NO_RESOURCES - resources.at_most(given.get(host_id, NO_RESOURCES)))
 
     def hold_memory_images(self, victims: Iterable[Victim]) -> None:
-        """Keep the space for the memory of victims that are being stopped."""
+        """Keep the space for the memory of victims that are being saved."""
         for victim in victims:
             vm = self.state.snapshot.vms[victim.vm_id]
-            if victim.method is PreemptionMethod.STOP and vm.last_history is not None:
+            if victim.method in SAVES and vm.last_history is not None:
                 self.room.hold_space(vm.last_history.datastore_id, victim.host_id, vm.memory_mib)
 
     def hold_whole_host(self, host_id: int) -> None:

@@ -81,7 +81,7 @@ def simulation_settings(settings: Settings | None = None) -> Settings:
         victims_in_flight=_WITHOUT_BOUND, victims_per_hour=_WITHOUT_BOUND, minimum_run_time_s=0, cooldown_s=0,
         enumerated_leases=settings.limits.enumerated_leases,
     )  # fmt: skip
-    matchmaker = MatchmakerSettings(max_vm=0, max_dispatch=0, max_host=0)
+    matchmaker = MatchmakerSettings(max_vm=0, max_dispatch=0, max_host=0, host_policy="fixed")
     return msgspec.structs.replace(
         settings,
         preemption="act",
