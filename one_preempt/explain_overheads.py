@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from rich.console import RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.observed_overhead import OverheadKind
@@ -15,7 +13,9 @@ from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.overhead.learned import learn
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.explain import JsonObject, printable
-from one_preempt.explain_tables import titled_table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 NAME_LENGTH = 40
 
@@ -32,9 +32,12 @@ class LearnedOverhead:
     unit: str
 
 
-def learned_overheads(state: ClusterState, configured: OverheadRates) -> list[LearnedOverhead]:
-    """One entry for each operation and datastore that was ever observed, by operation and id."""
-    rates = learn(state.observed_overheads, configured)
+def learned_overheads(state: ClusterState, configured: OverheadRates, *, learns: bool = True) -> list[LearnedOverhead]:
+    """One entry for each operation and datastore that was ever observed, by operation and id.
+
+    Unless `learns` (`overhead.learn`), what is configured is used.
+    """
+    rates = learn(state.observed_overheads if learns else (), configured)
     counts = Counter((one.kind, one.datastore_id) for one in state.observed_overheads)
     return [
         LearnedOverhead(
@@ -66,6 +69,10 @@ def overheads_document(learned: list[LearnedOverhead]) -> list[JsonObject]:
 
 def overhead_tables(learned: list[LearnedOverhead], state: ClusterState) -> Iterator[RenderableType]:
     """As a table; nothing where nothing was observed."""
+    from rich.text import Text
+
+    from one_preempt.explain_tables import titled_table
+
     if not learned:
         return
     table = titled_table("Learned overheads", "operation", "system datastore", "observations", "configured", "used now")

@@ -51,6 +51,12 @@ def test_what_is_used_stands_beside_what_is_configured() -> None:
     assert any(all(word in line for word in ("suspend", "100 system", "100.0 MiB/s", "18.2 MiB/s")) for line in lines)
 
 
+def test_where_nothing_is_to_be_learned_what_is_configured_is_used() -> None:
+    saves = [ObservedOverhead(OverheadKind.SUSPEND, 1, SYSTEM_DATASTORE, 1000, 100, NOW_S)] * 5
+    [told] = learned_overheads(state_with(*saves), CONFIGURED, learns=False)
+    assert (told.observations, told.used) == (5, told.configured)
+
+
 def test_a_live_migration_is_compared_with_the_copy_that_is_configured() -> None:
     live = ObservedOverhead(OverheadKind.LIVE_MIGRATE, 1, SYSTEM_DATASTORE, 1000, 100, NOW_S)
     [learned] = learned_overheads(state_with(live), OverheadRates(copy_mib_per_s=50.0))

@@ -8,9 +8,14 @@ import click
 
 from one_preempt.chosen_policies import overhead_rates
 from one_preempt.composition import PlannedCycle, plan_once
-from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_renderables
 from one_preempt.explain import JsonObject, plan_document, printable
+from one_preempt.explain_overheads import (
+    LearnedOverhead,
+    learned_overheads,
+    overhead_tables,
+    overheads_document,
+)
 from one_preempt.settings import load_settings
 
 
@@ -23,35 +28,31 @@ def plan_command(config_path: Path | None, source: Path | None, policy: str | No
     """Decide once, act not, and explain. Exit code 1 where the plan breaks a rule."""
     settings = load_settings(config_path)
     planned = plan_once(settings, source, policy)
-    configured = overhead_rates(settings)
+    learned = learned_overheads(planned.state, overhead_rates(settings), learns=settings.overhead.learn)
     if as_json:
-        write_json(document(planned, configured))
+        write_json(document(planned, learned))
     else:
-        show(planned, configured)
+        show(planned, learned)
     return 1 if planned.violations else 0
 
 
-def document(planned: PlannedCycle, configured: OverheadRates) -> JsonObject:
+def document(planned: PlannedCycle, learned: list[LearnedOverhead]) -> JsonObject:
     """The plan, what the recount found wrong in it, what was not as recorded, and what was learned of overheads."""
-    from one_preempt.explain_overheads import learned_overheads, overheads_document
-
     return plan_document(planned.plan) | {
         "violations": [{"code": broken.code, "text": broken.text} for broken in planned.violations],
         "discrepancies": [
             {"code": found.code, "text": found.text, "vm_id": found.vm_id} for found in planned.discrepancies
         ],
-        "learned_overheads": overheads_document(learned_overheads(planned.state, configured)),
+        "learned_overheads": overheads_document(learned),
     }
 
 
-def show(planned: PlannedCycle, configured: OverheadRates) -> None:
+def show(planned: PlannedCycle, learned: list[LearnedOverhead]) -> None:
     """The same for people."""
     from rich.text import Text
 
-    from one_preempt.explain_overheads import learned_overheads, overhead_tables
     from one_preempt.explain_tables import plan_tables
 
-    learned = learned_overheads(planned.state, configured)
     parts: list[object] = [*plan_tables(planned.plan, planned.state), *overhead_tables(learned, planned.state)]
     parts += [Text(f"WRONG: {printable(broken.text)}", style="bold red") for broken in planned.violations]
     if not planned.violations:
