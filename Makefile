@@ -70,7 +70,7 @@ experiments: $(RUNTIME) ## Reproduce the papers' tables
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 lock: $(DEVELOPMENT) ## Resolve the requirements anew
-	@$(LOCK) --upgrade --extra build --extra dev --output-file requirements/dev.txt
+	@$(LOCK) --upgrade --extra build --extra dev --extra emulators --output-file requirements/dev.txt
 	@$(LOCK) --extra build --constraint requirements/dev.txt --output-file requirements/runtime.txt
 
 clean: ## Remove what was made
