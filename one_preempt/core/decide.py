@@ -16,6 +16,7 @@ from one_preempt.core.phases.place_waiting import place_waiting
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
 from one_preempt.core.phases.preparations import plan_preparations
 from one_preempt.core.phases.repair_gangs import repair_gangs
+from one_preempt.core.phases.return_in_place import return_in_place
 from one_preempt.core.phases.tell_owners import tell_owners
 from one_preempt.core.policies import Policies
 
@@ -29,6 +30,7 @@ def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
     """The plan, and the timeline as it will be once it is carried out: the next decision may start from that."""
     draft = PlanDraft.begin(state, policies)
     continue_preemptions(draft)
+    return_in_place(draft)
     repair_gangs(draft)
     end_stays(draft)
     mend_reservations(draft)

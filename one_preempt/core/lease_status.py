@@ -7,7 +7,8 @@ import re
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 LEASE_STATUS = "LEASE_STATUS"
-_PREEMPTED_BY = re.compile(r"preempted by lease ([0-9]{1,18})\b")
+_PREEMPTED_BY = re.compile(r"(?:preempted by|suspended in place for) lease ([0-9]{1,18})\b")
+_IN_PLACE = re.compile(r"suspended in place for lease [0-9]{1,18}\b")
 
 
 def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
@@ -15,8 +16,25 @@ def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
     return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait[:1].upper()}{wait[1:]}"
 
 
+def in_place_status(preemptor_lease_id: int | None) -> str:
+    """What the owner reads of a VM that rests on its host, where another one runs in its room."""
+    return (
+        f"suspended in place for lease {preemptor_lease_id}, and locked until that leaves the host; "
+        "resumed there as soon as there is room"
+    )
+
+
 def preemptor_in_status(vm: VirtualMachine) -> int | None:
     """The lease that this VM was sent out for, as its LEASE_STATUS has it; None where it says nothing of the kind."""
-    status = vm.user_template.get(LEASE_STATUS, ("",))[0]
-    found = _PREEMPTED_BY.match(status) if isinstance(status, str) else None
+    found = _PREEMPTED_BY.match(_status_of(vm))
     return int(found[1]) if found is not None else None
+
+
+def says_in_place(vm: VirtualMachine) -> bool:
+    """Its LEASE_STATUS tells that we suspended it on its host."""
+    return _IN_PLACE.match(_status_of(vm)) is not None
+
+
+def _status_of(vm: VirtualMachine) -> str:
+    status = vm.user_template.get(LEASE_STATUS, ("",))[0]
+    return status if isinstance(status, str) else ""

@@ -11,30 +11,43 @@ from enum import StrEnum
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord, Outcome
 from one_preempt.core.model.plan import ActionKind
-from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LcmState, VirtualMachine, VmState
 
 
 class Progress(StrEnum):
-    """Where an action stands: to be issued, its effect under way, seen as done, or failed."""
+    """Where an action stands: to be issued, its effect under way, lasting, seen as done, or failed.
+
+    What LASTS is done and will have to be undone: its record stays open until it is seen undone, so that the ledger
+    knows what was suspended and locked by our hand for as long as it is.
+    """
 
     TO_ISSUE = "to-issue"
     UNDER_WAY = "under-way"
+    LASTING = "lasting"
     DONE = "done"
     FAILED = "failed"
 
 
 LEAVING_KINDS = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
 MOVING_KINDS = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
-VICTIM_KINDS = LEAVING_KINDS | MOVING_KINDS
+VICTIM_KINDS = LEAVING_KINDS | MOVING_KINDS | {ActionKind.SUSPEND}
+_AT_REST = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
 
+
+_LASTING_KINDS = frozenset({ActionKind.SUSPEND, ActionKind.LOCK})
 
 # oned answers before it acts: for a moment the VM is still seen where it was (0.2 s on an idle front-end).
 SETTLING_S = 5
 
 
-def observe_action(record: ActionRecord, vm: VirtualMachine | None, now_s: int) -> Progress:
-    """Where `record` stands now that `vm` was observed at `now_s` (None: it exists no more)."""
+def observe_action(record: ActionRecord, vm: VirtualMachine | None, now_s: int, state_before: str = "") -> Progress:
+    """Where `record` stands now that `vm` was observed at `now_s` (None: it exists no more).
+
+    `state_before` is the name of the state in which the VM was seen last, where that is known.
+    """
     progress = _observed(record, vm)
+    if record.kind is ActionKind.SUSPEND and state_before in _AT_REST and progress is not Progress.LASTING:
+        return Progress.DONE
     settles = record.outcome is Outcome.ACCEPTED and 0 <= now_s - (record.outcome_at_s or 0) < SETTLING_S
     return Progress.UNDER_WAY if progress is Progress.FAILED and settles else progress
 
@@ -45,11 +58,17 @@ def _observed(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
     if record.kind is ActionKind.MESSAGE:
         return _by_answer(record)
     if vm is None:
-        return Progress.DONE if record.kind in LEAVING_KINDS else Progress.FAILED
+        return Progress.DONE if record.kind in LEAVING_KINDS | _LASTING_KINDS else Progress.FAILED
     if record.kind in LEAVING_KINDS:
         return _leaving(record, vm)
     if record.kind in MOVING_KINDS:
         return _moving(record, vm)
+    if record.kind is ActionKind.SUSPEND:
+        return _suspending(record, vm)
+    if record.kind in (ActionKind.LOCK, ActionKind.UNLOCK):
+        return _locking(record, vm)
+    if record.kind is ActionKind.RESUME and phase_of(vm) is VmPhase.PAUSED:
+        return _unmoved(record)
     if record.kind in (ActionKind.DEPLOY, ActionKind.RESUME):
         return _starting(record, vm)
     if record.kind is ActionKind.HOLD:
@@ -77,6 +96,31 @@ def _leaving(record: ActionRecord, vm: VirtualMachine) -> Progress:
     if phase is VmPhase.LEAVING:
         return Progress.UNDER_WAY
     return Progress.FAILED if phase is VmPhase.FAILED else _unmoved(record)
+
+
+def _suspending(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    """LASTING while the VM rests on the host where we suspended it, and until it runs again."""
+    if not vm.holds_capacity or vm.host_id != record.host_id:
+        return Progress.DONE
+    if record.outcome in (Outcome.REFUSED, Outcome.DROPPED):
+        return Progress.FAILED
+    if vm.state_name == LcmState.SAVE_SUSPEND.name:
+        return Progress.UNDER_WAY
+    if vm.state_name in _AT_REST:
+        return Progress.LASTING
+    return Progress.FAILED if phase_of(vm) is VmPhase.FAILED else _unmoved(record)
+
+
+def _locking(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    """A lock takes effect with the answer. LOCK: LASTING while the lock is there."""
+    locked = vm.lock_level is PREEMPTION_LOCK
+    if record.outcome in (Outcome.REFUSED, Outcome.DROPPED):
+        return Progress.FAILED
+    if record.kind is ActionKind.LOCK:
+        if locked:
+            return Progress.LASTING
+        return Progress.DONE if record.outcome is Outcome.ACCEPTED else Progress.TO_ISSUE
+    return _unmoved(record) if locked else Progress.DONE
 
 
 def _moving(record: ActionRecord, vm: VirtualMachine) -> Progress:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
-from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.in_place import in_place
+from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Reservation, Verdict
@@ -25,13 +26,15 @@ def observed_room(state: ClusterState, policies: Policies, rates: RatesByStorage
     base = state.hosts.free.copy()
     firm_base = base.copy()
     stays: dict[int, tuple[Stay, ...]] = {}
+    resting = in_place(state.snapshot, state.actions, state.leases.values()).vm_ids
     preemptors = {opened.preemption.preemptor_lease_id: opened.preemption.placements for opened in state.preemptions}
     for lease in state.leases.values():
         reserved = state.reservations.get(lease.id, ())
         if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or lease.id in preemptors):
             continue
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-        on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id]
+        on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id and vm.id not in resting]
+        _give_back_resting(state, firm_base, lease, [vm for vm in vms if vm.id in resting])
         known: list[Stay] = []
         if on_hosts:
             gives_way = is_suspendable(state, policies, lease)
@@ -49,6 +52,19 @@ def observed_room(state: ClusterState, policies: Policies, rates: RatesByStorage
         if known:
             stays[lease.id] = tuple(known)
     return ObservedRoom(tuple(state.hosts.ids.tolist()), base, firm_base, stays, state.hosts.accepts_vms)
+
+
+def _give_back_resting(state: ClusterState, firm_base: IntArray, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+    """What rests on its host takes no room until it returns, and gives way to what is firm as it would while it ran.
+
+    The queue does not count on its room: oned's books keep everybody out that is not its preemptor.
+    """
+    if is_guarded(lease) or lease.terms.deadline_at_s is not None:
+        return
+    for vm in vms:
+        row = state.hosts.index_by_id.get(vm.history[-1].host_id)
+        if row is not None:
+            firm_base[row] += (vm.cpu_centi, vm.memory_mib)
 
 
 def without_unnamed(room: ObservedRoom) -> ObservedRoom:

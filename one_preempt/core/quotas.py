@@ -15,7 +15,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 DEFAULT_LIMIT = -1
 UNLIMITED = -2
 CENTI = 100
-_COUNT_ANEW = frozenset({VmState.STOPPED, VmState.UNDEPLOYED})
+_COUNT_ANEW = frozenset({VmState.STOPPED, VmState.UNDEPLOYED, VmState.SUSPENDED})
 
 
 class QuotaBook:

@@ -5,12 +5,13 @@ Nothing is decided here. The result is the same whether the process has run for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
+from one_preempt.core.in_place import in_place, was_in_place
 from one_preempt.core.lease_status import preemptor_in_status
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy, HostTable
@@ -27,7 +28,7 @@ from one_preempt.core.model.ledger import (
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.resources import NO_RESOURCES
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.served_time import clocked
@@ -67,9 +68,10 @@ def reconcile(
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, _counted_on(snapshot, ledger, now_s))
     known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
     watched = _Watched(ledger.vm_states, last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S)
-    updated = _update_records(snapshot, known, settled, now_s, watched)
+    resting = in_place(snapshot, settled.open, known.values()).occasions
+    updated = _update_records(snapshot, known, settled, now_s, watched, resting)
     records = {**known, **updated}
-    leases = _leases(snapshot, admission, records)
+    leases = _leases(snapshot, admission, records, resting)
     admitted = tuple(records[record.id] for record in admission.records)
     new_ids = {record.id for record in admitted}
     changes = LedgerChanges(
@@ -103,12 +105,17 @@ def reconcile(
 def _adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
     """A lease that is new to the ledger and yet was sent out, as its LEASE_STATUS says: the ledger was lost.
 
-    Its owner could have written that too; all it brings is that the owner's own stopped VM is started again.
+    Its owner could have written that too; all it brings is that the owner's own stopped VM is started again. Of a lock
+    it may not bring more than that: it counts as ours only where the ledger knows of no lease at all.
     """
     if record.id in ledger.leases or not record.terms.type.returns:
         return record
     vms = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
-    preemptors = [preemptor_in_status(vm) for vm in vms if phase_of(vm) is VmPhase.OUT]
+    preemptors = [
+        preemptor_in_status(vm)
+        for vm in vms
+        if phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid))
+    ]
     preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
     return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=1)
 
@@ -148,7 +155,7 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
             still_open[action_id] = record
             continue
         vm = snapshot.vms.get(record.vm_id)
-        progress = observe_action(record, vm, now_s)
+        progress = observe_action(record, vm, now_s, ledger.vm_states.get(record.vm_id, ""))
         if progress is Progress.DONE:
             closed.append(replace(record, closed_at_s=now_s, succeeded=True))
         elif progress is Progress.FAILED:
@@ -156,10 +163,18 @@ def _settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> _Sett
             closed.append(replace(record, closed_at_s=now_s, succeeded=False, error_text=error_text))
         else:
             still_open[action_id] = record
-        owed = record.reason_code != OVERRUN
-        if owed and record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE):
+        if _is_sent_out(record, vm, progress):
             sent_out[record.lease_id] = record
     return _SettledActions(still_open, tuple(closed), sent_out)
+
+
+def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:
+    """It leaves its host or has left it, or rests there, by our hand."""
+    if record.kind is ActionKind.SUSPEND:
+        resting = vm is not None and vm.state == VmState.SUSPENDED
+        return progress is Progress.UNDER_WAY or (progress is Progress.LASTING and resting)
+    owed = record.reason_code != OVERRUN
+    return owed and record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +196,7 @@ def _update_records(
     settled: _SettledActions,
     now_s: int,
     watched: _Watched,
+    resting: Container[int],
 ) -> dict[int, LeaseRecord]:
     """Records that changed: ended, sent out by us, or back again. Where a VM cannot be read, nothing is concluded."""
     updated: dict[int, LeaseRecord] = {}
@@ -189,7 +205,8 @@ def _update_records(
             continue
         present = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
         sent_out = settled.sent_out.get(lease_id)
-        changed = _changed_record(record, present, sent_out, now_s, not_running_before=watched.not_running(record))
+        stopped = watched.not_running(record)
+        changed = _changed_record(record, present, sent_out, now_s, not_running_before=stopped, resting=resting)
         if changed is not record:
             updated[lease_id] = changed
     return updated
@@ -202,13 +219,16 @@ def _changed_record(
     now_s: int,
     *,
     not_running_before: bool,
+    resting: Container[int],
 ) -> LeaseRecord:
     if not present:
         return replace(record, ended_at_s=now_s)
     record = clocked(record, present, now_s, watched=not_running_before)
     if sent_out is not None:
         return _mark_preempted(record, sent_out, now_s)
-    back = record.preempted_by is not None and lease_state(present, preempted=True) is LeaseState.RUNNING
+    if record.preempted_by is None:
+        return record
+    back = lease_state(present, preempted=True, in_place=resting) is LeaseState.RUNNING
     return replace(record, preempted_by=None) if back else record
 
 
@@ -230,7 +250,9 @@ def preemptor_of(record: ActionRecord) -> int:
     return int(head) if head.isdigit() else record.lease_id
 
 
-def _leases(snapshot: PoolSnapshot, admission: Admission, records: Mapping[int, LeaseRecord]) -> dict[int, Lease]:
+def _leases(
+    snapshot: PoolSnapshot, admission: Admission, records: Mapping[int, LeaseRecord], resting: Container[int]
+) -> dict[int, Lease]:
     leases: dict[int, Lease] = {}
     for admitted in admission.leases:
         record = records.get(admitted.id)
@@ -240,7 +262,8 @@ def _leases(snapshot: PoolSnapshot, admission: Admission, records: Mapping[int, 
             total = total + vm.resources
         state = admitted.state
         if state is LeaseState.WAITING:
-            state = lease_state(vms, preempted=record is not None and record.preempted_by is not None)
+            preempted = record is not None and record.preempted_by is not None
+            state = lease_state(vms, preempted=preempted, in_place=resting)
         leases[admitted.id] = replace(
             admitted,
             state=state,

@@ -19,6 +19,9 @@ from one_preempt.core.observation import VICTIM_KINDS
 
 UNMEASURED_MIB = 2**62
 MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
+# In the pool's documents oned names the ids of scheduled actions alone.
+_MAY_WAKE = ("", "resume")
+SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
 
 
 _ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
@@ -33,11 +36,17 @@ class PossibleVictim:
 
 
 def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
-    """The victim's VM holds nothing any more on the host it was to leave."""
+    """The victim's VM holds nothing any more on the host it was to leave, or rests there and cannot be resumed."""
     if victim.vm_id in snapshot.unreadable_vm_ids:
         return False
     vm = snapshot.vms.get(victim.vm_id)
-    return vm is None or victim.host_id not in vm.charged_host_ids
+    return vm is None or victim.host_id not in vm.charged_host_ids or is_resting(snapshot, victim)
+
+
+def is_resting(snapshot: PoolSnapshot, victim: Victim) -> bool:
+    """It was suspended in place and is locked: its room is used, though oned goes on charging for it."""
+    vm = snapshot.vms.get(victim.vm_id)
+    return victim.method is PreemptionMethod.SUSPEND and vm is not None and vm.is_set_aside(snapshot.own_uid)
 
 
 def possible_victims(
@@ -148,8 +157,13 @@ def is_shielded(vm: VirtualMachine, lease: Lease) -> bool:
 def first_methods(
     snapshot: PoolSnapshot, lease: Lease, vms: Sequence[VirtualMachine], rules: VictimRules
 ) -> tuple[PreemptionMethod, ...] | None:
-    """For each VM the first method of the administrator's list that it can take; None where one can take none."""
+    """For each VM the first method of the administrator's list that it can take; None where one can take none.
+
+    A lease is suspended in place as a whole: its VMs could not return together otherwise.
+    """
     listed = methods_of(lease, rules)
+    if not all(method_is_possible(snapshot, vm, lease, PreemptionMethod.SUSPEND) for vm in vms):
+        listed = tuple(method for method in listed if method is not PreemptionMethod.SUSPEND)
     first = (next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None) for vm in vms)
     chosen = tuple(method for method in first if method is not None)
     return chosen if len(chosen) == len(vms) else None
@@ -157,8 +171,11 @@ def first_methods(
 
 def methods_of(lease: Lease, rules: VictimRules) -> tuple[PreemptionMethod, ...]:
     """How a lease may leave. One that nobody may preempt, but outlives its duration, leaves as one that returns."""
-    listed = rules.methods.get(lease.terms.type, ())
-    return listed if lease.terms.type.preemptable else rules.methods.get(LeaseType.BE_SUSPENDABLE, ())
+    of_type = lease.terms.type if lease.terms.type.preemptable else LeaseType.BE_SUSPENDABLE
+    listed = rules.methods.get(of_type, ())
+    if rules.suspend_in_place and lease.terms.type.returns:
+        return listed
+    return tuple(method for method in listed if method is not PreemptionMethod.SUSPEND)
 
 
 def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, method: PreemptionMethod) -> bool:
@@ -173,6 +190,8 @@ def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease,
         return cancellable or lease.terms.shutdown_ok
     if vm.pci_requests:
         return False
+    if method is PreemptionMethod.SUSPEND and not _may_rest_in_place(vm, lease):
+        return False
     if method in MOVES and vm.lock_level is not LockLevel.NONE:
         return False
     if method is PreemptionMethod.LIVE_MIGRATE:
@@ -182,8 +201,18 @@ def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease,
     return has_room_for_memory_image(snapshot, vm)
 
 
+def _may_rest_in_place(vm: VirtualMachine, lease: Lease) -> bool:
+    """It can return only where it is: nothing with a deadline may be bound so, and nothing may wake it meanwhile.
+
+    Pinned threads and huge pages stay its own while it rests, and oned checks them whatever it is asked.
+    """
+    woken = any(one.action in _MAY_WAKE for one in vm.scheduled_actions)
+    locked = vm.lock_level is not LockLevel.NONE
+    return not (locked or woken) and vm.topology is None and lease.terms.deadline_at_s is None
+
+
 def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine) -> bool:
-    """A stop writes the VM's memory to its system datastore."""
+    """A stop or a suspension writes the VM's memory to its system datastore."""
     datastore = _system_datastore(snapshot, vm)
     return datastore is None or vm.memory_mib < _free_mib(snapshot, vm, datastore)
 
@@ -195,7 +224,7 @@ def memory_images_obstacle(snapshot: PoolSnapshot, victims: Iterable[PossibleVic
         for vm_id, method in zip(victim.lease.vm_ids, victim.methods, strict=True):
             vm = snapshot.vms[vm_id]
             datastore = _system_datastore(snapshot, vm)
-            if method is not PreemptionMethod.STOP or datastore is None:
+            if method not in SAVES or datastore is None:
                 continue
             place = (datastore.id, -1 if datastore.shared else vm.history[-1].host_id)
             written_mib[place] = written_mib.get(place, 0) + vm.memory_mib

@@ -10,7 +10,7 @@ Nothing here is stored: after a crash the same observation gives the same state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import StrEnum
 
 from one_preempt.core.model.lease import LeaseState
@@ -94,9 +94,20 @@ def phase_of(vm: VirtualMachine) -> VmPhase:
     return VmPhase.FAILED if lcm_state in FAILURE_STATES else VmPhase.BUSY
 
 
-def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool) -> LeaseState:
-    """The state of a lease from its members; `preempted`: we sent it out and it is not back yet."""
-    phases = frozenset(phase_of(vm) for vm in vms)
+def phase_in_place(vm: VirtualMachine) -> VmPhase:
+    """The phase of a VM that we suspended on its host: LEAVING while it is saved, and then OUT."""
+    if vm.state == VmState.SUSPENDED:
+        return VmPhase.OUT
+    saved = vm.state == VmState.ACTIVE and vm.lcm_state == LcmState.SAVE_SUSPEND
+    return VmPhase.LEAVING if saved else phase_of(vm)
+
+
+def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Container[int] = ()) -> LeaseState:
+    """The state of a lease from its members; `preempted`: we sent it out and it is not back yet.
+
+    `in_place` are the ids of VMs that we suspended on their hosts.
+    """
+    phases = frozenset(phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms)
     if not phases:
         return LeaseState.ENDED
     if VmPhase.FAILED in phases:

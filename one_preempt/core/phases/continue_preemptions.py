@@ -9,8 +9,8 @@ queue, and a preemptor that still needs room is decided upon anew, in this same 
 from __future__ import annotations
 
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_in_place, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Placement, Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.policies import Mode
@@ -19,8 +19,9 @@ from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.sequence import leave_id, sequence_actions, start_action, start_id
-from one_preempt.core.victims import MOVES, has_left, is_shielded
+from one_preempt.core.phases.lent_room import lent_room
+from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
+from one_preempt.core.victims import MOVES, has_left, is_resting, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 _GOING = frozenset({VmPhase.LEAVING, VmPhase.MOVING})
@@ -28,8 +29,10 @@ _GOING = frozenset({VmPhase.LEAVING, VmPhase.MOVING})
 
 def continue_preemptions(draft: PlanDraft) -> None:
     """Take each open preemption one step further; the oldest first."""
-    for open_preemption in draft.state.preemptions:
-        _continue(draft, open_preemption)
+    for number, open_preemption in enumerate(draft.state.preemptions):
+        later = [one.preemption for one in draft.state.preemptions[number + 1 :]]
+        with draft.room.beside(lent_room(draft, open_preemption.preemption, later)):
+            _continue(draft, open_preemption)
 
 
 def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
@@ -63,6 +66,9 @@ def _is_due(draft: PlanDraft, lease: Lease) -> bool:
 def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> None:
     """Have its victims leave before its START; the timeline keeps the room, and where it goes is settled then."""
     ours = _ours(draft, preemption, outstanding)
+    for victim in preemption.victims:
+        if is_resting(draft.state.snapshot, victim):
+            draft.room.hold(victim.host_id, draft.state.snapshot.vms[victim.vm_id].resources)
     draft.actions.extend(sequence_actions(draft, preemption, lease, ours, ()))
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
@@ -154,25 +160,26 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     """A victim on its host that must not, or cannot, be sent out any more."""
     vm = draft.state.snapshot.vms[victim.vm_id]
     lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
-    phase = phase_of(vm)
+    in_place = victim.method is PreemptionMethod.SUSPEND and vm.id in draft.in_place.vm_ids
+    phase = phase_in_place(vm) if in_place else phase_of(vm)
     if phase in _GOING:
         return None
-    if phase is not VmPhase.RUNNING:
+    if phase is not VmPhase.RUNNING and not in_place:
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
     if lease is None or lease.id != victim.lease_id or not lease.terms.type.preemptable or vm.uid != lease.uid:
         return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
-    if is_shielded(vm, lease) or vm.resched:
+    own_lock = vm.is_locked_by_scheduler(draft.state.snapshot.own_uid)
+    if (in_place and vm.lock_level is not LockLevel.NONE and not own_lock) or is_shielded(vm, lease) or vm.resched:
         return _give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
     target = draft.state.snapshot.hosts.get(victim.target_host_id) if victim.target_host_id is not None else None
     if victim.method in MOVES and (vm.lock_level is not LockLevel.NONE or target is None or not target.accepts_vms):
         return _give_up(preemption, "victim-cannot-move", f"victim VM {vm.id} cannot move to its target any more")
-    record = draft.last_attempt(leave_id(preemption, victim))
-    if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
-        return _give_up(
-            preemption,
-            "victim-would-not-leave",
-            f"victim VM {vm.id} did not leave after {record.attempts} attempts: {record.error_text or 'it fell back'}",
-        )
+    for step_id in (leave_id(preemption, victim), lock_id(preemption, victim.vm_id)):
+        record = draft.last_attempt(step_id)
+        if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
+            why = record.error_text or "it fell back"
+            text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"
+            return _give_up(preemption, "victim-would-not-leave", text)
     return None
 
 

@@ -6,7 +6,7 @@ The same for what is to start at a time to come: others begin to leave early eno
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
-from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.policies import Mode, VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
@@ -102,7 +102,7 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
     policies = draft.policies
     taking_part = frozenset(draft.busy_leases) | excluded
     possible, spared = possible_victims(
-        draft.state, policies.limits, policies.victims, taking_part, policies.time.overrun
+        draft.state, policies.limits, _rules_for(draft, wanted.vms), taking_part, policies.time.overrun
     )
     possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
     free = _free_then(draft, wanted, possible)
@@ -155,7 +155,7 @@ def _decide_upon(
     if wanted.start_s <= draft.state.now_s:
         leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
         draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
-    victims = _victims(draft, chosen)
+    victims = _victims(draft, chosen, _rules_for(draft, wanted.vms))
     if isinstance(victims, Reason):
         draft.room.rollback(mark)
         return victims
@@ -308,22 +308,34 @@ def _placements(
     return placed
 
 
-def _victims(draft: PlanDraft, chosen: list[PossibleVictim]) -> tuple[Victim, ...] | Reason:
+def _rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
+    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (FACTS 3.3)."""
+    rules = draft.policies.victims
+    counted = any(vm.pci_requests or vm.topology is not None for vm in vms)
+    return replace(rules, suspend_in_place=False) if counted else rules
+
+
+def _victims(draft: PlanDraft, chosen: list[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Reason:
     """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken."""
     victims = []
     for possible in chosen:
         for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
-            victim = _victim(draft, possible.lease, vm, method)
+            victim = _victim(draft, possible.lease, vm, method, rules)
             if victim is None:
                 return Reason("nowhere-to-move", f"does not fit; VM {vm.id} would have to move and fits nowhere else")
             victims.append(victim)
     return tuple(victims)
 
 
-def _victim(draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod) -> Victim | None:
-    methods = methods_of(lease, draft.policies.victims)
+def _victim(
+    draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod, rules: VictimRules
+) -> Victim | None:
+    methods = methods_of(lease, rules)
     host_id = vm.history[-1].host_id
     for method in methods[methods.index(first) :]:
+        if method is PreemptionMethod.SUSPEND is not first and len(lease.vm_ids) > 1:
+            # The others have another way: what rests in place must return as a whole.
+            continue
         if method not in MOVES:
             if method_is_possible(draft.state.snapshot, vm, lease, method):
                 return Victim(vm.id, lease.id, host_id, method)

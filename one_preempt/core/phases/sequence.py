@@ -1,14 +1,22 @@
-"""The actions of one preemption: the victims leave, and after all of them the preemptor starts."""
+"""The actions of one preemption: the victims leave, and after all of them the preemptor starts.
+
+A victim that is suspended in place does not leave: it is saved, told why, locked, and oned is asked to start the
+preemptor on the same host without regard to its books.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Placement, Preemption, Reason, Victim
+from one_preempt.core.lease_status import in_place_status, says_in_place
+from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Placement, Preemption, Reason, Victim
+from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
+
+TOLD_WITHIN_S = 60
 
 
 def leave_id(preemption: Preemption, victim: Victim) -> str:
@@ -19,6 +27,11 @@ def leave_id(preemption: Preemption, victim: Victim) -> str:
 def start_id(preemption: Preemption, vm_id: int) -> str:
     """The id of the action that starts one VM of the preemptor."""
     return f"{preemption.id}/deploy/{vm_id}"
+
+
+def lock_id(preemption: Preemption, vm_id: int) -> str:
+    """The id of the action that keeps one victim from being resumed."""
+    return f"{preemption.id}/lock/{vm_id}"
 
 
 def sequence_actions(
@@ -34,9 +47,22 @@ def sequence_actions(
     """
     if _are_being_warned(draft, preemption, lease, outstanding):
         return []
-    leaving = [_paced(draft, _leave(draft, preemption, lease, victim)) for victim in outstanding]
-    after = tuple(action.id for action in leaving)
-    return leaving + [start_action(draft, preemption, lease, placement, after) for placement in placements]
+    vms = draft.state.snapshot.vms
+    leaving = [
+        _paced(draft, _leave(draft, preemption, lease, victim))
+        for victim in outstanding
+        if victim.method is not PreemptionMethod.SUSPEND or vms[victim.vm_id].state != VmState.SUSPENDED
+    ]
+    resting = [victim for victim in outstanding if victim.method is PreemptionMethod.SUSPEND]
+    for victim in resting:
+        draft.statuses[victim.lease_id] = in_place_status(lease.id)
+        draft.warned.add(victim.lease_id)
+    told = [victim for victim in resting if _is_told(draft, preemption, victim)]
+    locks = [_lock(draft, preemption, lease, victim) for victim in told]
+    # What is not told yet is told in this cycle; its lock, and the starts after that, come in the next.
+    places = placements if len(told) == len(resting) else ()
+    after = tuple(action.id for action in (*leaving, *locks))
+    return [*leaving, *locks, *(start_action(draft, preemption, lease, place, after) for place in places)]
 
 
 def named_leases(lease_ids: Sequence[int]) -> str:
@@ -59,6 +85,39 @@ def _are_being_warned(draft: PlanDraft, preemption: Preemption, lease: Lease, ou
     return True
 
 
+def _is_told(draft: PlanDraft, preemption: Preemption, victim: Victim) -> bool:
+    """Nothing can be written to a VM that is locked: LEASE_STATUS says first why it rests.
+
+    An owner who wipes it time and again does not keep the preemption up for ever.
+    """
+    vm = draft.state.snapshot.vms[victim.vm_id]
+    if vm.state != VmState.SUSPENDED or says_in_place(vm):
+        return True
+    record = draft.state.actions.get(leave_id(preemption, victim))
+    suspended_at_s = draft.state.now_s if record is None else record.outcome_at_s or record.intended_at_s
+    return not 0 <= draft.state.now_s - suspended_at_s <= TOLD_WITHIN_S
+
+
+def _lock(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
+    vm = draft.state.snapshot.vms[victim.vm_id]
+    rests = vm.state == VmState.SUSPENDED
+    if rests:
+        draft.wake_by(draft.state.now_s + 1)
+    return Action(
+        id=lock_id(preemption, victim.vm_id),
+        kind=ActionKind.LOCK,
+        vm_id=victim.vm_id,
+        lease_id=victim.lease_id,
+        reason=Reason("suspended-in-place", f"must not be resumed while {lease.label} runs in its room"),
+        host_id=victim.host_id,
+        after=() if rests else (leave_id(preemption, victim),),
+        preemption_id=preemption.id,
+        expected_states=(VmState.SUSPENDED.name,),
+        expected_uid=vm.uid,
+        lock_owner_uid=draft.state.snapshot.own_uid,
+    )
+
+
 def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victim) -> Action:
     return Action(
         id=leave_id(preemption, victim),
@@ -76,10 +135,17 @@ def _leave(draft: PlanDraft, preemption: Preemption, lease: Lease, victim: Victi
 def start_action(
     draft: PlanDraft, preemption: Preemption, lease: Lease, placement: Placement, after: tuple[str, ...]
 ) -> Action:
-    """The action that starts one VM of the preemptor, once those of `after` are done."""
+    """The action that starts one VM of the preemptor, once those of `after` are done.
+
+    Where a victim rests on the host oned would not find the room: it is not asked to look for it.
+    """
+    beside = any(
+        victim.method is PreemptionMethod.SUSPEND and victim.host_id == placement.host_id
+        for victim in preemption.victims
+    )
     reason = Reason("preemptor", f"starts in the room that {named_leases(preemption.victim_lease_ids)} left")
     action = draft.deploy(placement, lease, start_id(preemption, placement.vm_id), reason)
-    return replace(action, preemption_id=preemption.id, after=after)
+    return replace(action, preemption_id=preemption.id, after=after, enforce_capacity=not beside)
 
 
 def _paced(draft: PlanDraft, action: Action) -> Action:

@@ -6,7 +6,7 @@ is written when empty or ours, and emptied when ours and no longer true.
 
 from __future__ import annotations
 
-from one_preempt.core.lease_status import LEASE_STATUS, preempted_status
+from one_preempt.core.lease_status import LEASE_STATUS, in_place_status, preempted_status
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
@@ -32,12 +32,15 @@ _STATE_TEXTS = {
 def tell_owners(draft: PlanDraft) -> None:
     """Append the messages that are due, as the last actions of the plan."""
     written = 0
+    being_locked = {action.vm_id for action in draft.actions if action.kind is ActionKind.LOCK and not action.after}
     for lease in _in_turn(draft):
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
             changes = () if untouchable else _changes(vm, _with_rank_problem(draft, vm, texts))
-            if not changes or vm.lock_level is not LockLevel.NONE or draft.must_pause_before(f"message/{vm.id}"):
+            if not changes or vm.lock_level is not LockLevel.NONE or vm.id in being_locked:
+                continue
+            if draft.must_pause_before(f"message/{vm.id}"):
                 continue
             draft.actions.append(_message(vm, lease, changes))
             written += 1
@@ -85,6 +88,8 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     told = draft.statuses.get(lease.id)
     wait = draft.waits.get(lease.id)
     waiting = told or (wait.text if wait is not None else "Waits for room.")
+    if not draft.in_place.vm_ids.isdisjoint(lease.vm_ids):
+        return f"{in_place_status(lease.preempted_by)}. {wait.text if wait is not None else ''}".rstrip()
     if lease.state is LeaseState.PREEMPTED:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from one_preempt.core.admission.gangs import form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
-from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status
+from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status, says_in_place
 from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -83,7 +83,8 @@ class OwnLease:
                 return LeaseState.REFUSED
             if self.terms is not None and len(self.vms) < self.terms.size:
                 return LeaseState.INCOMPLETE
-        return lease_state(self.vms, preempted=self.preempted)
+        in_place = {vm.id for vm in self.vms if says_in_place(vm)}
+        return lease_state(self.vms, preempted=self.preempted, in_place=in_place)
 
     @property
     def running_since_s(self) -> int | None:
