@@ -28,6 +28,7 @@ COMMANDS = {
     "host": ("host", "List the hosts."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Look after the database of leases."),
+    "simulate": ("simulate", "Replay a trace or a scenario; compare policies."),
     "experiment": ("experiment", "Reproduce a paper's table or figure."),
 }
 

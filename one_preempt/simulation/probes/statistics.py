@@ -80,10 +80,8 @@ def welch(first: Sequence[float], second: Sequence[float], confidence: float = C
 
 
 def _test(difference: float, error: float, degrees: float, count: int, confidence: float) -> TTest:
-    if error:
-        t = difference / error
-    else:
-        t = math.copysign(math.inf, difference) if difference else 0.0
+    certain = math.copysign(math.inf, difference) if difference else 0.0
+    t = difference / error if error else certain
     around = _around(difference, error, degrees, count, confidence)
     return TTest(around, t, degrees, two_sided_p(t, degrees))
 

@@ -1,0 +1,118 @@
+"""`simulate`: a trace or a scenario played by the production scheduler, one policy or several side by side."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.entrypoints.cli.progress import progress
+from one_preempt.entrypoints.cli.simulated_results import document, report, rows_of, show, write_pictures
+from one_preempt.entrypoints.cli.simulated_runs import Asked, Run, Study, play_all, study
+from one_preempt.scheduling_cycle import Verification
+from one_preempt.settings import load_settings
+from one_preempt.simulation.probes.writing import csv_text
+from one_preempt.simulation.scenario.trace import TraceReading
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_STEPS_PER_RUN = 1000
+
+
+def span_s(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    """A time as 600, 600s, 10m, 2h or 30d in seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text.strip())
+    if found is None or not int(found[1]):
+        raise click.BadParameter(f"{text!r} is not a time: write 600, 10m, 2h or 30d")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+@click.command("simulate")
+@click.argument("source", type=click.Path(path_type=Path))
+@config_option
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), help="So many nodes instead of those the trace names.")
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Preemption policy; repeat it to compare.")
+@click.option("--backfilling", multiple=True, metavar="NAME", help="Backfilling policy; repeat it to compare.")
+@click.option("--queue", metavar="NAME", help="Order of the queue.")
+@click.option(
+    "--suspension", type=click.Choice(["none", "serial-only", "all"]), help="Who may be suspended for reservations."
+)
+@click.option("--seed", type=click.IntRange(0, 2**31), help="Instead of the seeds of the scenario.")
+@click.option(
+    "--until", "until_s", callback=span_s, metavar="TIME", help="End so long after the start: 600, 10m, 2h, 30d."
+)
+@click.option("--processors-per-vm", type=click.IntRange(1, 1_000_000), default=1, help="SWF: what a VM stands for.")
+@click.option("--cut-overruns", is_flag=True, help="Jobs end at the time they asked for.")
+@click.option("--skip-bad-lines", is_flag=True, help="Leave out and count lines that are not of the format.")
+@click.option(
+    "--verify", "verification", type=click.Choice([each.value for each in Verification]), default="full",
+    help="Recount all plans, those that preempt and a sample of the others, or none.",
+)  # fmt: skip
+@json_option
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write a row a run.")
+@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON line a request.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write pictures (SVG).")
+@click.option("--html", "html_file", type=click.Path(path_type=Path, dir_okay=False), help="Write a report.")
+def simulate_command(
+    source: Path,
+    config_path: Path | None,
+    as_json: bool,
+    csv_file: Path | None,
+    records: Path | None,
+    plots: Path | None,
+    html_file: Path | None,
+    processors_per_vm: int,
+    cut_overruns: bool,
+    skip_bad_lines: bool,
+    verification: str,
+    nodes: int | None,
+    policies: tuple[str, ...],
+    backfilling: tuple[str, ...],
+    queue: str | None,
+    suspension: str | None,
+    seed: int | None,
+    until_s: int | None,
+) -> int:
+    """Replay SOURCE: a log (SWF), a lease workload (LWF) or a scenario (YAML), and tell what came of it.
+
+    The production scheduler decides, on a virtual clock. Exit code 1 where the recount refused a plan.
+    """
+    asked = Asked(
+        source=source,
+        settings=load_settings(config_path),
+        nodes=nodes,
+        policies=policies,
+        backfilling=backfilling,
+        queue=queue,
+        suspension=suspension,
+        seed=seed,
+        until_s=until_s,
+        reading=TraceReading(processors_per_vm, cut_overruns, skip_bad_lines),
+        verification=Verification(verification),
+        keeps_stays=plots is not None or html_file is not None,
+    )
+    chosen = study(asked)
+    runs = _played(chosen)
+    if as_json:
+        write_json(document(chosen, runs))
+    else:
+        show(chosen, runs)
+    if csv_file is not None:
+        csv_file.write_text(csv_text(rows_of(runs)), encoding="utf-8")
+    if records is not None:
+        records.write_bytes(b"".join(line for run in runs for line in run.played.result.json_lines()))
+    if plots is not None:
+        write_pictures(runs, plots)
+    if html_file is not None:
+        html_file.write_text(report(chosen, runs), encoding="utf-8")
+    return int(any(run.played.seen.refused_plans for run in runs))
+
+
+def _played(chosen: Study) -> list[Run]:
+    with progress(
+        f"{chosen.runs} simulations" if chosen.runs > 1 else "simulation", _STEPS_PER_RUN * chosen.runs
+    ) as tell:
+        return list(play_all(chosen, lambda runs: tell(int(_STEPS_PER_RUN * runs))))

@@ -1,0 +1,139 @@
+"""What `simulate` answers: tables, JSON, CSV, pictures, and a report as one HTML file."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from one_preempt.core.model.plain_words import plain_words
+from one_preempt.entrypoints.cli.options import write_table
+from one_preempt.entrypoints.cli.simulated_runs import Run, Study, by_variant
+from one_preempt.explain import JsonObject
+from one_preempt.simulation.plots.charts import bar_chart, histogram
+from one_preempt.simulation.plots.gantt import gantt_chart
+from one_preempt.simulation.plots.report import html_list, html_report, html_table
+from one_preempt.simulation.probes.comparison import ComparedFigure, compare, in_words
+from one_preempt.simulation.probes.outcome import outcomes
+from one_preempt.simulation.probes.waiting import waits_s
+from one_preempt.simulation.probes.writing import Row
+from one_preempt.simulation.workload.workload import Workload
+
+_DRAWN = ("utilization", "wait_s_mean.all", "bounded_slowdown_mean.all", "preempted.all", "rejection_rate.all")
+_LONGEST_NOTE = 300
+
+
+def show(study: Study, runs: Sequence[Run]) -> None:
+    """The comparison for people, and what of the source did not become a request."""
+    labels = list(by_variant(runs))
+    rows = ([row.title, *(in_words(value, row.unit) for value in row.values)] for row in _compared(runs))
+    title = plain_words(study.name, _LONGEST_NOTE)
+    write_table(f"{title}: {_how_many(runs)}", ("", *labels), rows)
+    notes = notes_of(runs[0].workload)
+    if notes:
+        write_table("Left out of the source", ("what",), ([note] for note in notes))
+
+
+def _how_many(runs: Sequence[Run]) -> str:
+    seeds = len({run.seed for run in runs})
+    return f"{len(runs[0].workload)} requests" + (f", {seeds} seeds, mean ± 95 %" if seeds > 1 else "")
+
+
+def notes_of(workload: Workload) -> list[str]:
+    """What the source held and the workload does not."""
+    return [f"{one.count} {plain_words(one.reason, _LONGEST_NOTE)}" for one in workload.left_out]
+
+
+def document(study: Study, runs: Sequence[Run]) -> JsonObject:
+    """All figures of all runs as plain objects."""
+    workload = runs[0].workload
+    return {
+        "name": study.name,
+        "requests": len(workload),
+        "left_out": [{"reason": one.reason, "count": one.count} for one in workload.left_out],
+        "provenance": list(workload.provenance),
+        "runs": [
+            {
+                "policy": run.variant.policy,
+                "backfilling": run.variant.backfilling,
+                "seed": run.seed,
+                "figures": dict(run.played.figures.flat()),
+            }
+            for run in runs
+        ],
+    }
+
+
+def rows_of(runs: Sequence[Run]) -> list[Row]:
+    """One flat row a run."""
+    return [
+        {
+            "policy": run.variant.policy,
+            "backfilling": run.variant.backfilling,
+            "seed": run.seed,
+            **run.played.figures.flat(),
+        }
+        for run in runs
+    ]
+
+
+def _compared(runs: Sequence[Run]) -> list[ComparedFigure]:
+    return compare([[run.played.figures.flat() for run in of_variant] for of_variant in by_variant(runs).values()])
+
+
+def pictures(runs: Sequence[Run]) -> dict[str, str]:
+    """SVG by the name of its file: the figures side by side, how waits are spread, and for each run the hosts."""
+    variants = by_variant(runs)
+    drawn = {}
+    for row in _compared(runs):
+        if row.key in _DRAWN:
+            bars = [(label, value) for label, value in zip(variants, row.values, strict=True) if value is not None]
+            unit = f"{row.title} ({row.unit})" if row.unit else row.title
+            drawn[row.key.split(".")[0]] = bar_chart(row.title, unit, bars)
+    waits = {
+        label: [wait_s / 3600 for run in of_variant for wait_s in waits_s(outcomes(run.workload, run.played.result))]
+        for label, of_variant in variants.items()
+    }
+    drawn["waits"] = histogram("How long requests waited", "hours", waits)
+    for number, (label, of_variant) in enumerate(variants.items()):
+        drawn[f"hosts-{number}-{_file_name(label)}"] = _gantt(label, of_variant[0])
+    return drawn
+
+
+def _gantt(label: str, run: Run) -> str:
+    seen, result = run.played.seen, run.played.result
+    hosts = max((stay.host_id for stay in seen.stays), default=0) + 1
+    return gantt_chart(f"Hosts under {label}", hosts, seen.stays, result.ended_at_ms, _request_of_vm(run))
+
+
+def _request_of_vm(run: Run) -> Callable[[int], int]:
+    """VMs of a request are created together, so their ids follow that of the lease."""
+    leases = sorted((record.lease_id, record.request_id) for record in run.played.result.records)
+    firsts = [lease_id for lease_id, _ in leases]
+    return lambda vm_id: leases[max(0, bisect_right(firsts, vm_id) - 1)][1]
+
+
+def _file_name(label: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in label.lower())
+
+
+def write_pictures(runs: Sequence[Run], folder: Path) -> None:
+    """One SVG file a picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, svg in pictures(runs).items():
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+
+
+def report(study: Study, runs: Sequence[Run]) -> str:
+    """Everything as one HTML document."""
+    labels = list(by_variant(runs))
+    workload = runs[0].workload
+    rows = [[row.title, *(in_words(value, row.unit) for value in row.values)] for row in _compared(runs)]
+    return html_report(
+        f"Simulation: {plain_words(study.name, _LONGEST_NOTE)}",
+        [
+            html_list([*workload.provenance, *(f"left out: {note}" for note in notes_of(workload))]),
+            html_table(_how_many(runs), ("", *labels), rows),
+            *pictures(runs).values(),
+        ],
+    )

@@ -1,0 +1,180 @@
+"""What `simulate` plays: a trace or a scenario under each policy, backfilling policy and seed that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+
+import click
+import msgspec
+
+from one_preempt.policy_registry import backfilling_policy, preemption_policy, queue_order_policy
+from one_preempt.scheduling_cycle import Verification
+from one_preempt.settings import Settings
+from one_preempt.simulation.experiments.trial import Played, Trial, play
+from one_preempt.simulation.scenario.description import Scenario, read_scenario
+from one_preempt.simulation.scenario.recipe import site_of, workload_of
+from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
+from one_preempt.simulation.simulator.site import Site, simulation_settings
+from one_preempt.simulation.workload.workload import MachineSet, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of the command line; those not given are as the scenario or the configuration has them."""
+
+    source: Path
+    settings: Settings
+    nodes: int | None = None
+    policies: tuple[str, ...] = ()
+    backfilling: tuple[str, ...] = ()
+    queue: str | None = None
+    suspension: str | None = None
+    seed: int | None = None
+    until_s: int | None = None
+    reading: TraceReading = field(default_factory=TraceReading)
+    verification: Verification = Verification.FULL
+    keeps_stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One scheduler to compare."""
+
+    policy: str
+    backfilling: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """All that is to be played. `workload_of` and `site_of` give those of a seed."""
+
+    name: str
+    variants: tuple[Variant, ...]
+    seeds: tuple[int, ...]
+    settings: Settings
+    until_s: int | None
+    workload_of: Callable[[int], Workload]
+    site_of: Callable[[int], Site]
+    verification: Verification
+    keeps_stays: bool
+
+    @property
+    def runs(self) -> int:
+        """How many simulations it takes."""
+        return len(self.variants) * len(self.seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulation of a study."""
+
+    variant: Variant
+    seed: int
+    workload: Workload
+    played: Played
+
+
+def study(asked: Asked) -> Study:
+    """What the source and the options ask for. Raises `OnePreemptError`, or click's error of usage."""
+    scenario = read_scenario(asked.source) if kind_of(asked.source) is SourceKind.SCENARIO else None
+    settings, variants = _settings(asked, scenario), _variants(asked, scenario)
+    if scenario is not None:
+        if asked.nodes is not None:
+            raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
+        skips, folder = asked.reading.skip_bad_lines, asked.source.parent
+        seeds = scenario.seeds if asked.seed is None else (asked.seed,)
+        workload = cache(lambda seed: workload_of(scenario, folder, seed, skips))
+        site: Callable[[int], Site] = partial(site_of, scenario)
+    else:
+        trace = read_trace(asked.source, asked.reading)
+        hosts = _hosts(asked.nodes, trace)
+        seeds = (asked.seed or 0,)
+        workload = cache(lambda _seed: trace)
+        site = lambda seed: Site(hosts, seed=seed)  # noqa: E731
+    return Study(
+        name=(scenario.name if scenario is not None else "") or asked.source.name,
+        variants=variants,
+        seeds=seeds,
+        settings=settings,
+        until_s=asked.until_s if asked.until_s is not None or scenario is None else scenario.until_s,
+        workload_of=workload,
+        site_of=site,
+        verification=asked.verification,
+        keeps_stays=asked.keeps_stays,
+    )
+
+
+def _settings(asked: Asked, scenario: Scenario | None) -> Settings:
+    settings = simulation_settings(asked.settings)
+    queue = asked.queue or (scenario.queue if scenario is not None else None)
+    suspension = asked.suspension or (scenario.suspension if scenario is not None else None)
+    if queue is not None:
+        settings = msgspec.structs.replace(settings, queue_order=queue_order_policy(queue).name)
+    if suspension is not None:
+        time = msgspec.structs.replace(settings.time, suspension=suspension)
+        settings = msgspec.structs.replace(settings, time=time)
+    return settings
+
+
+def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
+    """Every policy with every backfilling policy; the label says what differs."""
+    of_scenario = (scenario.policies, scenario.backfilling) if scenario is not None else ((), ())
+    policies = asked.policies or tuple(of_scenario[0]) or (asked.settings.preemption_policy,)
+    backfilling = asked.backfilling or tuple(of_scenario[1]) or (asked.settings.time.backfilling,)
+    named = dict.fromkeys(
+        (preemption_policy(policy).name, backfilling_policy(name).name)
+        for policy, name in product(policies, backfilling)
+    )
+    several = len({name for _, name in named}) > 1
+    return tuple(Variant(policy, name, f"{policy}, {name}" if several else policy) for policy, name in named)
+
+
+def _hosts(nodes: int | None, workload: Workload) -> tuple[MachineSet, ...]:
+    """The nodes of the trace; with `nodes`, so many of the kind it has, or else of the size of its largest VM."""
+    if nodes is None:
+        if not workload.site:
+            raise click.UsageError("the trace does not say how many nodes it was recorded on: give --nodes")
+        return workload.site
+    machines = workload.site or tuple(vms for request in workload.requests for vms in request.vm_sets)
+    cpu_centi = max((one.cpu_centi for one in machines), default=100)
+    return (MachineSet(nodes, cpu_centi, max((one.memory_mib for one in machines), default=1024)),)
+
+
+def play_all(asked: Study, on_progress: Callable[[float], None] = lambda _share: None) -> Iterator[Run]:
+    """Every variant with every seed; `on_progress` is told how many runs are done, in parts of a run too."""
+    for number, (variant, seed) in enumerate(product(asked.variants, asked.seeds)):
+        workload = asked.workload_of(seed)
+        machines = max(1, sum(request.virtual_machines for request in workload.requests))
+        on_progress(number)
+        played = play(_trial(asked, variant, seed, workload), _of_run(on_progress, number, machines))
+        yield Run(variant, seed, workload, played)
+
+
+def _of_run(on_progress: Callable[[float], None], number: int, machines: int) -> Callable[[int], None]:
+    return lambda ended: on_progress(number + ended / machines)
+
+
+def _trial(asked: Study, variant: Variant, seed: int, workload: Workload) -> Trial:
+    time = msgspec.structs.replace(asked.settings.time, backfilling=variant.backfilling)
+    return Trial(
+        workload=workload,
+        site=asked.site_of(seed),
+        settings=msgspec.structs.replace(asked.settings, time=time),
+        policy=variant.policy,
+        verification=asked.verification,
+        until_s=asked.until_s,
+        keeps_stays=asked.keeps_stays,
+    )
+
+
+def by_variant(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs by the label of their variant, in the order in which they were played."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.variant.label, []).append(run)
+    return found

@@ -1,0 +1,89 @@
+"""Bars, lines and histograms, with confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from one_preempt.simulation.plots.axes import Frame, framed, mark_x, ticks
+from one_preempt.simulation.plots.drawing import colour
+from one_preempt.simulation.probes.statistics import Interval
+
+_BINS = 24
+_BAR_SHARE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A series: at each x a mean with its interval."""
+
+    name: str
+    points: tuple[tuple[float, Interval], ...]
+
+
+def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]]) -> str:
+    """One bar a name, from 0, with its interval where there is one."""
+    y_ticks = _ticks_over(bound for _, each in bars for bound in (0.0, each.mean, each.low, each.high))
+    frame = framed(title, "", y_title, [0.0, float(len(bars))], y_ticks)
+    for number, (name, each) in enumerate(bars):
+        middle_px = frame.x.at(number + 0.5)
+        width_px = (frame.x.at(1) - frame.x.at(0)) * _BAR_SHARE
+        _bar(frame, middle_px - width_px / 2, width_px, each.mean, colour(number), f"{name}: {each.mean:.6g}")
+        if each.high > each.low:
+            frame.drawing.interval(middle_px, frame.y.at(each.low), frame.y.at(each.high))
+        frame.drawing.text(middle_px, frame.floor_px + 18, name, "middle")
+    return frame.drawing.svg()
+
+
+def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) -> str:
+    """One line a series, with intervals."""
+    xs = sorted({x for line in lines for x, _ in line.points})
+    y_ticks = _ticks_over(bound for line in lines for _, each in line.points for bound in (each.low, each.high))
+    x_ticks = ticks(xs[0], xs[-1])
+    frame = framed(title, x_title, y_title, x_ticks, y_ticks, [line.name for line in lines])
+    mark_x(frame, x_ticks)
+    for number, line in enumerate(lines):
+        paint = colour(number)
+        frame.drawing.polyline([(frame.x.at(x), frame.y.at(each.mean)) for x, each in line.points], paint)
+        for x, each in line.points:
+            frame.drawing.dot(frame.x.at(x), frame.y.at(each.mean), paint)
+            if each.high > each.low:
+                frame.drawing.interval(frame.x.at(x), frame.y.at(each.low), frame.y.at(each.high), paint)
+    return frame.drawing.svg()
+
+
+def histogram(title: str, x_title: str, series: Mapping[str, Sequence[float]]) -> str:
+    """How many values of each series fall into each of equal ranges; the series stand side by side."""
+    values = [value for each in series.values() for value in each]
+    x_ticks = ticks(min(values, default=0.0), max(values, default=1.0))
+    low, width = x_ticks[0], (x_ticks[-1] - x_ticks[0]) / _BINS
+    counts = {name: _counts(each, low, width) for name, each in series.items()}
+    y_ticks = _ticks_over([0.0, *(float(count) for each in counts.values() for count in each)])
+    frame = framed(title, x_title, "requests", x_ticks, y_ticks, list(series))
+    mark_x(frame, x_ticks)
+    bin_px = (frame.x.to_px - frame.x.from_px) / _BINS
+    bar_px = bin_px / max(1, len(series))
+    for number, (name, each) in enumerate(counts.items()):
+        for place, count in enumerate(each):
+            if count:
+                left_px = frame.x.from_px + place * bin_px + number * bar_px
+                told = f"{name}: {count} from {low + place * width:g} to {low + (place + 1) * width:g}"
+                _bar(frame, left_px, bar_px, count, colour(number), told)
+    return frame.drawing.svg()
+
+
+def _bar(frame: Frame, left_px: float, width_px: float, value: float, fill: str, told: str) -> None:
+    zero_px, value_px = frame.y.at(0), frame.y.at(value)
+    frame.drawing.rectangle(left_px, min(zero_px, value_px), width_px, abs(zero_px - value_px), fill, told)
+
+
+def _counts(values: Sequence[float], low: float, width: float) -> list[int]:
+    counts = [0] * _BINS
+    for value in values:
+        counts[min(_BINS - 1, int((value - low) / width))] += 1
+    return counts
+
+
+def _ticks_over(values: Iterable[float]) -> list[float]:
+    found = list(values)
+    return ticks(min(found, default=0.0), max(found, default=1.0))

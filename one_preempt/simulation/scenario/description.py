@@ -1,0 +1,139 @@
+"""A scenario file: YAML, unknown keys refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.settings import LONGEST_FILE, NotNegative, Positive, TypeName
+from one_preempt.simulation.simulated_cloud.durations import Durations
+from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Number = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+
+
+class ScenarioError(OnePreemptError):
+    """The scenario cannot be used; the message names the file, the key and the mend."""
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mapping of the file whose keys are all known."""
+
+
+class HostsEntry(_Entry, frozen=True):
+    """`count` equal machines of `cpu` CPUs."""
+
+    count: Positive
+    cpu: Number = 1.0
+    memory_mib: Positive = 1024
+
+
+class SiteEntry(_Entry, frozen=True):
+    """The machines, and how long the drivers work: the names of `Durations`; what is not named takes no time."""
+
+    hosts: list[HostsEntry]
+    durations: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
+
+
+class TraceEntry(_Entry, frozen=True):
+    """A log, beside the scenario or by its whole path."""
+
+    file: str
+    processors_per_vm: Positive = 1
+    cut_overruns: bool = False
+
+
+class ModelEntry(_Entry, frozen=True):
+    """The model of Lublin and Feitelson: so many requests, on as many nodes as the site has."""
+
+    requests: Positive
+    classes: tuple[Literal["interactive", "batch", "typeless"], ...] = ("typeless",)
+    process: Literal["authors", "gridsim"] = "authors"
+
+
+class WorkloadEntry(_Entry, frozen=True):
+    """A log or a model, and what is done to it: arrivals stretched, means adjusted, in this order."""
+
+    trace: TraceEntry | None = None
+    lublin99: ModelEntry | None = None
+    span_s: Positive | None = None
+    offered_load: Number | None = None
+    mean_vms: Number | None = None
+    mean_duration_s: Number | None = None
+
+
+class LeasesEntry(_Entry, frozen=True):
+    """What logs do not say: how many requests are local, lease types with their shares, deadlines, a limit."""
+
+    local: NotNegative | None = None
+    types: dict[TypeName, Share] = {}
+    deadline_factor: Annotated[float, msgspec.Meta(ge=1, le=1e6)] | None = None
+    max_suspensions: NotNegative | None = None
+
+
+class ReservationsEntry(_Entry, frozen=True):
+    """Advance reservations drawn into the workload; see `inject.ReservationRecipe`."""
+
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)]
+    mean_duration_s: Positive
+    fewest_vms: Positive
+    most_vms: Positive
+    lead_s: NotNegative = 86_400
+    tolerance: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = 0.01
+
+
+class Scenario(_Entry, frozen=True):
+    """The whole file. Every policy is run with every backfilling policy and every seed."""
+
+    site: SiteEntry
+    workload: WorkloadEntry
+    name: str = ""
+    leases: LeasesEntry = LeasesEntry()
+    reservations: ReservationsEntry | None = None
+    policies: list[str] = []
+    backfilling: list[str] = []
+    queue: str | None = None
+    suspension: Literal["none", "serial-only", "all"] | None = None
+    until_s: Positive | None = None
+    seeds: Annotated[tuple[NotNegative, ...], msgspec.Meta(min_length=1)] = (0,)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario in a file. Raises `ScenarioError`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST_FILE + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {error}") from error
+    if len(text) > LONGEST_FILE:
+        raise ScenarioError(f"{path}: longer than {LONGEST_FILE} characters: is it really a scenario?")
+    try:
+        scenario = msgspec.convert(load_strict_yaml(text), Scenario)
+    except StrictYamlError as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    _check(path, scenario)
+    return scenario
+
+
+def _check(path: Path, scenario: Scenario) -> None:
+    workload = scenario.workload
+    if (workload.trace is None) == (workload.lublin99 is None):
+        raise ScenarioError(f"{path}: workload needs either a trace or lublin99")
+    if (workload.mean_vms is None) != (workload.mean_duration_s is None):
+        raise ScenarioError(f"{path}: workload.mean_vms and workload.mean_duration_s go together: write both or none")
+    if not scenario.site.hosts:
+        raise ScenarioError(f"{path}: site.hosts names no machines")
+    known = [field.name for field in fields(Durations)]
+    for name in scenario.site.durations:
+        if name not in known:
+            raise ScenarioError(f"{path}: site.durations has no '{name}'; there are: {', '.join(known)}")
+    names = [policy.casefold() for policy in scenario.policies]
+    if len(set(names)) < len(names) or len(set(scenario.seeds)) < len(scenario.seeds):
+        raise ScenarioError(f"{path}: a policy or a seed stands twice: keep one")

@@ -1,0 +1,91 @@
+"""From a scenario and a seed to a site and a workload. The same seed gives the same requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.simulation.scenario.description import ModelEntry, Scenario, WorkloadEntry
+from one_preempt.simulation.scenario.trace import TraceReading, read_trace
+from one_preempt.simulation.simulated_cloud.durations import INSTANT
+from one_preempt.simulation.simulator.site import Site
+from one_preempt.simulation.workload.annotate import (
+    Concerned,
+    deadline_constraint_only,
+    everything,
+    external_only,
+    with_deadlines,
+    with_origins,
+    with_suspension_limit,
+    with_types,
+)
+from one_preempt.simulation.workload.inject import ReservationRecipe, with_reservations
+from one_preempt.simulation.workload.lublin99 import BATCH, INTERACTIVE, TYPELESS, Lublin99
+from one_preempt.simulation.workload.lublin99_arrivals import ArrivalProcess
+from one_preempt.simulation.workload.scaling import adjusted_to_means, with_offered_load, with_span
+from one_preempt.simulation.workload.workload import MachineSet, Workload, WorkloadRequest
+
+_CLASSES = {job_class.name: job_class for job_class in (INTERACTIVE, BATCH, TYPELESS)}
+
+
+def site_of(scenario: Scenario, seed: int) -> Site:
+    """The machines and how long the drivers work."""
+    hosts = tuple(MachineSet(entry.count, round(100 * entry.cpu), entry.memory_mib) for entry in scenario.site.hosts)
+    return Site(hosts, replace(INSTANT, **scenario.site.durations), seed=seed)
+
+
+def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: bool = False) -> Workload:
+    """The requests; `folder` is where the scenario lies."""
+    entry, nodes = scenario.workload, sum(hosts.count for hosts in scenario.site.hosts)
+    workload = _source(entry, folder, nodes, seed, skip_bad_lines)
+    if entry.span_s is not None:
+        workload = with_span(workload, entry.span_s)
+    if entry.mean_vms is not None and entry.mean_duration_s is not None:
+        workload = adjusted_to_means(workload, entry.mean_vms, entry.mean_duration_s, most_vms=nodes)
+    if entry.offered_load is not None:
+        workload = with_offered_load(workload, nodes, entry.offered_load)
+    workload = _annotated(scenario, workload, seed)
+    if scenario.reservations is None:
+        return workload
+    given = scenario.reservations
+    recipe = ReservationRecipe(
+        share=given.share, nodes=nodes, span_s=max(1, workload.span_s), mean_duration_s=given.mean_duration_s,
+        fewest_vms=given.fewest_vms, most_vms=given.most_vms, lead_s=given.lead_s, tolerance=given.tolerance,
+        duration_spread_s=min(1800, given.mean_duration_s // 2),
+    )  # fmt: skip
+    return with_reservations(workload, recipe, seed)
+
+
+def _source(entry: WorkloadEntry, folder: Path, nodes: int, seed: int, skip_bad_lines: bool) -> Workload:
+    if entry.trace is not None:
+        reading = TraceReading(entry.trace.processors_per_vm, entry.trace.cut_overruns, skip_bad_lines)
+        return read_trace(folder / entry.trace.file, reading)
+    assert entry.lublin99 is not None
+    return _drawn(entry.lublin99, nodes, seed)
+
+
+def _drawn(entry: ModelEntry, nodes: int, seed: int) -> Workload:
+    classes = tuple(_CLASSES[name] for name in entry.classes)
+    return Lublin99(classes, ArrivalProcess(entry.process)).for_nodes(nodes).draw(seed, entry.requests)
+
+
+def _annotated(scenario: Scenario, workload: Workload, seed: int) -> Workload:
+    leases = scenario.leases
+    if leases.types:
+        shares = [(LeaseType(name), share) for name, share in sorted(leases.types.items())]
+        workload = with_types(workload, shares, seed)
+    concerned: Concerned = everything
+    if leases.local is not None:
+        workload, concerned = with_origins(workload, leases.local, seed), external_only
+    if leases.deadline_factor is not None:
+        # Without other sites, all leases of a deadline-constraint type have one.
+        only = deadline_constraint_only if leases.local is not None else _deadline_constraint
+        workload = with_deadlines(workload, leases.deadline_factor, only)
+    if leases.max_suspensions is not None:
+        workload = with_suspension_limit(workload, leases.max_suspensions, concerned)
+    return workload
+
+
+def _deadline_constraint(request: WorkloadRequest) -> bool:
+    return not request.lease_type.best_effort

@@ -1,0 +1,61 @@
+"""A trace of any format as a workload: Haizea's XML is told by its first character, scenarios by their name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from one_preempt.simulation.workload.lwf import read_lwf
+from one_preempt.simulation.workload.swf import read_swf
+from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
+from one_preempt.simulation.workload.trace_files import open_trace
+from one_preempt.simulation.workload.workload import Workload
+
+_LOOKED_AT_BYTES = 4096
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class SourceKind(StrEnum):
+    """What a file holds."""
+
+    SWF = "SWF"
+    LWF = "LWF"
+    SCENARIO = "scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReading:
+    """How a trace is read: processors a VM stands for (SWF), ends at the requested time, bad lines left out."""
+
+    processors_per_vm: int = 1
+    cut_overruns: bool = False
+    skip_bad_lines: bool = False
+
+
+def kind_of(path: Path) -> SourceKind:
+    """By its name where that ends in .yaml, .yml, .lwf or .swf (.gz behind it or not), else by its first character.
+
+    Raises `OnePreemptError` where it cannot be read.
+    """
+    suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
+    by_name = {
+        ".yaml": SourceKind.SCENARIO,
+        ".yml": SourceKind.SCENARIO,
+        ".lwf": SourceKind.LWF,
+        ".swf": SourceKind.SWF,
+    }
+    if suffix.lower() in by_name:
+        return by_name[suffix.lower()]
+    with open_trace(path) as stream:
+        beginning = stream.read(_LOOKED_AT_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
+    return SourceKind.LWF if beginning.startswith(b"<") else SourceKind.SWF
+
+
+def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
+    """The requests of an SWF or LWF file. Raises `OnePreemptError`, which names file, line and field."""
+    reading = reading or TraceReading()
+    if kind_of(path) is SourceKind.LWF:
+        return read_lwf(path, reading.skip_bad_lines, reading.cut_overruns)
+    swf = SwfReading(processors_per_vm=reading.processors_per_vm, cut_overruns=reading.cut_overruns)
+    return workload_from_swf(read_swf(path, reading.skip_bad_lines), swf)
