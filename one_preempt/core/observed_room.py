@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
@@ -113,13 +113,21 @@ def _running_stay(
         takes_s = needed_s(policies, rates, lease, vms)
         end_at_s = None if takes_s is None else began_at_s + takes_s
     is_late = end_at_s is not None and end_at_s <= now_s
-    slot = next((one for one in reserved if one.firm and one.start_at_s <= now_s), None)
     if is_late:
         end_at_s = now_s + 1
-    elif slot is not None and len(reserved) > 1 and slot.end_at_s is not None and slot.end_at_s > now_s:
-        end_at_s = slot.end_at_s if end_at_s is None else min(end_at_s, slot.end_at_s)
+    elif len(reserved) > 1:
+        end_at_s = min([*_bounds_of_slots(reserved, now_s), *([] if end_at_s is None else [end_at_s])], default=None)
     rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
     return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts_of(vms), firm=False), is_late
+
+
+def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int) -> Iterator[int]:
+    """The end of the slot that is due, and the start of the next ones: what is being stopped does not run into them."""
+    for one in reserved:
+        if one.firm and one.start_at_s > now_s:
+            yield one.start_at_s
+        elif one.firm and one.end_at_s is not None and one.end_at_s > now_s:
+            yield one.end_at_s
 
 
 def _arriving_stays(
@@ -135,8 +143,8 @@ def _arriving_stays(
     coming = [(one, by_id[one.vm_id]) for one in placements if one.vm_id in by_id]
     if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):
         return []
-    promised_at_s = lease.terms.start_at_s if lease.verdict is Verdict.ACCEPTED else None
-    start_at_s = max(state.now_s, promised_at_s or 0)
+    promised_s = lease.terms.start_at_s if lease.verdict is Verdict.ACCEPTED else None
+    start_at_s = max(state.now_s, promised_s or 0)
     takes_s = needed_s(policies, rates, lease, [vm for _, vm in coming])
     rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
     end_at_s = None if takes_s is None else start_at_s + takes_s
@@ -159,16 +167,26 @@ def _reserved_stays(
     ]
     if known and not on_hosts:
         return []
+    coming = _ahead(lease, coming, state.now_s)
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
     stays = []
     for one in coming:
         rows = [rows_by_host.get(host_id) for host_id in one.host_ids]
         usable = [row for row in rows if row is not None and state.hosts.accepts_vms[row]]
         named = bool(one.host_ids) or one.firm
-        if (named and len(usable) != len(vms)) or (one.end_at_s is not None and one.end_at_s <= state.now_s):
+        if named and len(usable) != len(vms):
             return []
         firm = one.firm or is_guarded(lease)
         stays.append(
             Stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), firm, promise=not one.firm)
         )
     return stays
+
+
+def _ahead(lease: Lease, coming: Sequence[Reservation], now_s: int) -> list[Reservation]:
+    """What is not over; none of it where a slot went by unused and the others are too short for what is left."""
+    ahead = [one for one in coming if one.end_at_s is None or one.end_at_s > now_s]
+    if len(ahead) == len(coming) or any(one.end_at_s is None for one in ahead):
+        return ahead
+    length_s = sum((one.end_at_s or 0) - max(one.start_at_s, now_s) for one in ahead)
+    return ahead if lease.remaining_s is not None and length_s >= lease.remaining_s else []
