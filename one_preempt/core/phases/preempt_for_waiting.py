@@ -229,6 +229,7 @@ def _late_for_deadlines(
     if not with_deadline or draft.policies.mode is not Mode.ACT:
         return frozenset()
     leases = [wanted.lease, *(one.lease for one in with_deadline)]
+    booked_before = {lease.id: draft.bookings.get(lease.id) for lease in leases}
     before = {lease.id: draft.timeline.withdraw(lease.id) for lease in leases}
     stay = stay_at(wanted.lease, wanted.vms, rows_of(draft, placements), wanted.start_s, wanted.end_s, firm=True)
     draft.timeline.hold((stay,))
@@ -243,6 +244,9 @@ def _late_for_deadlines(
         for lease_id, stays_before in before.items():
             draft.timeline.replace(lease_id, stays_before)
             draft.bookings.pop(lease_id, None)
+            booking = booked_before[lease_id]
+            if booking is not None:
+                draft.book(booking)
     return frozenset(missing)
 
 
