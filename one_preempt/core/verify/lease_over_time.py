@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.verify.recount import Recount
+
+ENDLESS_S = 2**62
 
 
 def left_s(lease: Lease, now_s: int) -> int | None:
@@ -60,14 +64,25 @@ def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservat
 
 
 def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
-    """Its firm reservations from now on; none where a host of one is lost, for then all are looked for anew."""
+    """Its firm reservations from now on.
+
+    None where a host of one is lost, or where one went by unused and the others are too short: all are looked for anew.
+    """
     gave_way = lease.preempted_by is not None and not (
         has_deadline_promised(recount, lease) or was_suspended_often_enough(lease)
     )
     if gave_way:
         return ()
     now_s = recount.state.now_s
-    ahead = [one for one in recorded(recount, lease, planned=planned) if one.firm]
-    ahead = [one for one in ahead if one.end_at_s is None or one.end_at_s > now_s]
+    firm = [one for one in recorded(recount, lease, planned=planned) if one.firm]
+    ahead = [one for one in firm if one.end_at_s is None or one.end_at_s > now_s]
+    if len(ahead) < len(firm) and booked_s(ahead, now_s) < (left_s(lease, now_s) or 0):
+        return ()
     hosts = [recount.hosts.get(host_id) for one in ahead for host_id in one.host_ids]
     return tuple(ahead) if all(host is not None and host.accepts_vms for host in hosts) else ()
+
+
+def booked_s(stays: Iterable[Reservation], now_s: int) -> int:
+    """How long firm reservations last together from now on; one without an end is longer than anything."""
+    ends_s = [(one, ENDLESS_S if one.end_at_s is None else one.end_at_s) for one in stays if one.firm]
+    return sum(max(0, end_s - max(one.start_at_s, now_s)) for one, end_s in ends_s)

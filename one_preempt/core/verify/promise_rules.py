@@ -8,6 +8,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.verify.lease_over_time import (
+    booked_s,
     has_deadline_promised,
     has_start_promised,
     is_accepted,
@@ -166,16 +167,10 @@ def _deadline_is_kept(recount: Recount, lease: Lease, firm: Sequence[Reservation
     if needed_s is None:
         return
     if accepted_before:
-        needed_s = min(needed_s, _length_s(recount.state.reservations.get(lease.id, ()), now_s, needed_s))
-    booked_s = _length_s(firm, now_s, needed_s)
-    if booked_s < needed_s:
-        yield Violation("too-short", f"lease {lease.id} is booked for {booked_s} s, and needs {needed_s} s")
-
-
-def _length_s(stays: Sequence[Reservation], now_s: int, endless_s: int) -> int:
-    """How long they last together from now on."""
-    ends_s = [(one, endless_s + now_s if one.end_at_s is None else one.end_at_s) for one in stays if one.firm]
-    return sum(max(0, end_s - max(one.start_at_s, now_s)) for one, end_s in ends_s)
+        needed_s = min(needed_s, booked_s(recount.state.reservations.get(lease.id, ()), now_s))
+    given_s = booked_s(firm, now_s)
+    if given_s < needed_s:
+        yield Violation("too-short", f"lease {lease.id} is booked for {given_s} s, and needs {needed_s} s")
 
 
 RULES: tuple[Rule, ...] = (
