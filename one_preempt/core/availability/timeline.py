@@ -10,7 +10,8 @@ been made anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,6 +180,16 @@ class Timeline:
                 self.alike.room_freed()
             elif alike_slots < known:
                 self.alike.profile.reserve(now_s, None, known - alike_slots)
+
+    @contextmanager
+    def set_aside(self, lease_ids: Iterable[int]) -> Iterator[None]:
+        """As if nothing were held for these leases, for the time being."""
+        aside = [stays for lease_id in lease_ids if (stays := self._take_out(lease_id))]
+        try:
+            yield
+        finally:
+            for stays in aside:
+                self.hold(stays)
 
     def adopt_promise(self, stay: Stay) -> None:
         """Know what the backfilling policy has promised to a lease that had nothing firm."""

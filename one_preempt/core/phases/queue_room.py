@@ -20,7 +20,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import RETURNING_STATES, PlanDraft
 from one_preempt.core.phases.reschedule import reschedule
-from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, rows_of, stay_at
+from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, reserved_ahead, rows_of, stay_at
 from one_preempt.core.suspendable import is_suspendable, may_be_suspended_later
 
 
@@ -187,14 +187,26 @@ class QueueRoom:
     def _until_it_gives_way(
         self, turn: Turn, start_s: int, end_s: int | None, unplaced: Unplaced
     ) -> tuple[Placement, ...] | Unplaced:
-        """What may be suspended can use the time before a reservation, if that is worth its while (VW07 6.1)."""
+        """What may be suspended can use the time before a reservation, if that is worth its while (VW07 6.1).
+
+        Only what was promised firmly is worth being suspended for: a promise to the queue is not.
+        """
         draft = self._draft
-        if draft.timeline.is_empty:
+        reserved = reserved_ahead(draft)
+        if not reserved:
             return unplaced
         worth_s = may_be_suspended_later(draft.state, draft.policies, draft.rates, turn.lease, turn.vms)
         if worth_s is None or (end_s is not None and start_s + worth_s >= end_s):
             return unplaced
-        placed = self._placed(turn, start_s, start_s + worth_s)
+        with draft.timeline.set_aside(reserved):
+            if self._alike is not None:
+                whole, free_then = self._alike.profile.fits(len(turn.vms), start_s, end_s), None
+            else:
+                whole, free_then = True, self._named.table.free_during(start_s, end_s).copy()
+        if not whole:
+            return unplaced
+        with draft.room.capped(free_then):
+            placed = self._placed(turn, start_s, start_s + worth_s)
         return unplaced if isinstance(placed, Unplaced) else placed
 
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:

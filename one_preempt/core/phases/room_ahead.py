@@ -96,6 +96,15 @@ def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None
     return free
 
 
+def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
+    """The leases that were promised a start to come firmly."""
+    return tuple(
+        lease_id
+        for lease_id, stays in draft.timeline.stays.items()
+        if stays[-1].firm and not stays[-1].promise and stays[-1].start_s > draft.state.now_s
+    )
+
+
 def leaving_leases(draft: PlanDraft) -> frozenset[int]:
     """Those whose room is somebody else's already: they are being sent out."""
     under_way = [opened.preemption for opened in draft.state.preemptions]
