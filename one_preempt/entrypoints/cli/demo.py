@@ -1,4 +1,4 @@
-"""`demo`: a preemption on an emulated cloud, told as it happens."""
+"""`demo`: a preemption or a reservation on an emulated cloud, told as it happens."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from one_preempt.entrypoints.cli.options import json_option, write_json
 from one_preempt.entrypoints.demo import ACTS, DEFAULT_SPEED, run_demo
 from one_preempt.entrypoints.demo.story import Step, step_document
 
+FIRST, SECOND = ACTS
+SEE_MORE = f"There is a second act: one-preempt demo {SECOND}"
+
 
 @click.command("demo")
-@click.argument("act", type=click.Choice(list(ACTS)), default=next(iter(ACTS)))
+@click.argument("act", type=click.Choice(list(ACTS)), required=False)
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, max=1e6),
@@ -18,18 +21,26 @@ from one_preempt.entrypoints.demo.story import Step, step_document
     help=f"Seconds of the cloud that pass in a second, {DEFAULT_SPEED:g} unless given; 0: do not wait.",
 )
 @json_option
-def demo_command(act: str, speed: float | None, as_json: bool) -> int:
+def demo_command(act: str | None, speed: float | None, as_json: bool) -> int:
     """Watch the scheduler at work on an emulated cloud; needs no OpenNebula and touches none.
+
+    preemption, the first act: a request takes room from others, which return. reservation, the second: others work
+    until just before what was reserved starts.
 
     Exit code 1 where something did not end well. JSON is written at the end, and without waiting.
     """
     if as_json:
-        return _as_document(act, speed or 0)
+        return _as_document(act or FIRST, speed or 0)
     from rich.console import Console
 
     from one_preempt.entrypoints.demo.screen import Screen
 
-    return 0 if run_demo(act, Screen(Console(highlight=False)).show, DEFAULT_SPEED if speed is None else speed) else 1
+    console = Console(highlight=False)
+    if not run_demo(act or FIRST, Screen(console).show, DEFAULT_SPEED if speed is None else speed):
+        return 1
+    if act is None:
+        console.print(SEE_MORE, style="dim")
+    return 0
 
 
 def _as_document(act: str, speed: float) -> int:

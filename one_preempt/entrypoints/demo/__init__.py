@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from one_preempt.entrypoints.demo import preemption
+from one_preempt.entrypoints.demo import preemption, reservation
 from one_preempt.entrypoints.demo.stage import Stage, open_stage
 from one_preempt.entrypoints.demo.story import Check, Ending, Narration, Tell
 from one_preempt.errors import OnePreemptError
 
 DEFAULT_SPEED = 15.0
-ACTS: Mapping[str, Callable[[Stage], Ending]] = {"preemption": preemption.play}
+ACTS: Mapping[str, Callable[[Stage], Ending]] = {"preemption": preemption.play, "reservation": reservation.play}
 
 
 def run_demo(act: str, tell: Tell, speed: float = DEFAULT_SPEED) -> bool:

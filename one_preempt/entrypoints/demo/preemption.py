@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.entrypoints.demo.checks import checks_of_every_act
 from one_preempt.entrypoints.demo.emulated_cloud import vm_template
 from one_preempt.entrypoints.demo.explanation import explained
 from one_preempt.entrypoints.demo.stage import ENDED, RUNNING, Stage
@@ -107,19 +107,10 @@ def _checks(stage: Stage, decision: Decision, external: Sequence[int], request: 
     back = [records[name].preemptions == 1 and records[name].preempted_by is None for name in victims]
     yield Check(f"{listed(victims)} were preempted once and have returned", all(back))
     others = [vm_id for vm_id in external if stage.leases[vm_id] not in victims]
-    undisturbed = sum(stage.states[vm_id].count(RUNNING) == 1 for vm_id in others)
+    undisturbed = sum(len(stage.times(vm_id, RUNNING)) == 1 for vm_id in others)
     yield Check(f"{undisturbed} of the {len(others)} other VMs ran on undisturbed", undisturbed == len(others))
     ends = [end.fulfilled for report in stage.reports if report.plan for end in report.plan.ended_preemptions]
     yield Check("one preemption was decided, and it was fulfilled", ends == [True])
-    lived = sum(RUNNING in stage.states[vm_id] and stage.state(vm_id) == ENDED for vm_id in request)
+    lived = sum(bool(stage.times(vm_id, RUNNING)) and stage.state(vm_id) == ENDED for vm_id in request)
     yield Check(f"{lived} of {len(request)} VMs of {REQUEST} ran and ended", lived == len(request))
-    results = [result for report in stage.reports for _, result in report.results]
-    accepted = sum(result.outcome is Outcome.ACCEPTED for result in results)
-    yield Check(f"{accepted} of {len(results)} calls to OpenNebula were accepted", accepted == len(results))
-    agreed = sum(report.plan is not None and not report.violations for report in stage.reports)
-    yield Check(
-        f"the independent recount agreed with the plan in {agreed} of {len(stage.reports)} cycles",
-        agreed == len(stage.reports),
-    )
-    wrong = stage.cloud.audit()
-    yield Check(f"the cloud's books, recounted, show {wrong[0] if wrong else 'no difference'}", not wrong)
+    yield from checks_of_every_act(stage)

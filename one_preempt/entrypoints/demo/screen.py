@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from one_preempt.entrypoints.demo.story import Decision, Ending, Event, Machines, Narration, Step
+from one_preempt.entrypoints.cli.gantt import BLOCKS, PLAIN, Bar, BarKind, gantt
+from one_preempt.entrypoints.demo.story import Chart, Decision, Doing, Ending, Event, Machines, Narration, Step
 from one_preempt.explain import printable
 from one_preempt.explain_tables import titled_table
 
@@ -21,7 +22,29 @@ NOTHING = Text()
 LEASE_COLORS = (
     "cornflower_blue", "light_goldenrod3", "orchid", "dark_sea_green2", "sandy_brown", "turquoise2", "indian_red1",
 )  # fmt: skip
-CHANGE_STYLES = {"RUNNING": "green", "STOPPED": "yellow", "stop": "yellow", "deploy": "cyan", "submit": "bold"}
+CHANGE_STYLES = {
+    "RUNNING": "green",
+    "STOPPED": "yellow",
+    "stop": "yellow",
+    "deploy": "cyan",
+    "submit": "bold",
+    "accepted": "bold green",
+    "refused": "bold red",
+}
+
+MINUTE_S = 60
+KINDS = {
+    Doing.RUNNING: BarKind.RUNNING,
+    Doing.RESERVED: BarKind.RESERVED,
+    Doing.MOVING: BarKind.EXPECTED,
+    Doing.WAITING: BarKind.WAITING,
+}
+MEANINGS = {
+    Doing.RUNNING: "runs",
+    Doing.MOVING: "boots, is saved or read back",
+    Doing.WAITING: "waits",
+    Doing.RESERVED: "promised",
+}
 
 
 class Screen:
@@ -44,6 +67,8 @@ class Screen:
                     self._show_event(step)
             case Decision():
                 self._show_decision(step)
+            case Chart():
+                self._show_chart(step)
             case Ending():
                 self._show_ending(step)
 
@@ -94,11 +119,28 @@ class Screen:
         self._print()
         self._print(Text(decision.sentence))
 
+    def _show_chart(self, chart: Chart) -> None:
+        """A row a lease under a scale of minutes."""
+        draw = BLOCKS if self._console.is_terminal and self._console.encoding.startswith("utf") else PLAIN
+        bars = [Bar(one.lease, one.start_s, one.end_s, KINDS[one.doing]) for one in chart.stretches]
+        rows = gantt(bars, chart.from_s, chart.until_s, self._console.width, UTC, draw)[3:-1]
+        margin = len(rows[0][0].text)
+        self._print(Text(" " * margin + _minutes(chart, sum(len(span.text) for span in rows[0][1:])), style="dim"))
+        for label, *spans in rows:
+            lease = label.text.strip()
+            line = Text(label.text)
+            for span in spans:
+                line.append(span.text, style=self._color(lease) if span.kind is BarKind.RUNNING else "dim")
+            self._print(line)
+        meanings = "   ".join(f"{draw.fills[KINDS[doing]]} {text}" for doing, text in MEANINGS.items())
+        self._print(Text(" " * margin + meanings, style="dim"))
+
     def _show_ending(self, ending: Ending) -> None:
         self._print()
         for check in ending.checks:
             mark = ("ok   ", "bold green") if check.holds else ("FAIL ", "bold red")
-            self._print(Text.assemble(mark, printable(check.text, LONGEST_TEXT)))
+            lines = textwrap.wrap(printable(check.text, LONGEST_TEXT), self._console.width - len(mark[0]))
+            self._print(Text.assemble(mark, f"\n{' ' * len(mark[0])}".join(lines)))
         word = "Nothing was lost." if ending.well else "The demonstration did not end well."
         self._print(Text(word, style="bold green" if ending.well else "bold red"))
 
@@ -108,6 +150,16 @@ class Screen:
     def _color(self, lease: str) -> str:
         """The same colour for a lease every time."""
         return self._colors.setdefault(lease, LEASE_COLORS[len(self._colors) % len(LEASE_COLORS)])
+
+
+def _minutes(chart: Chart, columns: int) -> str:
+    """The minutes over a chart of so many columns, each where it begins; as many as have room."""
+    line = ""
+    for at_s in range(-(-chart.from_s // MINUTE_S) * MINUTE_S, chart.until_s, MINUTE_S):
+        column = (at_s - chart.from_s) * columns // (chart.until_s - chart.from_s)
+        if (not line or column > len(line)) and column + len("|00:00") <= columns:
+            line = line.ljust(column) + datetime.fromtimestamp(at_s, UTC).strftime("|%H:%M")
+    return line
 
 
 def _clock(at_s: int) -> str:

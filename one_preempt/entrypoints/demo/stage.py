@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,13 @@ class DemoFailed(OnePreemptError):
     """Something that the demonstration is to show did not come."""
 
 
+class Sighting(NamedTuple):
+    """A state in which a VM was seen first at an instant."""
+
+    at_s: int
+    state: str
+
+
 class Pace:
     """Lets `speed` seconds of the cloud pass in a second; 0 waits for nothing."""
 
@@ -50,7 +58,7 @@ class Pace:
 class Stage:
     """What an act plays on: people act, time passes, the scheduler schedules, and all that happens is told.
 
-    `reports` are those of all cycles, `states` the states each VM was seen in, `leases` the lease names of VMs.
+    `reports` are those of all cycles, `seen` the states each VM was seen in, `leases` the lease names of VMs.
     While `brief`, only what people do is worth a line on a screen. `on_decision` is called with the report of a cycle
     that decided a preemption, before its calls are told.
     """
@@ -70,7 +78,7 @@ class Stage:
         self.settings = settings
         self.tell = tell
         self.reports: list[CycleReport] = []
-        self.states: dict[int, list[str]] = {}
+        self.seen: dict[int, list[Sighting]] = {}
         self.leases: dict[int, str] = {}
         self.vms: dict[int, VirtualMachine] = {}
         self.on_decision: Callable[[CycleReport], None] = lambda _report: None
@@ -101,7 +109,15 @@ class Stage:
 
     def state(self, vm_id: int) -> str:
         """The state a VM was last seen in."""
-        return self.states[vm_id][-1] if vm_id in self.states else "PENDING"
+        return self.seen[vm_id][-1].state if vm_id in self.seen else "PENDING"
+
+    def times(self, vm_id: int, state: str) -> list[int]:
+        """The instants at which a VM was seen to have come into `state`."""
+        return [sighting.at_s for sighting in self.seen.get(vm_id, ()) if sighting.state == state]
+
+    def host_name(self, host_id: int) -> str:
+        """What a host is called."""
+        return self._hosts[host_id][0]
 
     def all_are(self, state: str, vm_ids: Sequence[int]) -> bool:
         """All these VMs were last seen in `state`."""
@@ -152,9 +168,9 @@ class Stage:
         for vm_id, lease in self.leases.items():
             vm = self.vms.get(vm_id)
             state = vm.state_name if vm is not None else ENDED
-            seen = self.states.setdefault(vm_id, [])
-            if not seen or seen[-1] != state:
-                seen.append(state)
+            seen = self.seen.setdefault(vm_id, [])
+            if not seen or seen[-1].state != state:
+                seen.append(Sighting(self.now_s, state))
                 changed.setdefault((lease, state), []).append(vm_id)
         for (lease, state), vm_ids in changed.items():
             members = [vm_id for vm_id, name in self.leases.items() if name == lease]
@@ -164,7 +180,7 @@ class Stage:
     def _effect(self, state: str, vm_ids: Sequence[int]) -> str:
         """What it means that a whole lease is in `state`; nothing for a state that VMs only pass through."""
         if state == RUNNING:
-            return f"on {listed(sorted({self._hosts[self.vms[vm_id].history[-1].host_id][0] for vm_id in vm_ids}))}"
+            return f"on {listed(sorted({self.host_name(self.vms[vm_id].history[-1].host_id) for vm_id in vm_ids}))}"
         return {STOPPED: "memory saved, room free", ENDED: "ended, room free"}.get(state, "")
 
     def _schedule(self) -> None:
@@ -176,8 +192,12 @@ class Stage:
         wake_at_s = plan.wake_at_s if plan is not None else None
         latest_s = self.now_s + self.settings.cycle_interval_s
         self._next_cycle_at_s = latest_s if wake_at_s is None else min(latest_s, max(self.now_s + 1, wake_at_s))
-        if plan is not None and plan.preemptions:
-            self.on_decision(report)
+        if plan is not None:
+            for given in plan.verdicts:
+                members = [vm_id for vm_id, lease in self.leases.items() if lease == self.leases[given.lease_id]]
+                self.tell_event(members, given.verdict.value, SCHEDULER, given.text)
+            if plan.preemptions:
+                self.on_decision(report)
         self._tell_calls(report)
 
     def _tell_calls(self, report: CycleReport) -> None:

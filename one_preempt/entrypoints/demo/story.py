@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
@@ -80,6 +81,34 @@ class Decision:
     sentence: str
 
 
+class Doing(StrEnum):
+    """What a lease does for a while. MOVING: its VMs boot, or their memory is being saved or read back."""
+
+    RUNNING = "running"
+    RESERVED = "reserved"
+    MOVING = "moving"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From when until when a lease did something, in seconds since the epoch."""
+
+    lease: str
+    start_s: int
+    end_s: int
+    doing: Doing
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What the leases did between two instants, in the order of their rows."""
+
+    from_s: int
+    until_s: int
+    stretches: tuple[Stretch, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """Something that must hold at the end."""
@@ -100,7 +129,7 @@ class Ending:
         return all(check.holds for check in self.checks)
 
 
-Step: TypeAlias = Narration | Machines | Event | Decision | Ending
+Step: TypeAlias = Narration | Machines | Event | Decision | Chart | Ending
 Tell: TypeAlias = Callable[[Step], None]
 
 
