@@ -14,6 +14,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
@@ -144,10 +145,13 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
     now_s = draft.state.now_s
     if (lease.terms.start_at_s or 0) > now_s:
         draft.wake_by(lease.terms.start_at_s or 0)
-    elif _start_at_once(draft, lease, vms):
+    elif not _has_left_its_slot(draft, lease, vms) and _start_at_once(draft, lease, vms):
         return
     stays = draft.timeline.stays.get(lease.id, ())
-    if not stays or stays[0].start_s <= now_s:
+    if stays and _has_left_its_slot(draft, lease, vms) and _are_enough(draft, lease, stays[1:]):
+        stays = stays[1:]
+        book(draft, lease, stays)
+    elif not stays or stays[0].start_s <= now_s:
         stays = planned_anew(draft, lease, vms)
         if stays and stays[0].start_s == now_s + 1:
             # Somebody who should have left is still there: no instant tells when he will have.
@@ -160,6 +164,21 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         return
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
     _warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time")
+
+
+def _has_left_its_slot(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    """The slot that is due has only the time left that was set aside for leaving it: not worth coming back for."""
+    stays = draft.timeline.stays.get(lease.id, ())
+    if len(stays) < 2 or lease.terms.deadline_at_s is None or stays[0].end_s is None:
+        return False
+    return stays[0].end_s - draft.state.now_s <= piece_rules(draft, lease, vms).suspend_s
+
+
+def _are_enough(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:
+    """Do these last for all that is left of the lease?"""
+    left_s = lease.left_at(draft.state.now_s)
+    lengths_s = [stay.end_s - stay.start_s for stay in stays if stay.end_s is not None]
+    return left_s is not None and (len(lengths_s) < len(stays) or sum(lengths_s) >= left_s)
 
 
 def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
