@@ -137,6 +137,7 @@ def victim_rules(settings: Settings) -> VictimRules:
         methods={**DEFAULT_METHODS, **given},
         service_members=settings.victims.service_members,
         virtual_routers=settings.victims.virtual_routers,
+        suspend_in_place=settings.victims.suspend_in_place,
     )
 
 

@@ -27,7 +27,10 @@ PositiveRate = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
 Share = Annotated[float, msgspec.Meta(ge=0.01, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
-MethodName = Literal["stop", "undeploy", "terminate", "migrate", "live-migrate"]
+MethodName = Literal["suspend", "stop", "undeploy", "terminate", "migrate", "live-migrate"]
+
+
+_MAY_REST_IN_PLACE: tuple[TypeName, ...] = ("BE-SUSPENDABLE", "DC-MIGRATABLE")
 
 
 class SettingsError(OnePreemptError):
@@ -151,6 +154,7 @@ class VictimSettings(Section, frozen=True):
 
     service_members: bool = False
     virtual_routers: bool = False
+    suspend_in_place: bool = False
     methods: dict[TypeName, list[MethodName]] = {}
 
 
@@ -232,7 +236,11 @@ class Settings(Section, frozen=True):
 
 def doubts(settings: Settings) -> list[str]:
     """What can be used and yet is probably not meant, one sentence each."""
-    return [*_doubts_about_leases(settings.leases), *_doubts_about_time(settings)]
+    found = [*_doubts_about_leases(settings.leases), *_doubts_about_time(settings)]
+    victims = settings.victims
+    if victims.suspend_in_place and not any("suspend" in methods for methods in victims.methods.values()):
+        found.append("victims.suspend_in_place counts for nothing: no type of victims.methods lists suspend")
+    return found
 
 
 def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
@@ -342,6 +350,7 @@ def _check(settings: Settings, source: str) -> None:
             raise SettingsError(
                 f"{source}: rule '{rule.name}' matches every VM: name a user, group, template or attribute"
             )
+    _check_victims(settings.victims, source)
     for right in settings.leases.rights:
         if (right.user is None) == (right.group is None):
             raise SettingsError(f"{source}: right '{right.name}' must name either a user or a group")
@@ -349,6 +358,20 @@ def _check(settings: Settings, source: str) -> None:
         if least is not None and most is not None and least > most:
             raise SettingsError(
                 f"{source}: right '{right.name}': least_max_suspensions ({least}) is above most_suspensions ({most})"
+            )
+
+
+def _check_victims(victims: VictimSettings, source: str) -> None:
+    for name, methods in sorted(victims.methods.items()):
+        if "suspend" not in methods:
+            continue
+        if name not in _MAY_REST_IN_PLACE:
+            types = " and ".join(_MAY_REST_IN_PLACE)
+            raise SettingsError(f"{source}: victims.methods.{name} has suspend, which is for {types}: take it out")
+        if not victims.suspend_in_place:
+            raise SettingsError(
+                f"{source}: victims.methods.{name} has suspend, by which oned's books show more than runs: "
+                "set victims.suspend_in_place to true where that is meant, else take suspend out"
             )
 
 

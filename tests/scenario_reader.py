@@ -220,6 +220,7 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
         sched_datastore_rank=given.get("ds_rank", ""),
         user_priority=str(given.get("priority", "")),
         lock_level=LockLevel[given.get("lock", "NONE")],
+        lock_owner_uid=given.get("lock_owner"),
         service_id=str(given.get("service", "")),
         vm_group_id=given["group"][0] if "group" in given else None,
         vm_group_role=given["group"][1] if "group" in given else "",
@@ -377,6 +378,8 @@ def sentences(plan: Plan) -> list[str]:
         sentence = named[action.id]
         if action.kind in PLACING:
             sentence += f" on {action.host_id}"
+        if not action.enforce_capacity:
+            sentence += " unenforced"
         if action.after:
             sentence += " after " + ", ".join(named[earlier] for earlier in action.after)
         told.append(sentence)

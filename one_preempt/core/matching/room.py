@@ -177,7 +177,7 @@ class Room:
 
     @contextmanager
     def beside(self, resting: IntArray) -> Iterator[None]:
-        """Meanwhile the room of VMs that rest on their hosts, shape (hosts, 2), counts as free though oned charges it."""
+        """Meanwhile the room of VMs that rest on their hosts, shape (hosts, 2), counts as free though it is charged."""
         self.free += resting
         try:
             yield

@@ -36,8 +36,8 @@ class LeaseType(StrEnum):
 class PreemptionMethod(StrEnum):
     """How one VM is taken off its host so that oned frees its capacity (FACTS 3.3).
 
-    SUSPEND alone frees nothing in oned's books: the VM stays on its host, at rest and locked by us, and another one runs
-    in its room meanwhile.
+    SUSPEND alone frees nothing in oned's books: the VM stays on its host, at rest and locked by us, and another one
+    runs in its room meanwhile.
     """
 
     SUSPEND = "suspend"

@@ -60,9 +60,10 @@ class Action:
     `after` names the actions that must have been observed as done before. `expected_states` are the names
     (`VirtualMachine.state_name`) in which the VM must be found just before the call, else it changed hands
     and the step is dropped; so it is when `expected_uid` is given and the VM has another owner. `nics` are
-    (NIC id, network id) of automatic NICs. `lock_owner_uid` is who we are at oned: LOCK is dropped where another's lock
-    is on the VM, UNLOCK where the lock is not one that we set (`VirtualMachine.is_locked_by_scheduler`). `attributes` are what a MESSAGE writes into the user template, as
-    (name, text) pairs of our own attributes only. `migration_type` counts for MIGRATE.
+    (NIC id, network id) of automatic NICs. `attributes` are what a MESSAGE writes into the user template, as
+    (name, text) pairs of our own attributes only. `migration_type` counts for MIGRATE. `lock_owner_uid` is who we are
+    at oned: LOCK is dropped where another's lock is on the VM, UNLOCK where the lock is not one that we set
+    (`VirtualMachine.is_locked_by_scheduler`).
     """
 
     id: str

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from one_preempt.core.alike_hosts import alike_slots
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import Timeline
-from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.in_place import InPlace, in_place
+from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
@@ -61,8 +61,9 @@ class PlanDraft:
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
-    `in_place` are the VMs that we suspended on their hosts. `reserved` are leases for which their reservation decides, not the queue;
-    `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations start.
+    `in_place` are the VMs that we suspended on their hosts. `reserved` are leases for which their reservation decides,
+    not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
+    start.
     """
 
     state: ClusterState

@@ -1,7 +1,7 @@
 """The room of VMs that are suspended in place: oned charges for them, yet others run there, or may.
 
-What runs on a host must fit it; what is charged may be more. Only two take such room: the preemptor for which a VM rests,
-and the VM itself when it returns. Everybody else keeps to oned's books, which leave less.
+What runs on a host must fit it; what is charged may be more. Only two take such room: the preemptor for which a VM
+rests, and the VM itself when it returns. Everybody else keeps to oned's books, which leave less.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def set_aside(draft: PlanDraft) -> list[VirtualMachine]:
 
 
 def lent_room(draft: PlanDraft, preemption: Preemption, later: Sequence[Preemption]) -> IntArray:
-    """What rests on the hosts where victims of `preemption` rest, less what the `later` ones will run there; (hosts, 2).
+    """What rests on the hosts where victims of `preemption` rest, less what the `later` ones will run there.
+
+    Shape (hosts, 2): CPU in hundredths, MiB.
 
     Those before it have taken their part in the draft already.
     """

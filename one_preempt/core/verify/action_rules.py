@@ -1,10 +1,11 @@
-"""What no action may be, whatever it is for: its VM, its state, its host, its order."""
+"""What no action may be, whatever it is for: its VM, its state, its lock, its host, its order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import LockLevel
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
 
@@ -22,7 +23,7 @@ def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
 def _a_vm_is_sent_one_way(recount: Recount) -> Iterator[Violation]:
     seen: dict[int, str] = {}
     for action in recount.plan.actions:
-        if action.kind not in ARRIVALS | DEPARTURES | {ActionKind.RESUME}:
+        if action.kind not in ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}:
             continue
         if seen.setdefault(action.vm_id, action.id) != action.id:
             yield Violation("contrary-actions", f"{action.id} and {seen[action.vm_id]} both move VM {action.vm_id}")
@@ -86,10 +87,47 @@ def _locks_are_respected(recount: Recount) -> Iterator[Violation]:
         vm = recount.vms.get(action.vm_id)
         if vm is None or vm.lock_level is LockLevel.NONE or recount.under_way(action):
             continue
+        if action.kind is ActionKind.UNLOCK or _is_unlocked_before(recount, action):
+            continue
         lease = recount.lease_of(vm.id)
         shielded = recount.sends_a_victim_out(action) and (lease is None or lease.shielded_by_lock)
         if vm.lock_level is not LockLevel.ADMIN or action.kind in ARRIVALS or shielded:
             yield Violation("locked-vm", f"{action.id}: VM {vm.id} is locked ({vm.lock_level.name})")
+
+
+def _is_unlocked_before(recount: Recount, action: Action) -> bool:
+    earlier = (recount.action_by_id[action_id] for action_id in recount.ancestors(action))
+    return any(one.kind is ActionKind.UNLOCK and one.vm_id == action.vm_id for one in earlier)
+
+
+def _only_our_locks_are_opened(recount: Recount) -> Iterator[Violation]:
+    """Its owner and level are ours, and it is on record that we set it; or the ledger was lost, and the VM says so."""
+    for action in recount.plan.actions:
+        vm = recount.vms.get(action.vm_id)
+        if action.kind is not ActionKind.UNLOCK or vm is None or vm.lock_level is LockLevel.NONE:
+            continue
+        recorded = any(
+            one.kind is ActionKind.LOCK and one.vm_id == vm.id and one.attempts > 0
+            for one in recount.state.actions.values()
+        )
+        lease = recount.lease_of(vm.id)
+        told = str(vm.user_template.get("LEASE_STATUS", ("",))[0]).startswith("suspended in place for lease")
+        lost = told and lease is not None and lease.preempted_by is not None
+        if not recount.bears_our_lock(vm) or not (recorded or lost):
+            yield Violation("foreign-lock", f"{action.id}: the lock of VM {vm.id} is not one that we set")
+
+
+def _resumed_is_what_we_suspended(recount: Recount) -> Iterator[Violation]:
+    """What its owner suspended is his to resume."""
+    for action in recount.plan.actions:
+        if action.kind is not ActionKind.RESUME or recount.under_way(action):
+            continue
+        lease = recount.lease_of(action.vm_id)
+        recorded = any(
+            one.kind is ActionKind.SUSPEND and one.vm_id == action.vm_id for one in recount.state.actions.values()
+        )
+        if not recorded and (lease is None or lease.preempted_by is None):
+            yield Violation("not-ours-to-resume", f"{action.id}: VM {action.vm_id} was not suspended by us")
 
 
 def _hosts_accept_what_comes(recount: Recount) -> Iterator[Violation]:
@@ -101,8 +139,25 @@ def _hosts_accept_what_comes(recount: Recount) -> Iterator[Violation]:
             yield Violation("unknown-host", f"{action.id} names host {action.host_id}, which does not exist")
         elif not host.accepts_vms:
             yield Violation("host-refuses", f"{action.id}: host {host.id} is {host.state.name} and takes no VMs")
-        elif not action.enforce_capacity:
+        elif not action.enforce_capacity and not _somebody_rests_for_it(recount, action):
             yield Violation("not-enforced", f"{action.id} asks oned not to check the capacity of host {host.id}")
+
+
+def _somebody_rests_for_it(recount: Recount, action: Action) -> bool:
+    """oned's books count what rests on the host in place: a victim of this preemption, by now or before this step."""
+    preemption = recount.preemptions.get(action.preemption_id or "")
+    locked_before = {
+        recount.action_by_id[action_id].vm_id
+        for action_id in recount.ancestors(action)
+        if recount.action_by_id[action_id].kind is ActionKind.LOCK
+    }
+    for victim in preemption.victims if preemption is not None else ():
+        vm = recount.vms.get(victim.vm_id)
+        here = vm is not None and vm.host_id == action.host_id and victim.method is PreemptionMethod.SUSPEND
+        if here and vm is not None and not recount.rests(vm) and vm.id not in locked_before:
+            return False
+    resting = recount.resting_by_host.get(action.host_id, []) if action.host_id is not None else []
+    return bool(resting) or any(recount.vms[vm_id].host_id == action.host_id for vm_id in locked_before)
 
 
 def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
@@ -135,6 +190,8 @@ RULES: tuple[Rule, ...] = (
     _states_allow_the_call,
     _holds_of_owners_are_respected,
     _locks_are_respected,
+    _only_our_locks_are_opened,
+    _resumed_is_what_we_suspended,
     _hosts_accept_what_comes,
     _gangs_start_as_a_whole,
     _messages_write_our_own_attributes,

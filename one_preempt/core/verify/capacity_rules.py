@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host, PciDevice
-from one_preempt.core.model.plan import Action
+from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
 
@@ -17,10 +17,15 @@ MAX_ORDERS = 512
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A VM that comes to a host, and the VMs that have certainly left it by then."""
+    """A VM that comes to a host, or runs there again, and the VMs that have certainly left it by then, or rest there.
+
+    `by_the_books`: oned is asked to count, so that what rests there does not help it.
+    """
 
     vm: VirtualMachine
     after_leaving: frozenset[int]
+    by_the_books: bool
+    resumes: bool = False
 
 
 def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
@@ -28,27 +33,33 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
     for host_id, arrivals in sorted(_arrivals_by_host(recount).items()):
         host = recount.hosts[host_id]
         for left in _possible_departures(arrivals):
-            present = [arrival.vm for arrival in arrivals if arrival.after_leaving <= left]
+            present = [arrival for arrival in arrivals if arrival.after_leaving <= left]
             if present:
-                yield from _overfull(host, present, [recount.vms[vm_id] for vm_id in sorted(left)])
+                yield from _overfull(recount, host, present, [recount.vms[vm_id] for vm_id in sorted(left)])
 
 
 def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
     found: dict[int, list[_Arrival]] = {}
     for action in recount.plan.actions:
         vm, host_id = recount.vms.get(action.vm_id), action.host_id
-        if action.kind not in ARRIVALS or vm is None or host_id is None or vm.host_id == host_id:
+        if vm is None or host_id is None:
+            continue
+        resumes = action.kind is ActionKind.UNLOCK and vm.host_id == host_id and recount.rests(vm)
+        if not resumes and (action.kind not in ARRIVALS or vm.host_id == host_id):
             continue
         earlier = [recount.action_by_id[action_id] for action_id in recount.ancestors(action)]
         left = frozenset(one.vm_id for one in earlier if _leaves(recount, one, host_id))
         if host_id in recount.hosts:
-            found.setdefault(host_id, []).append(_Arrival(vm, left))
+            counted = action.enforce_capacity and not resumes
+            found.setdefault(host_id, []).append(_Arrival(vm, left, counted, resumes))
     return found
 
 
 def _leaves(recount: Recount, action: Action, host_id: int) -> bool:
-    """Does the snapshot charge `host_id` for the VM, and will it no longer once the action is done?"""
+    """Does the VM take part of `host_id` now, and will it no longer once the action is done?"""
     vm = recount.vms.get(action.vm_id)
+    if vm is not None and action.kind is ActionKind.LOCK:
+        return vm.host_id == host_id and not recount.rests(vm)
     if vm is None or action.kind not in DEPARTURES | MOVES:
         return False
     if vm.host_id == host_id:
@@ -67,22 +78,45 @@ def _possible_departures(arrivals: Iterable[_Arrival]) -> list[frozenset[int]]:
     return sorted(possible | {everything}, key=lambda left: (len(left), sorted(left)))
 
 
-def _overfull(host: Host, present: list[VirtualMachine], left: list[VirtualMachine]) -> Iterator[Violation]:
-    names = ", ".join(f"VM {vm.id}" for vm in present[:5])
+def _overfull(
+    recount: Recount, host: Host, arrivals: list[_Arrival], left: list[VirtualMachine]
+) -> Iterator[Violation]:
+    """More runs there than the host has; or more is charged, by what oned is asked to count."""
+    present = [arrival.vm for arrival in arrivals]
+    resting = recount.resting_by_host.get(host.id, [])
+    yield from _too_much(host, present, [*left, *resting])
+    charged = [arrival.vm for arrival in arrivals if arrival.by_the_books]
+    gone = [vm for vm in left if not _goes_on_being_charged(recount, vm)]
+    if charged and (resting or len(gone) < len(left)):
+        yield from _too_much(host, charged, gone)
+    coming = [arrival.vm for arrival in arrivals if not arrival.resumes]
+    requests = [request for vm in coming for request in vm.pci_requests]
+    without = {-1, *(vm.id for vm in gone)}
+    devices = [device for device in host.pci_devices if device.vm_id in without]
+    if not _each_has_its_own(requests, devices):
+        yield Violation("device-double-use", f"host {host.id} has too few PCI devices for {_named(coming)}")
+
+
+def _goes_on_being_charged(recount: Recount, vm: VirtualMachine) -> bool:
+    """It leaves its room by being locked where it rests."""
+    return any(action.kind is ActionKind.LOCK and action.vm_id == vm.id for action in recount.plan.actions)
+
+
+def _too_much(host: Host, present: list[VirtualMachine], left: list[VirtualMachine]) -> Iterator[Violation]:
     cpu_centi = host.cpu_usage_centi + sum(vm.cpu_centi for vm in present) - sum(vm.cpu_centi for vm in left)
     if cpu_centi > host.max_cpu_centi and any(vm.cpu_centi for vm in present):
-        text = f"host {host.id} with {names} would hold {cpu_centi} of {host.max_cpu_centi} hundredths of a CPU"
+        what = f"{cpu_centi} of {host.max_cpu_centi} hundredths of a CPU"
+        text = f"host {host.id} with {_named(present)} would hold {what}"
         yield Violation("over-capacity", text)
     memory_mib = sum(vm.memory_mib for vm in present) - sum(vm.memory_mib for vm in left)
     memory_kib = host.memory_usage_kib + memory_mib * KIB_PER_MIB
     if memory_kib > host.max_memory_kib and any(vm.memory_mib for vm in present):
-        text = f"host {host.id} with {names} would hold {memory_kib} of {host.max_memory_kib} KiB"
+        text = f"host {host.id} with {_named(present)} would hold {memory_kib} of {host.max_memory_kib} KiB"
         yield Violation("over-capacity", text)
-    requests = [request for vm in present for request in vm.pci_requests]
-    gone = {-1, *(vm.id for vm in left)}
-    devices = [device for device in host.pci_devices if device.vm_id in gone]
-    if not _each_has_its_own(requests, devices):
-        yield Violation("device-double-use", f"host {host.id} has too few PCI devices for {names}")
+
+
+def _named(vms: list[VirtualMachine]) -> str:
+    return ", ".join(f"VM {vm.id}" for vm in vms[:5])
 
 
 def _each_has_its_own(requests: list[PciRequest], devices: list[PciDevice]) -> bool:

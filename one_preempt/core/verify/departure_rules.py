@@ -16,7 +16,7 @@ from one_preempt.core.verify.recount import DEPARTURES, MOVES, Recount, Rule, Vi
 
 def _victims_are_preemptable(recount: Recount) -> Iterator[Violation]:
     for action in recount.plan.actions:
-        if action.kind not in DEPARTURES | MOVES:
+        if action.kind not in DEPARTURES | MOVES | {ActionKind.SUSPEND}:
             continue
         lease = recount.lease_of(action.vm_id)
         if action.preemption_id is None and action.kind in MOVES:
@@ -41,6 +41,10 @@ def _has_to_leave(recount: Recount, lease: Lease, action: Action) -> bool:
         return action.kind in (ActionKind.STOP, ActionKind.TERMINATE)
     if action.kind is not ActionKind.STOP:
         return False
+    if lease.preempted_by is not None and recount.vms[action.vm_id].state_name == "SUSPENDED":
+        # It rests on its host and cannot return there: the host is lost.
+        host = recount.hosts.get(action.host_id) if action.host_id is not None else None
+        return host is None or host.state.name in ("ERROR", "MONITORING_ERROR", "OFFLINE")
     # Members of a gang that cannot start as a whole are stopped again.
     torn = lease.terms.size > 1 and any(recount.vms[vm_id].state_name != "RUNNING" for vm_id in lease.vm_ids)
     return torn or _slot_ends(recount, lease) or recount.under_way(action)

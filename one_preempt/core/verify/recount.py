@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Victim
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
         {"RUNNING", "UNKNOWN", "SUSPENDED", "POWEROFF", "STOPPED", "UNDEPLOYED", "PENDING", "HOLD"}
     ),
     ActionKind.RESUME: frozenset({"STOPPED", "UNDEPLOYED", "SUSPENDED", "POWEROFF", "UNKNOWN"}),
+    ActionKind.SUSPEND: frozenset({"RUNNING"}),
     ActionKind.HOLD: frozenset({"PENDING"}),
     ActionKind.RELEASE: frozenset({"HOLD"}),
 }
@@ -49,6 +51,10 @@ class Recount:
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
         self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
+        self.resting_by_host: dict[int, list[VirtualMachine]] = {}
+        for vm in self.vms.values():
+            if vm.state == VmState.SUSPENDED and vm.host_id is not None and self.rests(vm):
+                self.resting_by_host.setdefault(vm.host_id, []).append(vm)
         self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
         self.verdict_by_lease = {given.lease_id: given.verdict for given in plan.verdicts}
 
@@ -71,8 +77,16 @@ class Recount:
         return next((victim for victim in victims if victim.vm_id == action.vm_id), None)
 
     def sends_a_victim_out(self, action: Action) -> bool:
-        """Takes a VM off its host for somebody else."""
-        return action.preemption_id is not None and action.kind in DEPARTURES | MOVES
+        """Takes a VM off its host, or its processors, for somebody else."""
+        return action.preemption_id is not None and action.kind in DEPARTURES | MOVES | {ActionKind.SUSPEND}
+
+    def bears_our_lock(self, vm: VirtualMachine) -> bool:
+        """Locked by the user that we are at oned, at the level at which we lock."""
+        return vm.lock_owner_uid == self.state.snapshot.own_uid and vm.lock_level is LockLevel.MANAGE
+
+    def rests(self, vm: VirtualMachine) -> bool:
+        """Takes no part of the host that is charged for it: suspended, and nobody but us can resume it."""
+        return vm.state == VmState.SUSPENDED and self.bears_our_lock(vm)
 
     def ancestors(self, action: Action) -> set[str]:
         """The ids of all actions of this plan that must be done before."""

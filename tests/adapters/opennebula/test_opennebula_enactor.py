@@ -17,12 +17,18 @@ from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.ports import CallResult
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings"
+LOCKED_BY_US = 10
 ACCEPTED = CallResult(Outcome.ACCEPTED)
 
 
 class FixedClock:
     def now_s(self) -> int:
         return 0
+
+
+def as_locked_by_us(document: Any) -> Any:
+    """The recorded lock of oneadmin (on VM 10 alone) at the level at which the scheduler locks."""
+    return document.replace(b"&lt;LOCKED&gt;1&lt;", b"&lt;LOCKED&gt;2&lt;") if isinstance(document, bytes) else document
 
 
 class Cloud:
@@ -34,7 +40,7 @@ class Cloud:
         endpoint.plays("7.4.0")
         recorded = endpoint.answer
         endpoint.answer = lambda method, parameters: (
-            recorded(method, parameters) if method == "one.vm.info" else self.answer
+            as_locked_by_us(recorded(method, parameters)) if method == "one.vm.info" else self.answer
         )
 
     @property
@@ -73,6 +79,11 @@ CALLS = {
             ),
         ),
     ),
+    "suspend": (action(ActionKind.SUSPEND, 0, expected_states=("RUNNING",)), ("one.vm.action", ("suspend", 0))),
+    "lock": (
+        action(ActionKind.LOCK, 1, expected_states=("SUSPENDED",), lock_owner_uid=0), ("one.vm.lock", (1, 2)),
+    ),
+    "unlock": (action(ActionKind.UNLOCK, LOCKED_BY_US, lock_owner_uid=0), ("one.vm.unlock", (LOCKED_BY_US,))),
     "stop": (action(ActionKind.STOP, 0, expected_states=("RUNNING", "SUSPENDED")), ("one.vm.action", ("stop", 0))),
     "undeploy": (action(ActionKind.UNDEPLOY, 2), ("one.vm.action", ("undeploy", 2))),
     "terminate": (action(ActionKind.TERMINATE, 0), ("one.vm.action", ("terminate", 0))),
@@ -168,6 +179,27 @@ def test_where_the_vm_cannot_be_looked_at_nothing_is_done(cloud: Cloud, enactor:
     result = enactor.perform(action(ActionKind.TERMINATE, 0))
     assert (result.outcome, result.error_code) == (Outcome.UNKNOWN, "NO_ANSWER")
     assert cloud.acted == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "vm_id", "own_uid", "text"),
+    [
+        (ActionKind.LOCK, LOCKED_BY_US, 7, "VM 10 is locked by user 0 (MANAGE): that is not our lock"),
+        (ActionKind.UNLOCK, LOCKED_BY_US, 7, "VM 10 is locked by user 0 (MANAGE): that is not our lock"),
+        (ActionKind.UNLOCK, LOCKED_BY_US, None, "VM 10 is locked by user 0 (MANAGE): that is not our lock"),
+        (ActionKind.UNLOCK, 1, 0, "VM 1 is not locked any more"),
+    ],
+)
+def test_no_lock_but_our_own_is_replaced_or_opened(
+    kind: ActionKind, vm_id: int, own_uid: int | None, text: str, cloud: Cloud, enactor: OpenNebulaEnactor
+) -> None:
+    result = enactor.perform(action(kind, vm_id, lock_owner_uid=own_uid))
+    assert result == CallResult(Outcome.DROPPED, "CHANGED_HANDS", text)
+    assert cloud.acted == []
+
+
+def test_our_own_lock_may_be_set_again(cloud: Cloud, enactor: OpenNebulaEnactor) -> None:
+    assert enactor.perform(action(ActionKind.LOCK, LOCKED_BY_US, lock_owner_uid=0)) == ACCEPTED
 
 
 @pytest.mark.parametrize("name", ["USER_PRIORITY", "SCHED_RANK", "LEASE", "lease_status", "SCHED_REQUIREMENTS", ""])
