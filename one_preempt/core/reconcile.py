@@ -65,20 +65,22 @@ def reconcile(
     """
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None)
     settled = _settle_actions(snapshot, ledger, now_s)
-    admission = admit(snapshot.vms, ledger.leases, rules, now_s, _counted_on(snapshot, ledger, now_s))
+    standing = _standing(snapshot, ledger, settled, last)
+    admission = admit(snapshot.vms, ledger.leases, rules, now_s, _counted_on(snapshot, ledger, now_s), standing)
     known = {**ledger.leases, **{record.id: _adopted(record, ledger, snapshot) for record in admission.records}}
     watched = _Watched(ledger.vm_states, last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S)
     resting = in_place(snapshot, settled.open, known.values()).occasions
-    updated = _update_records(snapshot, known, settled, now_s, watched, resting)
+    moving = {lease_id: record for lease_id, record in known.items() if lease_id not in standing}
+    updated = _update_records(snapshot, moving, settled, now_s, watched, resting)
     records = {**known, **updated}
-    leases = _leases(snapshot, admission, records, resting)
+    leases = _leases(snapshot, admission, records, resting, standing)
     admitted = tuple(records[record.id] for record in admission.records)
     new_ids = {record.id for record in admitted}
     changes = LedgerChanges(
         admitted=admitted,
         updated=tuple(record for lease_id, record in sorted(updated.items()) if lease_id not in new_ids),
         closed_actions=settled.closed,
-        transitions=_transitions(snapshot, ledger, records, now_s),
+        transitions=_transitions(snapshot, ledger, {**moving, **updated}, now_s),
         host_capacities=_host_capacities(hosts, ledger, now_s, last),
         observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
     )
@@ -88,7 +90,7 @@ def reconcile(
         snapshot=snapshot,
         hosts=hosts,
         leases=leases,
-        lease_of_vm={vm_id: lease.id for lease in leases.values() for vm_id in lease.vm_ids},
+        lease_of_vm=_lease_of_vm(leases, standing, last),
         half_seen_leases=_half_seen(snapshot, records),
         preemptions=ledger.preemptions,
         actions=settled.open,
@@ -98,8 +100,52 @@ def reconcile(
         reservations=ledger.reservations,
         observed_overheads=ledger.observed_overheads,
         discrepancies=_discrepancies(snapshot, settled, admission),
+        records=records,
+        noted_vm_ids=frozenset(note.vm_id for note in admission.notes),
     )
     return Reconciliation(state, changes)
+
+
+_AT_REST = frozenset({LeaseState.RUNNING, LeaseState.WAITING})
+_IN_PLACE_KINDS = frozenset({ActionKind.SUSPEND, ActionKind.LOCK})
+
+
+def _standing(
+    snapshot: PoolSnapshot, ledger: Ledger, settled: _SettledActions, last: ClusterState | None
+) -> dict[int, Lease]:
+    """Leases of which record and VMs are the very objects of last time, and about which there was nothing to say."""
+    if last is None or snapshot.unreadable_vm_ids or last.half_seen_leases:
+        return {}
+    if any(record.kind in _IN_PLACE_KINDS for record in (*settled.open.values(), *last.actions.values())):
+        return {}
+    vms, before, known, noted = snapshot.vms, last.snapshot.vms, last.records, last.noted_vm_ids
+    standing = {}
+    for lease_id, record in ledger.leases.items():
+        lease = last.leases.get(lease_id)
+        if lease is None or lease.state not in _AT_REST or known.get(lease_id) is not record:
+            continue
+        if record.ended_at_s is not None or lease_id in settled.sent_out:
+            continue
+        vm_ids = record.vm_ids
+        if all(vm_id in vms and vms[vm_id] is before.get(vm_id) and vm_id not in noted for vm_id in vm_ids):
+            standing[lease_id] = lease
+    return standing
+
+
+def _lease_of_vm(
+    leases: Mapping[int, Lease], standing: Mapping[int, Lease], last: ClusterState | None
+) -> dict[int, int]:
+    if last is None or not standing:
+        return {vm_id: lease.id for lease in leases.values() for vm_id in lease.vm_ids}
+    found = dict(last.lease_of_vm)
+    for lease_id, lease in last.leases.items():
+        if lease_id not in standing:
+            for vm_id in lease.vm_ids:
+                found.pop(vm_id, None)
+    for lease_id, lease in leases.items():
+        if lease_id not in standing:
+            found.update((vm_id, lease_id) for vm_id in lease.vm_ids)
+    return found
 
 
 def _adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
@@ -251,10 +297,17 @@ def preemptor_of(record: ActionRecord) -> int:
 
 
 def _leases(
-    snapshot: PoolSnapshot, admission: Admission, records: Mapping[int, LeaseRecord], resting: Container[int]
+    snapshot: PoolSnapshot,
+    admission: Admission,
+    records: Mapping[int, LeaseRecord],
+    resting: Container[int],
+    standing: Mapping[int, Lease],
 ) -> dict[int, Lease]:
     leases: dict[int, Lease] = {}
     for admitted in admission.leases:
+        if admitted.id in standing:
+            leases[admitted.id] = admitted
+            continue
         record = records.get(admitted.id)
         vms = [snapshot.vms[vm_id] for vm_id in admitted.vm_ids]
         total = NO_RESOURCES

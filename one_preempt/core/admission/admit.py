@@ -20,6 +20,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 
 PLAIN = LeaseTerms()
+NOTHING_STANDS: Mapping[int, Lease] = {}
 RESERVATION_REFUSED = "reservation-refused"
 
 
@@ -52,6 +53,7 @@ def admit(
     rules: AdmissionRules,
     now_s: int,
     under_preemption: Collection[int] | None = None,
+    standing: Mapping[int, Lease] = NOTHING_STANDS,
 ) -> Admission:
     """Sort all VMs into leases.
 
@@ -61,10 +63,14 @@ def admit(
         rules: what the administrator grants.
         now_s: the instant of the decision, from which a relative START is counted.
         under_preemption: ids of leases that are victims of an open preemption. None: any may be.
+        standing: leases of `recorded` of which nothing has changed, as they were; they are not judged again.
     """
     desk = _AdmissionDesk(rules, now_s)
     live = [record for _, record in sorted(recorded.items()) if record.ended_at_s is None]
     for record in live:
+        if record.id in standing:
+            desk.let_stand(record, standing[record.id])
+            continue
         members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state != VmState.DONE]
         if members:
             desk.keep(record, members, under_preemption)
@@ -106,10 +112,13 @@ class _AdmissionDesk:
         standing = reviewed.record
         self.served.update(vm.id for vm in members)
         self.leases.append(_lease(standing, members, self.rules.rights_of(members[0])))
-        if standing.explicit:
-            self.leases_of_user[standing.uid] += 1
-        if standing.terms.size > 1:
-            self.gang_members[GangKey(standing.uid, as_asked(standing.terms))] = record.vm_ids
+        self._count(standing)
+
+    def let_stand(self, record: LeaseRecord, lease: Lease) -> None:
+        """A lease that was looked at before and has not changed."""
+        self.served.update(lease.vm_ids)
+        self.leases.append(lease)
+        self._count(record)
 
     def receive(self, vm: VirtualMachine) -> None:
         """A VM that belongs to no lease yet."""
@@ -133,6 +142,13 @@ class _AdmissionDesk:
             self.leases.append(_incomplete_lease(key, members, text))
         for vm, text in gangs.extra:
             self._refuse(vm, "lease-complete", text)
+
+    def _count(self, record: LeaseRecord) -> None:
+        """Others of the same owner, and VMs with the same terms, are judged with this one in mind."""
+        if record.explicit:
+            self.leases_of_user[record.uid] += 1
+        if record.terms.size > 1:
+            self.gang_members[GangKey(record.uid, as_asked(record.terms))] = record.vm_ids
 
     def _judge(self, vm: VirtualMachine) -> None:
         terms = self.rules.claimed_terms(vm)

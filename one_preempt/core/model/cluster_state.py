@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Reservation
@@ -51,7 +51,8 @@ class Discrepancy:
 class ClusterState:
     """All that `decide` may know. `leases` by lease id; `lease_of_vm` maps each VM to its lease.
 
-    `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
+    `records` are the leases' records as they are to be written; about the VMs `noted_vm_ids` the admission had to say
+    something. `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
     `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
     inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` and
     `matchmaker` are what the last decision left of its own, to be told what changed since; without them the same is
@@ -71,6 +72,8 @@ class ClusterState:
     paused: bool = False
     reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
     observed_overheads: tuple[ObservedOverhead, ...] = ()
+    records: Mapping[int, LeaseRecord] = field(default_factory=dict)
+    noted_vm_ids: frozenset[int] = frozenset()
     timeline: Timeline | None = None
     matchmaker: Matchmaker | None = None
     discrepancies: tuple[Discrepancy, ...] = ()
