@@ -12,7 +12,8 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
-from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, why_never
+from one_preempt.core.preemption.nop import POLICY as NOP
+from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, undisturbed_s, why_never
 
 
 def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
@@ -21,7 +22,8 @@ def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> boo
     A lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
     """
     rules = policies.time
-    if policies.mode is not Mode.ACT or state.paused or rules.suspension is Suspension.NONE:
+    forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
+    if policies.mode is not Mode.ACT or state.paused or forbidden or rules.suspension is Suspension.NONE:
         return False
     if lease.terms.deadline_at_s is not None or (rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1):
         return False
@@ -41,6 +43,5 @@ def may_be_suspended_later(
     rules, limits = policies.time, policies.limits
     if not is_suspendable(state, policies, lease):
         return None
-    undisturbed_s = max(limits.minimum_run_time_s, limits.cooldown_s if lease.preemptions else 0)
     overheads_s = start_s(vms, rates, rules.exclusion)
-    return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s)
+    return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s(lease, limits))

@@ -125,10 +125,13 @@ def _why_spared(
     kind = why_never(vm, lease, rules)
     if kind:
         return kind
-    spared_s = limits.minimum_run_time_s
-    if lease.preemptions:
-        spared_s = max(spared_s, limits.cooldown_s)
-    return "" if state.now_s - history.running_start_at_s >= spared_s else "running for too short a time"
+    spared_until_s = history.running_start_at_s + undisturbed_s(lease, limits)
+    return "" if state.now_s >= spared_until_s else "running for too short a time"
+
+
+def undisturbed_s(lease: Lease, limits: PreemptionLimits) -> int:
+    """For how long it is left alone after each start, in seconds; longer once it was preempted."""
+    return max(limits.minimum_run_time_s, limits.cooldown_s if lease.preemptions else 0)
 
 
 def why_never(vm: VirtualMachine, lease: Lease, rules: VictimRules) -> str:

@@ -23,7 +23,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preparations import prepare, who_must_leave
+from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
 from one_preempt.core.phases.shares import share_exceeded
 from one_preempt.core.victims import method_is_possible, methods_of
@@ -102,10 +102,11 @@ def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
 def _lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
     """For how long those leave who would have to and cannot have left by its start; 0: there is time enough."""
     leaving = who_must_leave(draft, lease, stay)
-    if not leaving or prepare(draft, lease.id, stay.start_s, leaving) is not None:
+    spared_s = max(0, spared_until_s(draft, leaving) - draft.state.now_s)
+    if not leaving or prepare(draft, lease.id, stay.start_s, leaving, draft.state.now_s + spared_s) is not None:
         return 0
     rules = draft.policies.time
-    return leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
+    return spared_s + leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
 
 
 def _too_late(needed_s: int) -> Reason:

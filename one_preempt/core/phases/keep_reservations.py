@@ -19,7 +19,7 @@ from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
-from one_preempt.core.phases.preparations import who_must_leave
+from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import lacks_room
 from one_preempt.core.phases.room_ahead import (
@@ -80,7 +80,8 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
-    if not who_must_leave(draft, lease, stay):
+    leaving = who_must_leave(draft, lease, stay)
+    if not leaving:
         if _is_taken(draft, lease, stay):
             text = "somebody who should have left its hosts is still there, and nobody knows for how long"
             _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
@@ -89,7 +90,10 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
-    look_at_s = 2 * prepared.begin_s - stay.start_s if prepared is not None else draft.state.now_s
+    look_at_s = draft.state.now_s
+    if prepared is not None:
+        in_good_time_s = 2 * prepared.begin_s - stay.start_s
+        look_at_s = min(prepared.begin_s, max(in_good_time_s, spared_until_s(draft, leaving)))
     if draft.state.now_s < look_at_s:
         draft.wake_by(look_at_s)
         return

@@ -21,6 +21,7 @@ from one_preempt.core.overhead.planning import leave_lanes_s
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.promised import is_promised
 from one_preempt.core.phases.room_ahead import GivingWay, firm_ceiling, giving_way
+from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
 
@@ -37,15 +38,17 @@ def plan_preparations(draft: PlanDraft) -> None:
             prepare(draft, lease.id, stay.start_s, who_must_leave(draft, lease, stay))
 
 
-def prepare(draft: PlanDraft, lease_id: int, start_s: int, leaving: Leaving) -> Preparation | None:
-    """Take the latest time before `start_s` in which all of `leaving` can leave; None where there is none from now on.
+def prepare(
+    draft: PlanDraft, lease_id: int, start_s: int, leaving: Leaving, not_before_s: int | None = None
+) -> Preparation | None:
+    """Take the latest time before `start_s` in which all of `leaving` can leave; None where there is none.
 
-    It replaces what was laid down for the lease before.
+    It begins at `not_before_s` (None: now) or later, and replaces what was laid down for the lease before.
     """
     before = draft.preparations.pop(lease_id, None)
     if before is not None:
         _occupy(draft, before, -1)
-    rules, now_s = draft.policies.time, draft.state.now_s
+    rules, not_before_s = draft.policies.time, max(draft.state.now_s, not_before_s or 0)
     lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
     end_by_s = start_s - rules.preparation_margin_s
     if not leaving:
@@ -55,12 +58,12 @@ def prepare(draft: PlanDraft, lease_id: int, start_s: int, leaving: Leaving) -> 
         prepared = Preparation(begin_s, ())
     else:
         operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
-        starts = draft.lanes.as_late_as_possible(operations, now_s, end_by_s)
+        starts = draft.lanes.as_late_as_possible(operations, not_before_s, end_by_s)
         if starts is None:
             return None
         slots = tuple((one.lane, at_s, at_s + one.duration_s) for one, at_s in zip(operations, starts, strict=True))
         prepared = Preparation(min((at_s for _, at_s, _ in slots), default=end_by_s) - rules.grace_s, slots)
-    if prepared.begin_s < now_s:
+    if prepared.begin_s < not_before_s:
         return None
     draft.preparations[lease_id] = prepared
     _occupy(draft, prepared, 1)
@@ -95,6 +98,19 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
         for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
             short[row] = np.maximum(short[row] - amounts, 0)
     return leaving
+
+
+def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:
+    """What has only just started is left alone for a while; the instant from which on all of them may be asked."""
+    state, limits = draft.state, draft.policies.limits
+    return max(
+        (
+            (vm.history[-1].running_start_at_s or state.now_s)
+            + undisturbed_s(state.leases[state.lease_of_vm[vm.id]], limits)
+            for vm, _ in leaving
+        ),
+        default=state.now_s,
+    )
 
 
 def _largest_first(one: GivingWay) -> tuple[int, int, int]:
