@@ -192,12 +192,20 @@ class Timeline:
                 self.hold(stays)
 
     def adopt_promise(self, stay: Stay) -> None:
-        """Know what the backfilling policy has promised to a lease that had nothing firm."""
-        self._stays[stay.lease_id] = (stay,)
+        """Know what the backfilling policy has promised to a lease; of a gang some VMs may have room already."""
+        self._stays[stay.lease_id] = (*self._had(stay.lease_id), stay)
 
     def drop_promise(self, lease_id: int) -> None:
         """Know that the backfilling policy has taken its promise back."""
-        self._stays.pop(lease_id, None)
+        had = self._had(lease_id)
+        if had:
+            self._stays[lease_id] = had
+        else:
+            self._stays.pop(lease_id, None)
+
+    def _had(self, lease_id: int) -> tuple[Stay, ...]:
+        """What a lease has beyond what the backfilling policy promised to it."""
+        return tuple(stay for stay in self._stays.get(lease_id, ()) if not stay.promise)
 
     def as_promised(self, lease_id: int, amounts: tuple[tuple[int, ...], ...]) -> Stay | None:
         """The promise that the backfilling policy has made since to a lease whose VMs need `amounts`."""
