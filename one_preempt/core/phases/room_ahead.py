@@ -18,7 +18,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.suspendable import is_suspendable
-from one_preempt.core.victims import first_methods, has_overrun
+from one_preempt.core.victims import first_methods, has_left, has_overrun
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,14 @@ def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
 
 
 def leaving_leases(draft: PlanDraft) -> frozenset[int]:
-    """Those whose room is somebody else's already: they are being sent out."""
+    """Those whose room is somebody else's already: they are being sent out. What was moved has its own room again."""
     under_way = [opened.preemption for opened in draft.state.preemptions]
-    return frozenset(lease_id for one in (*under_way, *draft.preemptions) for lease_id in one.victim_lease_ids)
+    return frozenset(
+        victim.lease_id
+        for one in (*under_way, *draft.preemptions)
+        for victim in one.victims
+        if not has_left(draft.state.snapshot, victim)
+    )
 
 
 def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
