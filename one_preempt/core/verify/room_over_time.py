@@ -165,6 +165,7 @@ class _ClaimReader:
         self._targets = {one.vm_id: one.host_id or 0 for one in new if one.kind in MOVES and one.preemption_id is None}
         opened = [one.preemption for one in recount.state.preemptions]
         ended = {end.preemption_id for end in plan.ended_preemptions}
+        self._new = {one.id for one in plan.preemptions}
         going_on = [*(one for one in opened if one.id not in ended), *plan.preemptions]
         self._making_room = {False: _by_preemptor(opened), True: _by_preemptor(going_on)}
         sent_out = {(one.vm_id, one.host_id) for one in plan.actions if one.kind in DEPARTURES}
@@ -186,18 +187,30 @@ class _ClaimReader:
             # It is leaving. What it was promised before that is over; it may go on in a later slot.
             until_s = self._now_s + 1
         elif preemption is not None:
-            promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
-            from_s = max(self._now_s, own[0].start_at_s if own else promised_s or 0)
-            until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
-            where = {placement.vm_id: placement.host_id for placement in preemption.placements}
-            for vm in vms:
-                if vm.id in where:
-                    yield _claim(vm, where[vm.id], from_s, until_s)
+            until_s = None
+            yield from self._claims_of_preemptor(lease, preemption, own)
         else:
             until_s = 0
         for slot in own:
             if until_s is not None and slot.start_at_s >= until_s:
                 yield from _claims_of_slot(slot, vms)
+
+    def _claims_of_preemptor(
+        self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]
+    ) -> Iterator[_Claim]:
+        """The room that is made for it, in place of what it was promised.
+
+        What has a deadline may have it made for now or for its slot: only its start, later, tells which.
+        """
+        if preemption.id in self._new and own and lease.terms.deadline_at_s is not None:
+            return
+        promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
+        from_s = max(self._now_s, promised_s or 0)
+        until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
+        where = {placement.vm_id: placement.host_id for placement in preemption.placements}
+        for vm_id, host_id in where.items():
+            if vm_id in lease.vm_ids:
+                yield _claim(self._recount.vms[vm_id], host_id, from_s, until_s)
 
     def _hosts_of(self, vm: VirtualMachine, *, planned: bool) -> Sequence[int]:
         """The hosts that it stays on: none where it is leaving."""
