@@ -269,7 +269,8 @@ def _changed_record(
 ) -> LeaseRecord:
     if not present:
         return replace(record, ended_at_s=now_s)
-    record = clocked(record, present, now_s, watched=not_running_before)
+    sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
+    record = clocked(record, present, now_s, watched=not_running_before, sent_out_at_s=sent_out_at_s)
     if sent_out is not None:
         return _mark_preempted(record, sent_out, now_s)
     if record.preempted_by is None:

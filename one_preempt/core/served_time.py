@@ -13,11 +13,19 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 _SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 
 
-def clocked(record: LeaseRecord, present: Sequence[VirtualMachine], now_s: int, *, watched: bool) -> LeaseRecord:
+def clocked(
+    record: LeaseRecord,
+    present: Sequence[VirtualMachine],
+    now_s: int,
+    *,
+    watched: bool,
+    sent_out_at_s: int | None = None,
+) -> LeaseRecord:
     """`record` with the clock started, stopped or left alone, as its VMs were observed at `now_s`.
 
     `watched`: they were seen a moment ago and did not all run yet, so the run begins now. Else oned's own instant
     counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back (FACTS 3).
+    `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run.
     """
     runs = all(phase_of(vm) in _SERVED for vm in present)
     if record.run_began_at_s is None:
@@ -25,6 +33,8 @@ def clocked(record: LeaseRecord, present: Sequence[VirtualMachine], now_s: int, 
     if runs:
         return record
     ended_at_s = [vm.history[-1].running_end_at_s for vm in present if phase_of(vm) not in _SERVED and vm.history]
+    if sent_out_at_s is not None:
+        ended_at_s.append(sent_out_at_s)
     known = [at_s for at_s in ended_at_s if record.run_began_at_s <= at_s <= now_s]
     served_s = max(0, min(known, default=now_s) - record.run_began_at_s)
     return replace(record, served_s=record.served_s + served_s, run_began_at_s=None)
