@@ -16,6 +16,7 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import RETURNING_STATES, WAITING_STATES, PlanDraft
+from one_preempt.core.phases.promised import is_promised
 from one_preempt.core.phases.queue_room import QueueRoom, Turn, lacks_room, promised_stay, start_id
 from one_preempt.core.phases.reschedule import marked_vms
 from one_preempt.core.phases.room_ahead import booked, takes_s
@@ -120,7 +121,7 @@ def _write_promises(draft: PlanDraft, promised: Container[int]) -> None:
     """What the queue was promised, or is promised no more, as far as it has changed."""
     queue = [lease for lease in draft.state.leases.values() if lease.state in WAITING_STATES]
     for lease in queue:
-        firm = any(one.firm for one in draft.state.reservations.get(lease.id, ()))
+        firm = is_promised(draft, lease) and any(one.firm for one in draft.state.reservations.get(lease.id, ()))
         if firm or lease.id in draft.reserved or lease.id in draft.bookings:
             continue
         stay = promised_stay(draft, lease.id) if lease.id in promised else None
