@@ -167,7 +167,7 @@ def _reserved_stays(
     ]
     if known and not on_hosts:
         return []
-    coming = _ahead(lease, coming, state.now_s)
+    coming = _ahead(lease, [one for one in coming if not _was_cut_short(lease, one)], state.now_s)
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
     stays = []
     for one in coming:
@@ -181,6 +181,13 @@ def _reserved_stays(
             Stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), firm, promise=not one.firm)
         )
     return stays
+
+
+def _was_cut_short(lease: Lease, one: Reservation) -> bool:
+    """The stay in which an advance reservation gave way: the rest of it is not kept, for it is best effort now."""
+    if lease.preempted_by is None or lease.terms.deadline_at_s is not None:
+        return False
+    return one.start_at_s <= (lease.last_preempted_at_s or 0)
 
 
 def _ahead(lease: Lease, coming: Sequence[Reservation], now_s: int) -> list[Reservation]:
