@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.time_rules import Overrun, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -26,6 +26,8 @@ def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> boo
     if policies.mode is not Mode.ACT or state.paused or forbidden or rules.suspension is Suspension.NONE:
         return False
     if lease.terms.deadline_at_s is not None or (rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1):
+        return False
+    if lease.state in (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED):
         return False
     overrun = rules.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
