@@ -10,6 +10,7 @@ All live under ``one_preempt.emulator.`` and take the session string of an admin
 - ``kill_host(host_id)`` lets a machine die, ``revive_host(host_id, guests_survived)`` brings it back;
 - ``raft(state)`` lets the front-end be SOLO (0), CANDIDATE (1), FOLLOWER (2) or LEADER (3);
 - ``audit()`` returns the cloud's broken accounting as a JSON list, empty where all is well;
+- ``overloads()`` returns, as a JSON list, when more was to run on a host than it may use, whatever it was charged for;
 - ``log(first)`` returns the logged calls from that number on, as a JSON list of objects.
 """
 
@@ -107,6 +108,9 @@ class Control:
     def _audit(self, front: CloudFront) -> str:
         return json.dumps(front.cloud.audit())
 
+    def _overloads(self, front: CloudFront) -> str:
+        return json.dumps([str(noted) for noted in front.cloud.overloads])
+
     def _log(self, front: CloudFront, first: int = 0) -> str:
         return msgspec.json.encode(list(islice(front.calls, first, None))).decode()
 
@@ -122,5 +126,6 @@ _METHODS: dict[str, Callable[..., int | str | bool]] = {
     "revive_host": Control._revive_host,
     "raft": Control._raft,
     "audit": Control._audit,
+    "overloads": Control._overloads,
     "log": Control._log,
 }

@@ -63,7 +63,7 @@ class StateChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overcommit:
-    """A host was charged beyond what it may use."""
+    """A host was charged beyond what it may use; among `CloudState.overloads`: more runs there than it may use."""
 
     at_ms: int
     host_id: int
@@ -105,6 +105,7 @@ class CloudState:
     history_log: list[AcceptedCall] = field(default_factory=list)
     state_changes: list[StateChange] = field(default_factory=list)
     overcommits: list[Overcommit] = field(default_factory=list)
+    overloads: list[Overcommit] = field(default_factory=list)
     request_id: int = 0
     keeps_logs: bool = True
 

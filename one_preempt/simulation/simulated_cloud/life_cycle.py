@@ -393,6 +393,21 @@ class LifeCycle(CloudState):
                     share.cpu_usage, share.max_cpu, share.mem_usage, share.max_mem,
                 )
             )  # fmt: skip
+            self.note_load(vm, host_id)
+
+    def note_load(self, vm: SimVm, host_id: int) -> None:
+        """Note a host on which more is to run than it may use: what is suspended or powered off there runs not."""
+        host = self.hosts[host_id]
+        share = host.share
+        if share.cpu_usage <= share.max_cpu and share.mem_usage <= share.max_mem:
+            return
+        guests = [self.vms[vm_id] for vm_id in host.vm_ids]
+        resting = [one for one in guests if one is not vm and one.state in (VmState.SUSPENDED, VmState.POWEROFF)]
+        cpu = share.cpu_usage - sum(map(capacity.cpu_of, resting))
+        memory_kib = share.mem_usage - sum(map(capacity.memory_kib_of, resting))
+        if cpu > share.max_cpu or memory_kib > share.max_mem:
+            noted = Overcommit(self.clock.now_ms, host_id, vm.id, cpu, share.max_cpu, memory_kib, share.max_mem)
+            self.overloads.append(noted)
 
     def release_host(self, vm: SimVm, host_id: int) -> None:
         """Give the capacity back, if the VM holds any there."""

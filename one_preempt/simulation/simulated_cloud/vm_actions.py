@@ -156,6 +156,7 @@ class VmActions(VmCalls):
             boot = _L.BOOT_SUSPENDED if vm.state == _S.SUSPENDED else _L.BOOT_POWEROFF
             self.sign(self.repeat_record(vm), caller, HistoryAction.RESUME)
             self.begin_with_quota(vm, boot)
+            self.note_load(vm, vm.history[-1].host_id)
 
     def _hold(self, vm: SimVm, caller: Caller) -> None:
         self.change_vm(vm, _S.HOLD)

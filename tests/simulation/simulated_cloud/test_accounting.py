@@ -101,6 +101,23 @@ def test_deploy_without_enforce_overcommits_and_is_noted(stage: Stage) -> None:
         stage.cloud.vm_deploy(ONEADMIN, wide.id, 1, enforce=True)
 
 
+def test_what_rests_on_a_host_does_not_run_there_until_it_is_resumed(stage: Stage) -> None:
+    first = stage.create('CPU = "6"\nMEMORY = "1024"\n')
+    stage.cloud.vm_deploy(ONEADMIN, first.id, 0, enforce=True)
+    stage.cloud.settle()
+    stage.do(first, "suspend")
+    stage.cloud.settle()
+    second = stage.create('CPU = "6"\nMEMORY = "1024"\n')
+    stage.cloud.vm_deploy(ONEADMIN, second.id, 0)
+    stage.cloud.settle()
+    assert [note.cpu_usage for note in stage.cloud.overcommits] == [1200]
+    assert stage.cloud.overloads == []
+    stage.do(first, "resume")
+    assert [(note.host_id, note.vm_id, note.cpu_usage, note.max_cpu) for note in stage.cloud.overloads] == [
+        (0, first.id, 1200, 800)
+    ]
+
+
 def test_a_device_is_given_once_and_comes_back(stage: Stage) -> None:
     host = stage.cloud.add_host("gpu", pci_devices=[GPU])
     first, second = stage.create(WANTS_GPU, ONEADMIN), stage.create(WANTS_GPU, ONEADMIN)
