@@ -41,7 +41,9 @@ def keep_reservations(draft: PlanDraft) -> None:
         vms = draft.startable(lease)
         if not vms:
             continue
-        if has_exact_start(draft, lease):
+        if len(vms) < len(lease.vm_ids):
+            _complete(draft, lease, vms)
+        elif has_exact_start(draft, lease):
             _keep_start(draft, lease, vms)
         else:
             _keep_work(draft, lease, vms)
@@ -59,6 +61,22 @@ def _holders(draft: PlanDraft) -> list[Lease]:
 def _promised_start_s(draft: PlanDraft, lease: Lease) -> int:
     stays = draft.timeline.stays.get(lease.id, ())
     return stays[0].start_s if stays else lease.terms.start_at_s or 0
+
+
+def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+    """Of a gang some VMs have room already: the others follow for as long, and nothing is promised anew."""
+    now_s = draft.state.now_s
+    stays = draft.timeline.stays.get(lease.id, ())
+    end_at_s = stays[0].end_s if stays else end_of(now_s, takes_s(draft, lease, vms))
+    free_then = firm_ceiling(draft, lease, now_s, end_at_s)
+    if free_then is not None and stays:
+        for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
+            free_then[row] -= amounts
+    placed = _place(draft, lease, vms, (), free_then)
+    if placed is not None:
+        rest = stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)
+        draft.timeline.replace(lease.id, (*stays[:1], rest))
+        start(draft, lease, vms, placed)
 
 
 # -- an exact start ------------------------------------------------------------------------------------------

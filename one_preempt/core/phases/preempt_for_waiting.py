@@ -225,7 +225,9 @@ def _late_for_deadlines(
     draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], placements: tuple[Placement, ...]
 ) -> frozenset[int]:
     """Those of `chosen` who could not be done by their deadlines any more; none: the others' new slots are booked."""
-    with_deadline = [one for one in chosen if one.lease.terms.deadline_at_s is not None]
+    with_deadline = [
+        one for one in chosen if one.lease.terms.deadline_at_s is not None and draft.is_accepted(one.lease)
+    ]
     if not with_deadline or draft.policies.mode is not Mode.ACT:
         return frozenset()
     leases = [wanted.lease, *(one.lease for one in with_deadline)]
