@@ -9,11 +9,14 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from one_preempt.composition import open_store
+from one_preempt.settings import Settings, StoreSettings
 from tests.stories.processes import DaemonDied
 from tests.stories.world import SETTINGS, World, description
 
@@ -26,7 +29,7 @@ IN_PLACE: dict[str, Any] = {
     **SETTINGS,
     "victims": {"suspend_in_place": True, "methods": {"BE-SUSPENDABLE": ["suspend", "stop"]}},
 }
-RUNNING, SUSPENDED, STOPPED, DONE = "3/3", "5/0", "4/0", "6/0"
+RUNNING, SAVED, SUSPENDED, STOPPED, DONE = "3/3", "3/6", "5/0", "4/0", "6/0"
 MANAGE, USE = 2, 1
 CALLS = ("one.vm.action", "one.vm.deploy", "one.vm.lock", "one.vm.unlock")
 Calls = Counter[tuple[str, int]]
@@ -156,3 +159,228 @@ def test_whenever_the_daemon_is_killed_the_end_is_the_same(
         assert died, f"boundary {dies_at} was never reached"
         assert end == states, f"killed at boundary {dies_at}"
         assert seen == calls, f"killed at boundary {dies_at}: {seen - calls} more, {calls - seen} fewer"
+
+
+# -- everybody else --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """One host of 2 CPUs, full of one lease; a request for it waits."""
+    world = _begin(tmp_path, [{"name": "node0", "cpu": 2, "memory_mib": 8192}])
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def _filled(world: World) -> int:
+    """The VM of a lease that fills the host."""
+    victim = world.submit("eva", cpu=2, lease=SERIAL)
+    world.until(lambda: world.is_running(victim))
+    world.cycle()
+    return victim
+
+
+def _suspended(world: World) -> tuple[int, int]:
+    """(victim that was just suspended and is not locked yet, request that waits for it)."""
+    victim = _filled(world)
+    request = world.submit("lea", cpu=1, lease=URGENT)
+    world.until(lambda: world.state(victim) == SAVED, cycles=4)
+    world.emulator.advance(5)
+    assert (world.state(victim), _lock_of(world, victim)) == (SUSPENDED, None)
+    return victim, request
+
+
+def _at_rest(world: World) -> tuple[int, int]:
+    """(victim at rest and locked, request that runs in its room)."""
+    victim = _filled(world)
+    request = world.submit("lea", cpu=1, lease=URGENT)
+    world.until(lambda: world.is_running(request), cycles=8)
+    world.cycle()
+    assert world.state(victim) == SUSPENDED
+    assert _lock_of(world, victim) == (MANAGE, 0)
+    return victim, request
+
+
+def _comes_back(world: World, victim: int, cycles: int = 8) -> None:
+    world.until(lambda: world.is_running(victim), cycles=cycles)
+    world.cycles(2)
+    assert world.is_running(victim)
+    assert _lock_of(world, victim) is None
+    assert _is_sound(world)
+
+
+def test_its_owner_reads_why_and_can_do_nothing_meanwhile(world: World) -> None:
+    victim, request = _at_rest(world)
+    status = world.vm(victim).findtext("USER_TEMPLATE/LEASE_STATUS", "")
+    assert f"suspended in place for lease {request}" in status
+    for action in ("resume", "terminate", "stop"):
+        assert not world.action("eva", action, victim)
+    assert not world.emulator.call("eva", "one.vm.unlock", victim)[0]
+    world.cycles(3)
+    assert world.state(victim) == SUSPENDED
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+    assert _refused(world) == []
+
+
+def test_nobody_else_is_placed_beside_what_rests(world: World) -> None:
+    victim, request = _at_rest(world)
+    plain = world.submit("paul", cpu=1)
+    world.cycles(4)
+    assert world.state(plain) == "1/0"
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+    assert world.state(plain) == "1/0"
+    assert _refused(world) == []
+
+
+def test_its_owner_resumes_it_before_the_lock(world: World) -> None:
+    victim, request = _suspended(world)
+    assert world.action("eva", "resume", victim)
+    world.until(lambda: world.is_running(request), cycles=12)
+    assert world.state(victim) == SUSPENDED
+    assert _is_sound(world)
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+
+
+def test_its_owner_ends_it_before_the_lock(world: World) -> None:
+    victim, request = _suspended(world)
+    assert world.action("eva", "terminate", victim)
+    world.until(lambda: world.is_running(request), cycles=6)
+    assert _is_sound(world)
+
+
+def test_a_lock_of_its_owner_is_neither_replaced_nor_opened(world: World) -> None:
+    victim, request = _suspended(world)
+    world.emulator.must("eva", "one.vm.lock", victim, MANAGE)
+    owner = _lock_of(world, victim)
+    world.cycles(6)
+    assert _lock_of(world, victim) == owner != (MANAGE, 0)
+    assert not world.is_running(request)
+    assert _is_sound(world)
+    world.emulator.must("eva", "one.vm.unlock", victim)
+    world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+    assert _refused(world) == []
+
+
+def test_a_lock_of_an_administrator_on_what_rests_is_not_opened(world: World) -> None:
+    victim, request = _at_rest(world)
+    world.emulator.must("oneadmin", "one.vm.lock", victim, USE)
+    assert world.action("lea", "terminate", request)
+    world.cycles(5)
+    assert _lock_of(world, victim) == (USE, 0)
+    assert world.state(victim) == SUSPENDED
+    world.emulator.must("oneadmin", "one.vm.unlock", victim)
+    _comes_back(world, victim)
+
+
+def test_it_is_given_to_another_owner_while_it_rests(world: World) -> None:
+    victim, request = _at_rest(world)
+    world.emulator.must("oneadmin", "one.vm.unlock", victim)
+    uid, gid = world.user_ids["evan"]
+    world.emulator.must("oneadmin", "one.vm.chown", victim, uid, gid)
+    world.cycles(2)
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+
+
+def test_an_administrator_ends_it_while_it_rests(world: World) -> None:
+    victim, request = _at_rest(world)
+    world.emulator.must("oneadmin", "one.vm.unlock", victim)
+    assert world.action("oneadmin", "terminate", victim)
+    world.cycles(3)
+    assert world.state(victim) == DONE
+    assert world.is_running(request)
+    assert _open_records(world, victim) == []
+    assert _is_sound(world)
+
+
+def test_the_request_is_ended_before_it_came(world: World) -> None:
+    victim = _filled(world)
+    request = world.submit("lea", cpu=1, lease=URGENT)
+    world.until(lambda: _lock_of(world, victim) is not None, cycles=6)
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+    assert _refused(world) == []
+
+
+@pytest.mark.parametrize("cycles", range(1, 6))
+def test_a_pause_at_any_moment_lets_it_return(world: World, cycles: int) -> None:
+    victim = _filled(world)
+    request = world.submit("lea", cpu=1, lease=URGENT)
+    world.cycles(cycles)
+    _pause(world)
+    world.cycles(4)
+    if not world.is_running(request):
+        assert world.is_running(victim)
+    else:
+        assert world.state(victim) == SUSPENDED
+        assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+
+
+def test_the_ledger_is_lost_while_it_rests(world: World) -> None:
+    victim, request = _at_rest(world)
+    world.daemon.kill()
+    for file in world.ledger.parent.iterdir():
+        file.unlink()
+    world.restart_daemon()
+    world.cycles(3)
+    assert world.state(victim) == SUSPENDED
+    assert _lock_of(world, victim) == (MANAGE, 0)
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim)
+
+
+def test_its_quota_is_used_up_when_it_may_return(world: World) -> None:
+    victim, request = _at_rest(world)
+    world.set_quota("eva", {"RUNNING_VMS": 0})
+    assert world.action("lea", "terminate", request)
+    world.cycles(5)
+    assert world.state(victim) == SUSPENDED
+    assert _lock_of(world, victim) is None
+    world.set_quota("eva", {"RUNNING_VMS": -2})
+    _comes_back(world, victim)
+    assert _refused(world) == []
+
+
+def test_a_restore_that_fails_is_tried_again(world: World) -> None:
+    victim, request = _at_rest(world)
+    world.emulator.control("cloud_fault", "restore", "fail", victim)
+    assert world.action("lea", "terminate", request)
+    _comes_back(world, victim, cycles=10)
+
+
+def test_a_lost_host_has_it_return_elsewhere(tmp_path: Path) -> None:
+    hosts = [{"name": f"node{number}", "cpu": 2, "memory_mib": 8192} for number in range(2)]
+    world = _begin(tmp_path, hosts)
+    try:
+        first, second = (world.submit("eva", cpu=2, lease=SERIAL) for _ in range(2))
+        world.until(lambda: world.is_running(first) and world.is_running(second))
+        world.cycle()
+        request = world.submit("lea", cpu=1, lease=URGENT)
+        world.until(lambda: world.is_running(request), cycles=8)
+        victim, other = (first, second) if world.state(first) == SUSPENDED else (second, first)
+        host_id = int(world.vm(victim).findtext("HISTORY_RECORDS/HISTORY/HID", "-1"))
+        world.emulator.control("kill_host", host_id)
+        world.until(lambda: world.state(victim) == STOPPED, cycles=60)
+        assert _lock_of(world, victim) is None
+        assert world.action("eva", "terminate", other)
+        _comes_back(world, victim)
+    finally:
+        world.close()
+
+
+def _pause(world: World) -> None:
+    with closing(open_store(Settings(store=StoreSettings(url=f"sqlite:///{world.ledger}")))) as store:
+        store.set_paused(True, 0)
+
+
+def _open_records(world: World, vm_id: int) -> list[str]:
+    with sqlite3.connect(f"file:{world.ledger}?mode=ro", uri=True) as ledger:
+        found = ledger.execute("SELECT kind FROM actions WHERE vm_id = ? AND closed_at_s IS NULL", (vm_id,))
+        return [kind for (kind,) in found]

@@ -108,7 +108,10 @@ def _is_lost(draft: PlanDraft, vm: VirtualMachine) -> bool:
 
 
 def _stop_instead(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
-    """From SUSPENDED oned lets a VM be stopped, and deployed on any host after that, if its files are not lost, too."""
+    """From SUSPENDED oned lets a VM be stopped, and deployed on any host after that, if its files are not lost, too.
+
+    It is stopped in the same breath in which its lock is opened: the preemptor may run on where a host only seems lost.
+    """
     draft.waits[lease.id] = Reason("host-lost", "the host on which it rests is lost: it returns with that host")
     datastores = draft.state.snapshot.datastores
     stores = [datastores.get(vm.history[-1].datastore_id) for vm in vms]
@@ -120,13 +123,10 @@ def _stop_instead(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine])
         foreign = vm.lock_level is not LockLevel.NONE and vm.id not in draft.in_place.own_locks
         if foreign or draft.must_pause_before(_step_id(draft, vm, ActionKind.STOP)):
             continue
-        after: tuple[str, ...] = ()
         if vm.id in draft.in_place.own_locks:
-            unlock = _unlock(draft, vm, "its host is lost: it returns elsewhere")
-            draft.actions.append(unlock)
-            after = (unlock.id,)
+            draft.actions.append(_unlock(draft, vm, "its host is lost: it returns elsewhere"))
         reason = Reason("host-lost", f"rests on {vm.history[-1].hostname}, which is lost: it returns elsewhere")
-        draft.actions.append(_step(draft, vm, ActionKind.STOP, reason, after))
+        draft.actions.append(_step(draft, vm, ActionKind.STOP, reason, ()))
 
 
 # -- the actions ---------------------------------------------------------------------------------------------

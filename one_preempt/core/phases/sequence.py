@@ -140,12 +140,18 @@ def start_action(
     Where a victim rests on the host oned would not find the room: it is not asked to look for it.
     """
     beside = any(
-        victim.method is PreemptionMethod.SUSPEND and victim.host_id == placement.host_id
+        victim.method is PreemptionMethod.SUSPEND and victim.host_id == placement.host_id and _is_there(draft, victim)
         for victim in preemption.victims
     )
     reason = Reason("preemptor", f"starts in the room that {named_leases(preemption.victim_lease_ids)} left")
     action = draft.deploy(placement, lease, start_id(preemption, placement.vm_id), reason)
     return replace(action, preemption_id=preemption.id, after=after, enforce_capacity=not beside)
+
+
+def _is_there(draft: PlanDraft, victim: Victim) -> bool:
+    """oned charges its host for it: nobody has ended or moved it meanwhile."""
+    vm = draft.state.snapshot.vms.get(victim.vm_id)
+    return vm is not None and victim.host_id in vm.charged_host_ids
 
 
 def _paced(draft: PlanDraft, action: Action) -> Action:

@@ -96,8 +96,13 @@ def _locks_are_respected(recount: Recount) -> Iterator[Violation]:
 
 
 def _is_unlocked_before(recount: Recount, action: Action) -> bool:
-    earlier = (recount.action_by_id[action_id] for action_id in recount.ancestors(action))
-    return any(one.kind is ActionKind.UNLOCK and one.vm_id == action.vm_id for one in earlier)
+    """By the order of the plan, in which calls are made."""
+    for one in recount.plan.actions:
+        if one is action:
+            return False
+        if one.kind is ActionKind.UNLOCK and one.vm_id == action.vm_id:
+            return True
+    return False
 
 
 def _only_our_locks_are_opened(recount: Recount) -> Iterator[Violation]:

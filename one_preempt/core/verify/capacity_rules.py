@@ -40,11 +40,13 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
 
 def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
     found: dict[int, list[_Arrival]] = {}
+    stopped = {action.vm_id for action in recount.plan.actions if action.kind is ActionKind.STOP}
     for action in recount.plan.actions:
         vm, host_id = recount.vms.get(action.vm_id), action.host_id
         if vm is None or host_id is None:
             continue
         resumes = action.kind is ActionKind.UNLOCK and vm.host_id == host_id and recount.rests(vm)
+        resumes = resumes and vm.id not in stopped
         if not resumes and (action.kind not in ARRIVALS or vm.host_id == host_id):
             continue
         earlier = [recount.action_by_id[action_id] for action_id in recount.ancestors(action)]
