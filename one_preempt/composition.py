@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.transport import OnedTransport
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
     from one_preempt.core.model.plan import Plan
+    from one_preempt.core.model.policies import Verification
     from one_preempt.core.verify import Violation
-    from one_preempt.scheduling_cycle import SchedulingCycle, Verification
+    from one_preempt.scheduling_cycle import SchedulingCycle
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
 DAY_S = 86_400
@@ -139,7 +140,8 @@ def _cycle(
     tells_owners: bool = True,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
-    from one_preempt.scheduling_cycle import SchedulingCycle, Verification
+    from one_preempt.core.model.policies import Verification
+    from one_preempt.scheduling_cycle import SchedulingCycle
 
     return SchedulingCycle(
         reader,

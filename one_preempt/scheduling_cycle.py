@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.availability.timeline import Timeline
@@ -15,7 +14,7 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
 from one_preempt.core.model.plan import Action, Plan
-from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.policies import Policies
@@ -29,19 +28,8 @@ BATCH = 25
 UNANSWERED_AT_MOST = 2
 WITHDRAWN = "WITHDRAWN"
 PRUNE_EVERY_S = 86_400
+# Of plans that neither preempt nor promise room firmly.
 RECOUNT_EVERY = 100
-
-
-class Verification(StrEnum):
-    """Which plans are recounted before anything is done: all, those that matter and a sample of the others, or none.
-
-    SAMPLED recounts every plan that preempts or promises room firmly, and one of `RECOUNT_EVERY` others. A daemon
-    recounts all.
-    """
-
-    FULL = "full"
-    SAMPLED = "sampled"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)

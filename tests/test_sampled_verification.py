@@ -9,8 +9,9 @@ from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.policies import Verification
 from one_preempt.core.verify import Violation, verify
-from one_preempt.scheduling_cycle import RECOUNT_EVERY, Verification
+from one_preempt.scheduling_cycle import RECOUNT_EVERY
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import build_cloud, simulation_settings
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from one_preempt.entrypoints.cli import experiment as command
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.simulation.experiments.experiment import ExperimentResult
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 
 
 def run(*arguments: str) -> Result:
@@ -38,18 +40,30 @@ def test_people_see_sets_and_yes_and_no_and_no_empty_columns(monkeypatch: pytest
 def test_the_experiments_are_listed_with_their_papers() -> None:
     (table,) = [one for one in json.loads(run("list", "--json").output) if one["name"] == "ccpe13-table3"]
     assert "Table III" in table["paper"]
-    assert table["description"] in run("list").output
+    assert table["description"][:60] in run("list").output
 
 
-def test_all_experiments_run_at_once() -> None:
-    names = [result["name"] for result in json.loads(run("run", "--all", "--json").output)]
+def test_all_experiments_run_at_once_when_small(tmp_path: Path) -> None:
+    result = run("run", "--all", "--small", "--jobs", "1", "--out", str(tmp_path), "--json")
+    assert result.exit_code == 0, result.output
+    names = [answer["name"] for answer in json.loads(result.output)]
     assert names == [one["name"] for one in json.loads(run("list", "--json").output)]
+    assert (tmp_path / "sr11-starvation-small" / "suspensions.svg").exists()
+    again = run("run", "sr11-starvation", "--small", "--out", str(tmp_path)).output
+    assert "no more than 2 suspensions" in again
+
+
+def test_full_results_are_not_taken_for_small_ones(tmp_path: Path) -> None:
+    (tmp_path / "sr11-starvation-small").mkdir()
+    (tmp_path / "sr11-starvation-small" / "identity.json").write_text("{}")
+    result = run("run", "sr11-starvation", "--small", "--out", str(tmp_path))
+    assert (result.exit_code, "holds results of other choices" in result.stderr) == (1, True)
 
 
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     result = run("run", "table-9")
     assert result.exit_code == 1
-    assert "no experiment is named 'table-9'; there are: ccpe13-table3" in result.stderr
+    assert "no experiment is named 'table-9'; there are: ccpe13-sweeps" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [("run",), ("run", "ccpe13-table3", "--all")])
@@ -82,3 +96,34 @@ class OutOfTolerance:
 def test_a_figure_outside_its_tolerance_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "experiment", lambda _name: OutOfTolerance())
     assert run("run", "off", "--json").exit_code == 1
+
+
+@dataclass(frozen=True)
+class Claims:
+    """An experiment that makes one claim."""
+
+    claim: Claim
+    name: str = "claims"
+    description: str = "claims something"
+    paper: str = "none"
+
+    def run(self) -> ExperimentResult:
+        return ExperimentResult("claims", ({"point": "10"},), (self.claim,))
+
+
+@pytest.mark.parametrize(
+    ("holds", "required", "exit_code", "told"),
+    [
+        (True, True, 0, "yes"),
+        (False, True, 1, "NO"),
+        (False, False, 0, "NO (not required)"),
+        (None, True, 0, "too small"),
+    ],
+)
+def test_a_required_claim_that_does_not_hold_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, holds: bool | None, required: bool, exit_code: int, told: str
+) -> None:
+    monkeypatch.setattr(command, "experiment", lambda _name: Claims(Claim("it falls", "72", "70", holds, required)))
+    result = run("run", "claims")
+    assert result.exit_code == exit_code
+    assert told in result.output

@@ -20,6 +20,17 @@ class Mode(StrEnum):
     ACT = "act"
 
 
+class Verification(StrEnum):
+    """Which plans are recounted before anything is done: all, those that matter and a sample of the others, or none.
+
+    SAMPLED recounts every plan that preempts or promises room firmly, and now and then another. A daemon recounts all.
+    """
+
+    FULL = "full"
+    SAMPLED = "sampled"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class PreemptionLimits:
     """The ceilings that keep preemption civil; zero victims an hour forbids it.

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import asdict
+from pathlib import Path
+
 import click
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
+from one_preempt.entrypoints.cli.progress import progress
 from one_preempt.explain import JsonObject
-from one_preempt.simulation.experiments.experiment import Cell, ExperimentResult
+from one_preempt.simulation.experiments.experiment import Cell, Claim, Experiment, ExperimentResult
 from one_preempt.simulation.experiments.registry import experiment, experiments
+from one_preempt.simulation.experiments.replicated import ReplicatedExperiment
+from one_preempt.simulation.experiments.runner import folder_of, run
 
 WITHIN = "within"
+RESULTS_FOLDER = Path("experiment-results")
+_VERDICTS = {True: "yes", False: "NO", None: "too small to tell"}
 
 
 @click.group("experiment")
@@ -23,29 +32,57 @@ def experiment_list(as_json: bool) -> None:
     """List the experiments."""
     found = experiments().values()
     if as_json:
-        write_json([{"name": one.name, "description": one.description, "paper": one.paper} for one in found])
+        write_json([
+            {"name": one.name, "description": one.description, "paper": one.paper, "simulations": simulations(one)}
+            for one in found
+        ])  # fmt: skip
     else:
         rows = ((one.name, one.description, one.paper) for one in found)
         write_table("Experiments", ("name", "shows", "paper"), rows)
 
 
+def simulations(one: Experiment) -> int | None:
+    """How many simulations an experiment takes; None for those that take no time worth telling."""
+    return len(one.tasks(False)) if isinstance(one, ReplicatedExperiment) else None
+
+
 @experiment_command.command("run")
 @click.argument("name", required=False)
 @click.option("--all", "run_all", is_flag=True, help="Run every experiment.")
+@click.option("--small", is_flag=True, help="A small version that takes seconds; it shows that all works, and no more.")
+@click.option("--jobs", type=click.IntRange(1, 1024), default=os.cpu_count() or 1, help="So many processes at once.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=RESULTS_FOLDER, show_default=True, metavar="DIR",
+    help="Where results are kept as they come; run again after a break, the rest is done.",
+)  # fmt: skip
 @json_option
-def experiment_run(name: str | None, run_all: bool, as_json: bool) -> int:
-    """Run the experiment NAME. Exit code 1 where a figure lies outside its tolerance."""
+def experiment_run(name: str | None, run_all: bool, small: bool, jobs: int, out: Path, as_json: bool) -> int:
+    """Run the experiment NAME. Exit code 1: a figure is outside its tolerance, or a required claim does not hold."""
     if run_all == (name is not None):
         raise click.UsageError("name one experiment, or give --all")
     chosen = experiments().values() if run_all else [experiment(name or "")]
-    results = [one.run() for one in chosen]
+    results = [_result(one, small, jobs, out) for one in chosen]
     if as_json:
         documents = [document(result) for result in results]
         write_json(documents if run_all else documents[0])
     else:
         for result in results:
             show(result)
-    return int(any(row.get(WITHIN) is False for result in results for row in result.rows))
+    return int(any(map(fails, results)))
+
+
+def _result(one: Experiment, small: bool, jobs: int, out: Path) -> ExperimentResult:
+    if not isinstance(one, ReplicatedExperiment):
+        return one.run()
+    with progress(one.name, len(one.tasks(small))) as tell:
+        return run(one, folder_of(out, one, small), small, jobs, tell)
+
+
+def fails(result: ExperimentResult) -> bool:
+    """A figure is outside its tolerance, or what is required of ours does not hold."""
+    return any(row.get(WITHIN) is False for row in result.rows) or any(
+        claim.required and claim.holds is False for claim in result.claims
+    )
 
 
 def document(result: ExperimentResult) -> JsonObject:
@@ -56,13 +93,21 @@ def document(result: ExperimentResult) -> JsonObject:
             {column: list(cell) if isinstance(cell, tuple) else cell for column, cell in row.items()}
             for row in result.rows
         ],
+        "claims": [asdict(claim) for claim in result.claims],
     }
 
 
 def show(result: ExperimentResult) -> None:
-    """The result as a table; columns that say nothing in any row are left out."""
+    """The result as tables; columns that say nothing in any row are left out."""
     columns = [name for name in result.rows[0] if any(row[name] is not None for row in result.rows)]
     write_table(result.name, columns, ([in_words(row[column]) for column in columns] for row in result.rows))
+    if result.claims:
+        write_table(f"{result.name}: claims", ("claim", "published", "ours", "holds"), map(_of_claim, result.claims))
+
+
+def _of_claim(claim: Claim) -> tuple[str, str, str, str]:
+    verdict = _VERDICTS[claim.holds]
+    return claim.text, claim.published, claim.ours, verdict if claim.required else f"{verdict} (not required)"
 
 
 def in_words(cell: Cell) -> str:

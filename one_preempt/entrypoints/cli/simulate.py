@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from one_preempt.core.model.policies import Verification
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.entrypoints.cli.progress import progress
 from one_preempt.entrypoints.cli.simulated_results import document, report, rows_of, show, write_pictures
 from one_preempt.entrypoints.cli.simulated_runs import Asked, Run, Study, play_all, study
-from one_preempt.scheduling_cycle import Verification
 from one_preempt.settings import load_settings
 from one_preempt.simulation.probes.writing import csv_text
 from one_preempt.simulation.scenario.trace import TraceReading

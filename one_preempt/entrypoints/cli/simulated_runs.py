@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 
 import click
 import msgspec
 
+from one_preempt.core.model.policies import Verification
 from one_preempt.policy_registry import backfilling_policy, preemption_policy, queue_order_policy
-from one_preempt.scheduling_cycle import Verification
 from one_preempt.settings import Settings
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
-from one_preempt.simulation.scenario.recipe import site_of, workload_of
+from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
+from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
+from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import MachineSet, Workload
 
@@ -51,7 +53,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All that is to be played. `workload_of` and `site_of` give those of a seed."""
+    """All that is to be played. `workload_of` gives that of a seed."""
 
     name: str
     variants: tuple[Variant, ...]
@@ -59,7 +61,7 @@ class Study:
     settings: Settings
     until_s: int | None
     workload_of: Callable[[int], Workload]
-    site_of: Callable[[int], Site]
+    site: Site
     verification: Verification
     keeps_stays: bool
 
@@ -82,35 +84,36 @@ class Run:
 def study(asked: Asked) -> Study:
     """What the source and the options ask for. Raises `OnePreemptError`, or click's error of usage."""
     scenario = read_scenario(asked.source) if kind_of(asked.source) is SourceKind.SCENARIO else None
-    settings, variants = _settings(asked, scenario), _variants(asked, scenario)
+    variants = _variants(asked, scenario)
+    durations = simulated_durations(asked.settings.overhead, scenario.site.durations if scenario is not None else {})
     if scenario is not None:
         if asked.nodes is not None:
             raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
         skips, folder = asked.reading.skip_bad_lines, asked.source.parent
         seeds = scenario.seeds if asked.seed is None else (asked.seed,)
         workload = cache(lambda seed: workload_of(scenario, folder, seed, skips))
-        site: Callable[[int], Site] = partial(site_of, scenario)
+        hosts = hosts_of(scenario)
     else:
         trace = read_trace(asked.source, asked.reading)
         hosts = _hosts(asked.nodes, trace)
         seeds = (asked.seed or 0,)
         workload = cache(lambda _seed: trace)
-        site = lambda seed: Site(hosts, seed=seed)  # noqa: E731
     return Study(
         name=(scenario.name if scenario is not None else "") or asked.source.name,
         variants=variants,
         seeds=seeds,
-        settings=settings,
+        settings=_settings(asked, scenario, durations),
         until_s=asked.until_s if asked.until_s is not None or scenario is None else scenario.until_s,
         workload_of=workload,
-        site_of=site,
+        site=Site(hosts, durations),
         verification=asked.verification,
         keeps_stays=asked.keeps_stays,
     )
 
 
-def _settings(asked: Asked, scenario: Scenario | None) -> Settings:
-    settings = simulation_settings(asked.settings)
+def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> Settings:
+    overhead = planned_overhead(asked.settings.overhead, durations)
+    settings = msgspec.structs.replace(simulation_settings(asked.settings), overhead=overhead)
     queue = asked.queue or (scenario.queue if scenario is not None else None)
     suspension = asked.suspension or (scenario.suspension if scenario is not None else None)
     if queue is not None:
@@ -163,7 +166,7 @@ def _trial(asked: Study, variant: Variant, seed: int, workload: Workload) -> Tri
     time = msgspec.structs.replace(asked.settings.time, backfilling=variant.backfilling)
     return Trial(
         workload=workload,
-        site=asked.site_of(seed),
+        site=replace(asked.site, seed=seed),
         settings=msgspec.structs.replace(asked.settings, time=time),
         policy=variant.policy,
         verification=asked.verification,

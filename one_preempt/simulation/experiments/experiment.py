@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 Cell = str | int | float | bool | tuple[int, ...] | None
@@ -11,11 +11,31 @@ Row = Mapping[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What a paper says, the figure it prints for it, ours, and whether ours says the same.
+
+    `holds` is None where the run is too small to tell. A claim that does not hold fails the experiment where it is
+    `required`; the document of the experiment says why the others may not.
+    """
+
+    text: str
+    published: str
+    ours: str
+    holds: bool | None
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentResult:
-    """`rows` are flat and all have the same columns; None stands where there is nothing to say."""
+    """`rows` are flat and all have the same columns; None stands where there is nothing to say.
+
+    `pictures` are SVG by name.
+    """
 
     name: str
     rows: tuple[Row, ...]
+    claims: tuple[Claim, ...] = ()
+    pictures: Mapping[str, str] = field(default_factory=dict)
 
 
 class Experiment(Protocol):

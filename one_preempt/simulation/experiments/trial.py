@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from one_preempt.composition import simulated_cycle
-from one_preempt.scheduling_cycle import Verification
+from one_preempt.core.model.policies import Verification
 from one_preempt.settings import Settings
 from one_preempt.simulation.probes.figures import Figures, figures
 from one_preempt.simulation.probes.watch import Seen, Watch
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulator.result import SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
@@ -24,7 +25,8 @@ class Trial:
     """What is simulated: a workload on a site by a scheduler with these settings.
 
     `policy` is a preemption policy instead of the configured one. `until_s`, since the start of the workload, ends the
-    simulation early. `keeps_stays`: who was where is kept, for a Gantt chart.
+    simulation early. `keeps_stays`: who was where is kept, for a Gantt chart. `furnish` is handed the cloud before
+    anything happens.
     """
 
     workload: Workload
@@ -34,6 +36,7 @@ class Trial:
     verification: Verification = Verification.FULL
     until_s: int | None = None
     keeps_stays: bool = False
+    furnish: Callable[[SimulatedCloud], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Played:
 def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
     """Simulate to the end; `on_progress` is told after each cycle how many VMs are gone."""
     cloud = build_cloud(trial.site)
+    if trial.furnish is not None:
+        trial.furnish(cloud)
     watch = Watch(cloud, trial.keeps_stays)
 
     def on_cycle(at_ms: int, report: Report) -> None:

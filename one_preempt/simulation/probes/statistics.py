@@ -89,3 +89,11 @@ def _test(difference: float, error: float, degrees: float, count: int, confidenc
 def _around(centre: float, error: float, degrees: float, count: int, confidence: float) -> Interval:
     half_width = quantile(confidence, degrees) * error
     return Interval(centre, centre - half_width, centre + half_width, count)
+
+
+def correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Pearson's, -1 to 1; 0 where one of them never varies. At least two pairs."""
+    a, b = mean(first), mean(second)
+    shared = math.fsum((one - a) * (other - b) for one, other in zip(first, second, strict=True))
+    spread = math.sqrt(math.fsum((one - a) ** 2 for one in first) * math.fsum((other - b) ** 2 for other in second))
+    return shared / spread if spread else 0.0

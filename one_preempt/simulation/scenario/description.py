@@ -34,7 +34,7 @@ class HostsEntry(_Entry, frozen=True):
 
 
 class SiteEntry(_Entry, frozen=True):
-    """The machines, and how long the drivers work: the names of `Durations`; what is not named takes no time."""
+    """The machines, and how long the drivers work: the names of `Durations`; see `overheads` for what is not named."""
 
     hosts: list[HostsEntry]
     durations: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}

@@ -1,15 +1,12 @@
-"""From a scenario and a seed to a site and a workload. The same seed gives the same requests."""
+"""From a scenario and a seed to hosts and a workload. The same seed gives the same requests."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.simulation.scenario.description import ModelEntry, Scenario, WorkloadEntry
 from one_preempt.simulation.scenario.trace import TraceReading, read_trace
-from one_preempt.simulation.simulated_cloud.durations import INSTANT
-from one_preempt.simulation.simulator.site import Site
 from one_preempt.simulation.workload.annotate import (
     Concerned,
     deadline_constraint_only,
@@ -29,10 +26,9 @@ from one_preempt.simulation.workload.workload import MachineSet, Workload, Workl
 _CLASSES = {job_class.name: job_class for job_class in (INTERACTIVE, BATCH, TYPELESS)}
 
 
-def site_of(scenario: Scenario, seed: int) -> Site:
-    """The machines and how long the drivers work."""
-    hosts = tuple(MachineSet(entry.count, round(100 * entry.cpu), entry.memory_mib) for entry in scenario.site.hosts)
-    return Site(hosts, replace(INSTANT, **scenario.site.durations), seed=seed)
+def hosts_of(scenario: Scenario) -> tuple[MachineSet, ...]:
+    """The machines of the site."""
+    return tuple(MachineSet(entry.count, round(100 * entry.cpu), entry.memory_mib) for entry in scenario.site.hosts)
 
 
 def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: bool = False) -> Workload:

@@ -1,0 +1,149 @@
+"""CCPE13 Figures 6 to 8: utilization, preemptions and makespans under MLIP, MOML and MOV over three sweeps.
+
+The figures print no numbers; the claims are what the text says of them. Those that a scouting did not see under any
+reading are told and not required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from one_preempt.simulation.experiments.ccpe13_workloads import (
+    BEST_EFFORT,
+    CHOICES,
+    DEADLINE,
+    LOCALS,
+    SWEEPS,
+    place_of,
+    simulate,
+    tasks,
+)
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
+from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, ResultTable, TaskResult
+from one_preempt.simulation.plots.charts import Line, line_chart
+from one_preempt.simulation.probes.statistics import correlation, interval, mean
+
+MLIP, MOML, MOV = "MLIP", "MOML", "MOV"
+POLICIES = (MLIP, MOML, MOV)
+PREEMPTIONS, UTILIZATION, MAKESPAN = "preemptions", "utilization", "best_effort_makespan_s"
+_TITLES = {
+    PREEMPTIONS: ("Preempted leases", "leases", 1.0),
+    UTILIZATION: ("Utilization", "%", 100.0),
+    MAKESPAN: ("Mean makespan of best-effort leases", "hours", 1 / 3600),
+}
+# Where an order is to hold at most points: 14 of the 16 of the full experiment.
+MOST_POINTS = 14 / 16
+NEARLY_LINEAR = 0.9
+PEAK_PER_CENT = 20
+
+Holds = Callable[[dict[str, float]], bool]
+
+
+def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
+    """A row a point, and the claims."""
+    table = ResultTable(results)
+    means = {
+        figure: {
+            point: {policy: mean(table.values(point, policy, figure)) for policy in POLICIES} for point in table.points
+        }
+        for figure in _TITLES
+    }
+    claims = [*_orders(means), *_trends(means)]
+    if table.is_small:
+        claims = [Claim(one.text, one.published, one.ours, None, one.required) for one in claims]
+    rows = tuple(_row(point, means) for point in table.points)
+    pictures = {
+        f"{figure.split('_')[0]}-{sweep}": _picture(table, figure, sweep) for figure in _TITLES for sweep in SWEEPS
+    }
+    return ExperimentResult("ccpe13-sweeps", rows, tuple(claims), pictures)
+
+
+Means = dict[str, dict[str, dict[str, float]]]
+
+
+def _orders(means: Means) -> list[Claim]:
+    """Which policy has more, point by point."""
+    return [
+        _at_most_points(
+            "preemptions MLIP <= MOML <= MOV", means[PREEMPTIONS], lambda at: at[MLIP] <= at[MOML] <= at[MOV]
+        ),
+        _at_most_points("utilization MOV >= MLIP", means[UTILIZATION], lambda at: at[MOV] >= at[MLIP]),
+        _at_most_points(
+            "utilization MOV >= MOML >= MLIP", means[UTILIZATION], lambda at: at[MOV] >= at[MOML] >= at[MLIP], False
+        ),
+        _at_most_points(
+            "makespan of best-effort leases: MLIP least",
+            means[MAKESPAN],
+            lambda at: at[MLIP] == min(at.values()),
+            False,
+        ),
+    ]
+
+
+def _at_most_points(text: str, means: dict[str, dict[str, float]], holds: Holds, required: bool = True) -> Claim:
+    count = sum(map(holds, means.values()))
+    return Claim(text, "at all points", f"at {count} of {len(means)}", count >= MOST_POINTS * len(means), required)
+
+
+def _trends(means: Means) -> list[Claim]:
+    """How figures go along a sweep, under the policy for which this is least so."""
+    peaks = {
+        policy: max(_along(means[MAKESPAN], BEST_EFFORT, policy), key=lambda place: place[1])[0] for policy in POLICIES
+    }
+    told = ", ".join(f"{policy} {place:g} %" for policy, place in peaks.items())
+    return [
+        _linear("preemptions grow nearly linearly with the best-effort share", means[PREEMPTIONS], BEST_EFFORT, 1),
+        _linear("preemptions grow nearly linearly with the local share", means[PREEMPTIONS], LOCALS, 1),
+        _linear("utilization falls nearly linearly with the local share", means[UTILIZATION], LOCALS, -1),
+        _linear("utilization rises with the deadline-constraint share", means[UTILIZATION], DEADLINE, 1),
+        _linear("makespan rises with the local share", means[MAKESPAN], LOCALS, 1),
+        Claim(
+            f"makespan has its peak at {PEAK_PER_CENT} % best-effort requests", f"{PEAK_PER_CENT} %", told,
+            all(place == PEAK_PER_CENT for place in peaks.values()), required=False,
+        ),
+    ]  # fmt: skip
+
+
+def _linear(text: str, means: dict[str, dict[str, float]], sweep: str, sign: int) -> Claim:
+    found = [sign * correlation(*zip(*_along(means, sweep, policy), strict=True)) for policy in POLICIES]
+    told = f"correlation at least {min(found):.2f}" if sign > 0 else f"correlation at most {-min(found):.2f}"
+    return Claim(text, "figure", told, min(found) >= NEARLY_LINEAR, required=False)
+
+
+def _along(means: dict[str, dict[str, float]], sweep: str, policy: str) -> list[tuple[float, float]]:
+    return [(float(place_of(point)[1]), at[policy]) for point, at in means.items() if place_of(point)[0] == sweep]
+
+
+def _row(point: str, means: Means) -> Row:
+    cells: dict[str, str | float] = {"point": point}
+    for figure, (_, _, scale) in _TITLES.items():
+        for policy in POLICIES:
+            cells[f"{figure.split('_')[0]} {policy}"] = float(f"{scale * means[figure][point][policy]:.4g}")
+    return cells
+
+
+def _picture(table: ResultTable, figure: str, sweep: str) -> str:
+    title, unit, scale = _TITLES[figure]
+    lines = [
+        Line(
+            policy,
+            tuple(
+                (float(place_of(point)[1]), interval([scale * value for value in table.values(point, policy, figure)]))
+                for point in table.points
+                if place_of(point)[0] == sweep
+            ),
+        )
+        for policy in POLICIES
+    ]
+    return line_chart(title, f"{sweep} requests (%)", unit, lines)
+
+
+EXPERIMENT = ReplicatedExperiment(
+    name="ccpe13-sweeps",
+    description="utilization, preemptions and makespans under MLIP, MOML and MOV over three sweeps of the workload",
+    paper="Salehi, Javadi, Buyya 2013, Figures 6 to 8",
+    choices=CHOICES,
+    tasks=lambda small: tasks(POLICIES, small),
+    simulate=simulate,
+    conclude=conclude,
+)

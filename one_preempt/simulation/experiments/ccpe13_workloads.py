@@ -1,0 +1,177 @@
+"""The simulations of CCPE13 section 7: the workloads of its three sweeps, the site, and the scheduler.
+
+`CHOICES` has everything that the paper leaves open. It was fixed before any run that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.policies import Verification
+from one_preempt.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
+from one_preempt.simulation.experiments.replicated import Figures, Task
+from one_preempt.simulation.experiments.trial import Trial, play
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
+from one_preempt.simulation.simulated_cloud.durations import INSTANT, Durations
+from one_preempt.simulation.simulator.site import Site, simulation_settings
+from one_preempt.simulation.workload.annotate import (
+    deadline_constraint_only,
+    with_deadlines,
+    with_origins,
+    with_types,
+)
+from one_preempt.simulation.workload.lublin99 import TYPELESS, Lublin99
+from one_preempt.simulation.workload.scaling import adjusted_to_means, with_span
+from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, MachineSet, Workload
+
+NODES = 32
+MEMORY_MIB = 1024
+REQUESTS, SMALL_REQUESTS = 3000, 40
+SPAN_S = 14 * SECONDS_PER_DAY
+MEAN_VMS, MEAN_DURATION_S = 4, 7200
+LOCAL = 1000
+DEADLINE_FACTOR = 2
+REPLICATIONS = 30
+SUSPEND_MIB_PER_S, RESUME_MIB_PER_S = 6.36, 8.12
+PAUSE_S, RESCHEDULE_S = 0.005, 2.3
+BEST_EFFORT, DEADLINE, LOCALS = "best-effort", "deadline", "local"
+SWEEPS = {
+    BEST_EFFORT: (10, 20, 30, 40, 50),
+    DEADLINE: (10, 20, 30, 40, 50),
+    LOCALS: (20, 30, 40, 50, 60, 70),
+}
+CHOICES = {
+    "workload model": "Lublin99 without job types: its mean size on 32 nodes is 4 VMs by itself; the authors' arrivals",
+    "load": "3000 requests stretched over exactly two weeks",
+    "means": "sizes and durations multiplied to means of 4 VMs and 2 h, held within 1 to 32 VMs",
+    "estimates": "requests ask for exactly the time they take",
+    "sweep of best-effort requests": "per cent of the external requests, the others deadline-constraint; 1000 local",
+    "sweep of deadline-constraint requests": "per cent of the external requests, the others best-effort; 1000 local",
+    "sweep of local requests": "per cent of all; half of the external ones best-effort",
+    "types": "the two best-effort types half and half, and the two deadline-constraint types",
+    "local requests": "start when they come, for their whole duration, or are rejected",
+    "deadlines": "arrival + 2 x duration; rejected at arrival where no such reservation is possible",
+    "reservations of waiting leases": "a local request may move those of best-effort leases, not accepted deadlines",
+    "migratable leases": "preempted only where the rest still fits before the deadline: there is no other provider",
+    "overhead": "1.2's h of the whole lease, billed at its resumption",
+    "victims": "running leases; candidate sets minimal by inclusion",
+    "rejection rate": "rejected of those submitted; terminated cancellables are not rejected",
+    "preemptions": "leases that had to leave for a local request",
+    "utilization": "sum of v x d over 32 nodes from the first arrival to the end of the last lease",
+    "replications": "30 workloads a point; all policies and all points of a seed share their draws",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Shares of one point of a sweep, 0 to 1: local of all requests, best-effort of the external ones."""
+
+    local: float
+    best_effort: float
+
+
+def tasks(policies: Sequence[str], small: bool) -> list[Task]:
+    """Every point of the three sweeps with every replication under every policy; small: their ends, once."""
+    replications = 1 if small else REPLICATIONS
+    return [
+        Task(point, replication, policy, small)
+        for sweep, values in SWEEPS.items()
+        for point in points(sweep, (values[0], values[-1]) if small else values)
+        for replication in range(replications)
+        for policy in policies
+    ]
+
+
+def points(sweep: str, values: Sequence[int]) -> list[str]:
+    """The names of the points of a sweep."""
+    return [f"{sweep} {value}" for value in values]
+
+
+def place_of(point: str) -> tuple[str, int]:
+    """The sweep of a point, and its per cent."""
+    sweep, _, value = point.rpartition(" ")
+    return sweep, int(value)
+
+
+def mix_of(point: str) -> Mix:
+    """The shares at a point."""
+    sweep, value = place_of(point)
+    share = value / 100
+    if sweep == LOCALS:
+        return Mix(share, 0.5)
+    return Mix(LOCAL / REQUESTS, share if sweep == BEST_EFFORT else 1 - share)
+
+
+def workload(mix: Mix, replication: int, requests: int = REQUESTS) -> Workload:
+    """The requests of one point; fewer of them arrive in as much less time."""
+    drawn = with_span(Lublin99((TYPELESS,)).for_nodes(NODES).draw(replication, requests), SPAN_S * requests // REQUESTS)
+    adjusted = adjusted_to_means(drawn, MEAN_VMS, MEAN_DURATION_S, NODES)
+    shares = [
+        (LeaseType.BE_CANCELLABLE, mix.best_effort / 2),
+        (LeaseType.BE_SUSPENDABLE, mix.best_effort / 2),
+        (LeaseType.DC_MIGRATABLE, (1 - mix.best_effort) / 2),
+        (LeaseType.DC_NON_PREEMPTABLE, (1 - mix.best_effort) / 2),
+    ]
+    typed = with_types(adjusted, shares, replication)
+    originated = with_origins(typed, round(mix.local * requests), replication)
+    return with_deadlines(originated, DEADLINE_FACTOR, deadline_constraint_only)
+
+
+def simulate(task: Task) -> Figures:
+    """One point under one policy."""
+    requests = workload(mix_of(task.point), task.replication, SMALL_REQUESTS if task.small else REQUESTS)
+    site = Site((MachineSet(NODES, 100, MEMORY_MIB),))
+    told = play(
+        Trial(requests, site, settings(), task.policy, Verification.SAMPLED, furnish=_bill_at_resumption)
+    ).figures
+    return {
+        "local_rejection_rate": told.groups["local"].acceptance.rejection_rate,
+        "external_rejection_rate": told.groups["external"].acceptance.rejection_rate,
+        "preemptions": told.everybody.preemptions,
+        "utilization": told.utilization,
+        "utilization_of_arrivals": told.utilization_of_arrivals,
+        "best_effort_makespan_s": told.best_effort_makespan_s,
+        "refused_plans": told.refused_plans,
+    }
+
+
+def settings() -> Settings:
+    """Conservative backfilling. Billed at resumption: saving takes no time, and restoring takes that of both."""
+    overhead = OverheadSettings(
+        suspend_mib_per_s=1e9,
+        resume_mib_per_s=1 / (1 / SUSPEND_MIB_PER_S + 1 / RESUME_MIB_PER_S),
+        pause_s=PAUSE_S,
+        reschedule_s=RESCHEDULE_S,
+        boot_s=0,
+        shutdown_s=0,
+    )
+    time = TimeSettings(
+        backfilling="conservative", least_run_before_suspension_s=1, preparation_margin_s=0, overrun_grace_s=0
+    )
+    # One VM fills a node: moving one to another node makes no room.
+    victims = VictimSettings(methods={"DC-MIGRATABLE": ["stop"]})
+    return msgspec.structs.replace(simulation_settings(), overhead=overhead, time=time, victims=victims)
+
+
+def _bill_at_resumption(cloud: SimulatedCloud) -> None:
+    """VMs of a lease are restored at once, each for as long as all of them take one after the other."""
+
+    def price(change: StateChange) -> None:
+        vm_id = change.object_id
+        if change.kind == "VM" and vm_id not in cloud.durations_of_vm and vm_id in cloud.vms:
+            lease = cloud.vms[vm_id].user_template["LEASE"][0]
+            assert not isinstance(lease, str)
+            cloud.durations_of_vm[vm_id] = _durations(int(lease["SIZE"]))
+
+    cloud.on_transition(price)
+
+
+def _durations(virtual_machines: int) -> Durations:
+    """Of a VM in a lease of so many."""
+    memory_s = MEMORY_MIB / SUSPEND_MIB_PER_S + MEMORY_MIB / RESUME_MIB_PER_S
+    return replace(INSTANT, restore_s=virtual_machines * (memory_s + 2 * PAUSE_S) + RESCHEDULE_S)

@@ -1,0 +1,80 @@
+"""Experiments of many simulations: points of a sweep, each replicated with other seeds, under several policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from one_preempt.simulation.experiments.experiment import ExperimentResult
+from one_preempt.simulation.probes.figures import Figure
+
+Figures = Mapping[str, Figure]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Task:
+    """One simulation: a point of the sweep, a replication of it (its seed), a policy. Small ones are for tests."""
+
+    point: str
+    replication: int
+    policy: str
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What came of a task."""
+
+    task: Task
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedExperiment:
+    """An experiment in parts that may be played in any order, by several processes, with breaks between.
+
+    Attributes:
+        name, description, paper: As of every experiment.
+        choices: What the paper leaves open and how it was settled, before any run that is reported.
+        tasks: All tasks, of the full experiment or of the small one, in the order of the results.
+        simulate: Plays one task; the same task gives the same figures in every process.
+        conclude: From all results, in the order of the tasks, to ours beside the published.
+    """
+
+    name: str
+    description: str
+    paper: str
+    choices: Mapping[str, str]
+    tasks: Callable[[bool], Sequence[Task]]
+    simulate: Callable[[Task], Figures]
+    conclude: Callable[[Sequence[TaskResult]], ExperimentResult]
+
+    def run(self) -> ExperimentResult:
+        """All of it here and now, keeping nothing; `runner` knows better ways."""
+        return self.conclude([TaskResult(task, self.simulate(task)) for task in self.tasks(False)])
+
+
+@dataclass(slots=True)
+class ResultTable:
+    """Results by point and policy, each a list over the replications."""
+
+    results: Sequence[TaskResult]
+    _by_place: dict[tuple[str, str], list[Figures]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for result in self.results:
+            self._by_place.setdefault((result.task.point, result.task.policy), []).append(result.figures)
+
+    @property
+    def points(self) -> list[str]:
+        """In the order of the tasks."""
+        return list(dict.fromkeys(point for point, _ in self._by_place))
+
+    @property
+    def is_small(self) -> bool:
+        """These are results of the small experiment."""
+        return any(result.task.small for result in self.results)
+
+    def values(self, point: str, policy: str, figure: str) -> list[float]:
+        """One figure over the replications; 0 where it is unknown, for then there was nothing to count."""
+        return [figures.get(figure) or 0.0 for figures in self._by_place[point, policy]]

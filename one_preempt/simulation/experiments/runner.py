@@ -1,0 +1,95 @@
+"""Runs experiments: tasks in parallel processes, results kept as they come, the rest after a break."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+from one_preempt.simulation.experiments.experiment import Experiment, ExperimentResult, Row
+from one_preempt.simulation.experiments.registry import experiment as experiment_named
+from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
+from one_preempt.simulation.experiments.state_folder import opened
+from one_preempt.simulation.probes.writing import csv_text
+
+OnDone = Callable[[int], None]
+
+
+def folder_of(out: Path, experiment: Experiment, small: bool) -> Path:
+    """Where the results of an experiment are kept below `out`."""
+    return out / (f"{experiment.name}-small" if small else experiment.name)
+
+
+def run(
+    experiment: ReplicatedExperiment, folder: Path, small: bool = False, jobs: int = 1, on_done: OnDone | None = None
+) -> ExperimentResult:
+    """Play what is not yet in `folder`, conclude, and write there what came of it.
+
+    `on_done` is told how many tasks are done, those of earlier runs included. Raises `OnePreemptError` where the folder
+    cannot be used.
+    """
+    tell = on_done or (lambda _done: None)
+    tasks = experiment.tasks(small)
+    with opened(folder, experiment, small) as state:
+        results = {task: result for task, result in state.load().items() if task in set(tasks)}
+        tell(len(results))
+        for result in _played(experiment, [task for task in tasks if task not in results], jobs):
+            state.append(result)
+            results[result.task] = result
+            tell(len(results))
+        in_order = [results[task] for task in tasks]
+        state.finish(in_order)
+        concluded = experiment.conclude(in_order)
+        state.write("rows.csv", csv_text([_flat(row) for row in concluded.rows]).encode())
+        claims = [asdict(claim) for claim in concluded.claims]
+        state.write("claims.json", json.dumps(claims, indent=2).encode() + b"\n")
+        for name, svg in concluded.pictures.items():
+            state.write(f"{name}.svg", svg.encode())
+    return concluded
+
+
+def _flat(row: Row) -> dict[str, str | int | float | bool | None]:
+    """A row whose cells are single values."""
+    return {name: " ".join(map(str, cell)) if isinstance(cell, tuple) else cell for name, cell in row.items()}
+
+
+def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) -> Iterator[TaskResult]:
+    """Results as they come."""
+    if jobs == 1 or len(tasks) < 2:
+        yield from (TaskResult(task, experiment.simulate(task)) for task in tasks)
+        return
+    # Fresh processes: a copy of this one would share its threads' locks.
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), fresh, initializer=_begin_worker) as pool:
+        futures = {pool.submit(_simulate, experiment.name, task): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                yield TaskResult(futures[future], future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _simulate(name: str, task: Task) -> Figures:
+    found = experiment_named(name)
+    assert isinstance(found, ReplicatedExperiment)
+    return found.simulate(task)
+
+
+def _begin_worker() -> None:
+    """A worker ends with a key press, and with the process that began it, however that one ended."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()

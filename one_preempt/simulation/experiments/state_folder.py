@@ -1,0 +1,105 @@
+"""Where results of an experiment are kept as they come, so that one that was ended goes on where it was.
+
+`identity.json` says what was run; `results.jsonl` has a line a task. A line that was not written to its end is dropped.
+When all are there the lines are put into the order of the tasks: however many processes and attempts it took, the
+bytes are the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from one_preempt import __version__
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, Task, TaskResult
+
+IDENTITY, RESULTS = "identity.json", "results.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The folder of one experiment, full or small. Open it with `opened`."""
+
+    path: Path
+
+    def load(self) -> dict[Task, TaskResult]:
+        """What was written so far."""
+        if not self._results.exists():
+            return {}
+        whole = self._results.read_bytes()
+        lines = whole[: whole.rfind(b"\n") + 1]
+        if len(lines) < len(whole):
+            os.truncate(self._results, len(lines))
+        return {result.task: result for result in map(_result, lines.splitlines())}
+
+    def append(self, result: TaskResult) -> None:
+        """Keep a result, on disk when this returns."""
+        with self._results.open("ab") as file:
+            file.write(_line(result))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def finish(self, results: Sequence[TaskResult]) -> None:
+        """All results in the order of their tasks."""
+        whole = b"".join(map(_line, results))
+        if self._results.read_bytes() != whole:
+            self.write(RESULTS, whole)
+
+    def write(self, name: str, content: bytes) -> None:
+        """A file beside the results, all of it or none."""
+        unfinished = self.path / f".{name}.new"
+        unfinished.write_bytes(content)
+        unfinished.replace(self.path / name)
+
+    @property
+    def _results(self) -> Path:
+        return self.path / RESULTS
+
+
+@contextmanager
+def opened(path: Path, experiment: ReplicatedExperiment, small: bool) -> Iterator[StateFolder]:
+    """The folder for this experiment alone, made where there is none.
+
+    Raises `OnePreemptError` where it holds results of something else, or another process writes into it.
+    """
+    identity = {
+        "experiment": experiment.name, "small": small, "version": __version__, "choices": dict(experiment.choices),
+    }  # fmt: skip
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OnePreemptError(
+                f"{path}: another process runs this experiment: wait for it or name another folder"
+            ) from error
+        folder = StateFolder(path)
+        _identify(folder, identity)
+        yield folder
+
+
+def _identify(folder: StateFolder, identity: Mapping[str, object]) -> None:
+    file = folder.path / IDENTITY
+    ours = json.dumps(identity, indent=2).encode() + b"\n"
+    if not file.exists():
+        folder.write(IDENTITY, ours)
+    elif file.read_bytes() != ours:
+        raise OnePreemptError(
+            f"{folder.path}: holds results of other choices or of another version: remove it or name another folder"
+        )
+
+
+def _line(result: TaskResult) -> bytes:
+    return json.dumps(asdict(result.task) | {"figures": dict(result.figures)}, separators=(",", ":")).encode() + b"\n"
+
+
+def _result(line: bytes) -> TaskResult:
+    whole = json.loads(line)
+    figures = whole.pop("figures")
+    return TaskResult(Task(**whole), figures)

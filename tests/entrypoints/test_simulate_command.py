@@ -1,0 +1,169 @@
+"""`simulate`: traces and scenarios from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from one_preempt.entrypoints.cli import simulate
+from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.simulation.workload.lwf_writing import write_lwf
+from one_preempt.simulation.workload.workload import MachineSet, Workload
+from tests.simulation.simulator.small_stories import local, request
+
+LINE = "{number} {submitted} -1 {runs} {processors} -1 -1 {processors} {asked} -1 1 1 1 -1 1 -1 -1 -1\n"
+
+
+def swf(folder: Path, extra: str = "", header: str = "; MaxNodes: 4\n; MaxProcs: 4\n") -> Path:
+    jobs = [(1, 0, 100, 3, 100), (2, 10, 100, 4, 100), (3, 20, 50, 1, 60)]
+    lines = [
+        LINE.format(number=number, submitted=submitted, runs=runs, processors=processors, asked=asked)
+        for number, submitted, runs, processors, asked in jobs
+    ]
+    path = folder / "log.swf"
+    path.write_text(header + "".join(lines) + extra)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["simulate", *map(str, arguments)])
+
+
+def answer(*arguments: object) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.output)
+    return document
+
+
+def test_backfilling_policies_are_compared_on_a_log(tmp_path: Path) -> None:
+    path = swf(tmp_path)
+    document = answer(path, "--backfilling", "none", "--backfilling", "easy")
+    none, easy = document["runs"]
+    assert (none["backfilling"], easy["backfilling"]) == ("none", "easy")
+    # Only with backfilling the third job may overtake the second, which needs all nodes.
+    assert none["figures"]["wait_s_max.all"] == 180
+    assert easy["figures"]["wait_s_max.all"] == 90
+    table = run(path, "--backfilling", "none", "--backfilling", "easy", "--policy", "nop").output
+    assert "NOP, none" in table
+    assert "wait, mean" in table
+
+
+def test_fewer_or_more_nodes_than_the_log_names(tmp_path: Path) -> None:
+    assert answer(swf(tmp_path), "--nodes", 8)["runs"][0]["figures"]["wait_s_max.all"] == 0
+
+
+def test_a_log_without_its_machine_needs_nodes(tmp_path: Path) -> None:
+    path = swf(tmp_path, header="")
+    result = run(path)
+    assert (result.exit_code, "give --nodes" in result.stderr) == (2, True)
+    assert answer(path, "--nodes", 4)["requests"] == 3
+
+
+def test_bad_lines_are_named_by_file_line_and_field_or_counted(tmp_path: Path) -> None:
+    path = swf(tmp_path, extra="4 30 -1 x 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    result = run(path)
+    assert result.exit_code == 1
+    assert f"{path}:6: field 4 (run time)" in result.stderr
+    assert "Traceback" not in result.stderr
+    document = answer(path, "--skip-bad-lines")
+    assert document["left_out"] == [{"reason": "bad lines", "count": 1}]
+    assert "1 bad lines" in run(path, "--skip-bad-lines").output
+
+
+def test_a_lease_workload_is_told_by_its_content_and_policies_compared(tmp_path: Path) -> None:
+    workload = Workload((request(1, 0, 4, 300), local(2, 100, 2, 50)), site=(MachineSet(2, 200, 4096),))
+    path = tmp_path / "leases"
+    write_lwf(workload, path)
+    document = answer(path, "--policy", "nop", "--policy", "MoMl", "--verify", "sampled")
+    assert [one["policy"] for one in document["runs"]] == ["NOP", "MOML"]
+    assert [one["figures"]["preempted.all"] for one in document["runs"]] == [0, 1]
+    # The local request waits until 512 MiB are saved at the configured rate.
+    assert document["runs"][1]["figures"]["wait_s_max.all"] == pytest.approx(512 / 6.36, abs=0.1)
+
+
+def test_files_are_written_and_are_the_same_every_time(tmp_path: Path) -> None:
+    def written(folder: Path) -> dict[str, bytes]:
+        folder.mkdir()
+        files = ("--csv", folder / "runs.csv", "--records", folder / "records.jsonl", "--html", folder / "report.html")
+        result = run(swf(tmp_path), *files, "--plots", folder / "plots")
+        assert result.exit_code == 0, result.output
+        return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    first = written(tmp_path / "first")
+    assert first == written(tmp_path / "second")
+    assert {"runs.csv", "records.jsonl", "report.html", "waits.svg", "hosts-0-moml.svg", "utilization.svg"} <= set(
+        first
+    )
+    (row,) = csv.DictReader(first["runs.csv"].decode().splitlines())
+    assert float(row["makespan_s"]) == 200
+    assert [json.loads(line)["request_id"] for line in first["records.jsonl"].splitlines()] == [1, 2, 3]
+    report = first["report.html"].decode()
+    assert report.count("<svg") >= 3
+    assert "http" not in report.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_scenario_is_run_with_its_policies_and_seeds(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "name: small\nsite: {hosts: [{count: 4}]}\nworkload: {lublin99: {requests: 10}, span_s: 7200}\n"
+        "leases: {local: 4}\npolicies: [nop, mov]\nbackfilling: [conservative]\nseeds: [1, 2]\nuntil_s: 90000\n"
+    )
+    document = answer(path)
+    assert [(one["policy"], one["seed"]) for one in document["runs"]] == [
+        ("NOP", 1),
+        ("NOP", 2),
+        ("MOV", 1),
+        ("MOV", 2),
+    ]
+    assert "2 seeds, mean ± 95 %" in run(path).output
+    assert [one["seed"] for one in answer(path, "--seed", 7, "--policy", "nop")["runs"]] == [7]
+    assert run(path, "--nodes", 4).exit_code == 2
+
+
+def test_a_simulation_may_end_early(tmp_path: Path) -> None:
+    figures = answer(swf(tmp_path), "--until", "2m")["runs"][0]["figures"]
+    assert (figures["completed.all"], figures["unfinished.all"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (("--until", "soon"), 2, "write 600, 10m, 2h or 30d"),
+        (("--until", "0"), 2, "is not a time"),
+        (("--policy", "best"), 1, "no preemption policy is named 'best'"),
+        (("--backfilling", "best"), 1, "no backfilling policy is named 'best'"),
+        (("--queue", "best"), 1, "no queue order is named 'best'"),
+        (("--verify", "some"), 2, "sampled"),
+    ],
+)
+def test_mistakes_end_with_one_line(tmp_path: Path, arguments: tuple[str, ...], exit_code: int, message: str) -> None:
+    result = run(swf(tmp_path), *arguments)
+    assert result.exit_code == exit_code
+    assert message in result.stderr
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    result = run(tmp_path / "none.swf")
+    assert result.exit_code == 1
+    assert "none.swf: cannot be read" in result.stderr
+
+
+def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from one_preempt import scheduling_cycle
+    from one_preempt.core.verify import Violation
+
+    monkeypatch.setattr(scheduling_cycle, "verify", lambda *_: (Violation("broken", "always"),))
+    result = run(swf(tmp_path), "--until", "5m")
+    assert result.exit_code == 1
+    assert run(swf(tmp_path), "--until", "5m", "--verify", "none").exit_code == 0
+
+
+def test_nothing_but_the_answer_is_written_into_a_pipe(tmp_path: Path) -> None:
+    assert run(swf(tmp_path)).stderr == ""
+    assert simulate.simulate_command.name == "simulate"

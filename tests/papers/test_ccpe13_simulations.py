@@ -1,0 +1,130 @@
+"""CCPE13 Table I and its sweeps: the workloads are as its section 7 says, and the statistics are the paper's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.simulation.experiments import ccpe13_sweeps, ccpe13_table1, ccpe13_workloads
+from one_preempt.simulation.experiments.ccpe13_workloads import Mix, mix_of, points, workload
+from one_preempt.simulation.experiments.replicated import Figures, ResultTable, Task, TaskResult
+from one_preempt.simulation.workload.workload import StartKind
+
+ALL_POINTS = [point for sweep, values in ccpe13_workloads.SWEEPS.items() for point in points(sweep, values)]
+
+
+def test_the_experiments_have_16_points_with_30_workloads_each() -> None:
+    assert len(ALL_POINTS) == 16
+    assert len(ccpe13_table1.EXPERIMENT.tasks(False)) == 16 * 30 * 2
+    assert len(ccpe13_sweeps.EXPERIMENT.tasks(False)) == 16 * 30 * 3
+
+
+def test_shares_at_the_points_are_the_papers() -> None:
+    assert mix_of("best-effort 10") == Mix(1 / 3, 0.1)
+    assert mix_of("deadline 10") == Mix(1 / 3, 0.9)
+    assert mix_of("local 70") == Mix(0.7, 0.5)
+    assert mix_of("best-effort 50") == mix_of("deadline 50")
+
+
+def test_the_workload_has_the_papers_means_span_and_types() -> None:
+    drawn = workload(mix_of("best-effort 20"), 4)
+    requests = drawn.requests
+    assert len(requests) == 3000
+    assert sum(one.virtual_machines for one in requests) / 3000 == pytest.approx(4, abs=0.001)
+    assert sum(one.actual_duration_s for one in requests) / 3000 == pytest.approx(7200, abs=0.5)
+    assert drawn.span_s == 14 * 86_400
+    assert 24 <= max(one.virtual_machines for one in requests) <= 32
+    local = [one for one in requests if not one.external]
+    assert len(local) == 1000
+    assert {(one.lease_type, one.start) for one in local} == {(LeaseType.DC_NON_PREEMPTABLE, StartKind.IMMEDIATE)}
+    best_effort = [one for one in requests if one.external and one.lease_type.best_effort]
+    assert len(best_effort) == pytest.approx(400, abs=60)
+    for one in requests:
+        if one.start is StartKind.DEADLINE:
+            assert one.deadline_at_s == one.submitted_at_s + 2 * one.planned_duration_s
+    # The points of a sweep share their draws: a request of a small share is one of a larger share too.
+    more = {one.id for one in workload(mix_of("best-effort 40"), 4).requests if one.lease_type.best_effort}
+    assert {one.id for one in best_effort} <= more
+
+
+def test_the_overhead_of_the_whole_lease_is_billed_at_its_resumption() -> None:
+    durations = ccpe13_workloads._durations(3)
+    # h = 2 v tp + delta + v (ts + tr), with 161.0 and 126.1 s for 1024 MB
+    assert durations.restore_s == pytest.approx(3 * (161.0 + 126.1) + 2 * 3 * 0.005 + 2.3, abs=0.1)
+    assert durations.save_s == durations.boot_s == 0
+
+
+def test_a_small_simulation_of_a_point_preempts_and_no_plan_is_refused() -> None:
+    figures = ccpe13_workloads.simulate(Task("local 70", 0, "MOV", small=True))
+    assert figures["refused_plans"] == 0
+    assert figures["preemptions"]
+    assert {"local_rejection_rate", "external_rejection_rate", "utilization"} <= figures.keys()
+
+
+def table_of(rates: dict[str, tuple[float, float]]) -> list[TaskResult]:
+    """Rejection rates of local requests at each point, without and with preemption."""
+    return [
+        TaskResult(Task(point, 0, policy), _figures(rate))
+        for point, both in rates.items()
+        for policy, rate in zip(("NOP", "MOML"), both, strict=True)
+    ]
+
+
+def _figures(rate: float) -> Figures:
+    return {"local_rejection_rate": rate, "external_rejection_rate": 0.3 + rate / 100}
+
+
+def test_the_fall_is_told_in_per_cent_and_in_points_over_the_points_of_a_sweep() -> None:
+    rates = {point: (0.8, 0.2 + 0.001 * number) for number, point in enumerate(ALL_POINTS[:5])}
+    measured = ccpe13_table1.measure(ResultTable(table_of(rates)), "best-effort")
+    assert measured.points.difference.mean == pytest.approx(59.8)
+    assert measured.per_cent.difference.mean == pytest.approx(74.75)
+    assert measured.points.difference.count == 5
+    assert measured.points.p < 0.001
+    # 0.001 * (0 .. 4): s = 0.15811 points, half width 2.776 * s / sqrt(5)
+    assert measured.points.difference.half_width == pytest.approx(0.19632, abs=1e-4)
+
+
+def test_claims_of_table_1_hold_where_rates_are_as_published_and_not_where_they_are_equal() -> None:
+    falls = {"best-effort": 0.72, "deadline": 0.55, "local": 0.58}
+    good = {
+        point: (0.9, 0.9 - falls[point.split()[0]] + 0.01 * (number % 3)) for number, point in enumerate(ALL_POINTS)
+    }
+    result = ccpe13_table1.conclude(table_of(good))
+    local = [claim.holds for claim in result.claims if "external" not in claim.text]
+    assert local == [True] * 4
+    same = ccpe13_table1.conclude(table_of(dict.fromkeys(ALL_POINTS, (0.5, 0.5))))
+    assert [claim.holds for claim in same.claims if "external" not in claim.text] == [False] * 4
+
+
+def sweep_results(preemptions: tuple[float, float, float]) -> list[TaskResult]:
+    return [
+        TaskResult(
+            Task(point, 0, policy),
+            {
+                "preemptions": count * int(point.split()[1]),
+                "utilization": 0.5 + count / 1000,
+                "best_effort_makespan_s": 5000 - count,
+            },
+        )
+        for point in ALL_POINTS
+        for policy, count in zip(("MLIP", "MOML", "MOV"), preemptions, strict=True)
+    ]
+
+
+def test_small_results_judge_nothing() -> None:
+    small = [replace(one, task=replace(one.task, small=True)) for one in sweep_results((10, 12, 14))]
+    assert {claim.holds for claim in ccpe13_sweeps.conclude(small).claims} == {None}
+
+
+def test_orders_of_the_policies_are_counted_over_all_points() -> None:
+    verdicts = {claim.text: claim.holds for claim in ccpe13_sweeps.conclude(sweep_results((10, 12, 14))).claims}
+    assert verdicts["preemptions MLIP <= MOML <= MOV"] is True
+    assert verdicts["utilization MOV >= MLIP"] is True
+    assert verdicts["makespan of best-effort leases: MLIP least"] is False
+    assert verdicts["preemptions grow nearly linearly with the local share"] is True
+    turned = {claim.text: claim for claim in ccpe13_sweeps.conclude(sweep_results((14, 12, 10))).claims}
+    assert turned["preemptions MLIP <= MOML <= MOV"].ours == "at 0 of 16"
+    assert turned["utilization MOV >= MLIP"].holds is False

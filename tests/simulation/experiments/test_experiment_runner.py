@@ -1,0 +1,122 @@
+"""Replicated experiments: the same bytes with any number of processes, and after the run was killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.experiments.experiment import ExperimentResult
+from one_preempt.simulation.experiments.registry import experiment
+from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
+from one_preempt.simulation.experiments.runner import run
+from one_preempt.simulation.experiments.state_folder import IDENTITY, RESULTS, opened
+
+NAME = "sr11-starvation"
+
+# Kills itself in the middle of the experiment; its workers hold the pipe of its output until they end too.
+KILLED = f"""
+import os, signal, sys
+from pathlib import Path
+from one_preempt.simulation.experiments.registry import experiment
+from one_preempt.simulation.experiments.runner import run
+
+def stop(done):
+    if done == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    run(experiment("{NAME}"), Path(sys.argv[1]), small=True, jobs=2, on_done=stop)
+"""
+
+
+def squares(calls: list[Task]) -> ReplicatedExperiment:
+    """Takes no time; notes what is simulated."""
+
+    def simulate(task: Task) -> Figures:
+        calls.append(task)
+        return {"square": int(task.point) ** 2, "nothing": None, "third": int(task.point) / 3}
+
+    def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
+        rows = tuple({"point": result.task.point, "square": result.figures["square"]} for result in results)
+        return ExperimentResult("squares", rows, pictures={"drawn": "<svg/>"})
+
+    return ReplicatedExperiment(
+        "squares", "squares numbers", "none", {"numbers": "whole"},
+        lambda small: [Task(str(point), 0, "none", small) for point in range(2 if small else 5)], simulate, conclude,
+    )  # fmt: skip
+
+
+def real() -> ReplicatedExperiment:
+    found = experiment(NAME)
+    assert isinstance(found, ReplicatedExperiment)
+    return found
+
+
+@pytest.fixture(scope="module")
+def in_one_go(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("in-one-go")
+    run(real(), folder, small=True)
+    return folder
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_two_processes_write_the_same_bytes_as_one(in_one_go: Path, tmp_path: Path) -> None:
+    run(real(), tmp_path, small=True, jobs=2)
+    assert files_of(tmp_path) == files_of(in_one_go)
+
+
+def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_bytes(in_one_go: Path, tmp_path: Path) -> None:
+    script, folder = tmp_path / "killed.py", tmp_path / "results"
+    script.write_text(KILLED)
+    root = str(Path(__file__).parents[3])
+    killed = subprocess.run(
+        [sys.executable, str(script), str(folder)],
+        env=os.environ | {"PYTHONPATH": root}, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -9, killed.stderr.decode()
+    kept = (folder / RESULTS).read_bytes()
+    assert kept.count(b"\n") == 3
+    # What was being written when the machine went down.
+    (folder / RESULTS).write_bytes(kept + b'{"point":"10","repl')
+    done: list[int] = []
+    run(real(), folder, small=True, on_done=done.append)
+    assert done == list(range(3, 9))
+    assert files_of(folder) == files_of(in_one_go)
+
+
+def test_what_is_there_is_not_simulated_again(tmp_path: Path) -> None:
+    calls: list[Task] = []
+    first = run(squares(calls), tmp_path)
+    assert len(calls) == 5
+    assert run(squares(calls), tmp_path) == first
+    assert len(calls) == 5
+    assert (tmp_path / "rows.csv").read_text() == "point,square\n0,0\n1,1\n2,4\n3,9\n4,16\n"
+    assert (tmp_path / "drawn.svg").read_text() == "<svg/>"
+
+
+def test_results_of_other_choices_are_not_mixed_with_ours(tmp_path: Path) -> None:
+    run(squares([]), tmp_path)
+    with pytest.raises(OnePreemptError, match="holds results of other choices"):
+        run(replace(squares([]), choices={"numbers": "odd"}), tmp_path)
+    with pytest.raises(OnePreemptError, match="remove it or name another folder"):
+        run(squares([]), tmp_path, small=True)
+    assert b"whole" in (tmp_path / IDENTITY).read_bytes()
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path, squares([]), small=False), pytest.raises(OnePreemptError, match="another process"):
+        run(squares([]), tmp_path)
+
+
+def test_an_experiment_runs_without_a_folder_too() -> None:
+    assert [row["square"] for row in squares([]).run().rows] == [0, 1, 4, 9, 16]

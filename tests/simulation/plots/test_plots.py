@@ -1,0 +1,110 @@
+"""Pictures: well-formed, with every value where its scale says, and harmless whatever the names are."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+from lxml.etree import _Element
+
+from one_preempt.simulation.plots.axes import Scale, ticks
+from one_preempt.simulation.plots.charts import Line, bar_chart, histogram, line_chart
+from one_preempt.simulation.plots.gantt import MOST_STAYS, gantt_chart
+from one_preempt.simulation.plots.report import html_list, html_report, html_table
+from one_preempt.simulation.probes.statistics import Interval
+from one_preempt.simulation.probes.watch import Activity, Stay
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(svg: str) -> _Element:
+    return etree.fromstring(svg.encode())
+
+
+def told(svg: str) -> dict[str, dict[str, float]]:
+    """Rectangles that say what they are: position and size by what they say."""
+    found = {}
+    for rectangle in parsed(svg).iter(f"{SVG}rect"):
+        title = rectangle.find(f"{SVG}title")
+        if title is not None and title.text:
+            found[title.text] = {name: float(str(rectangle.get(name))) for name in ("x", "y", "width", "height")}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 4, [0, 1, 2, 3, 4]), (0, 97, [0, 20, 40, 60, 80, 100]), (0.1, 0.9, [0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        (-3, 5, [-4, -2, 0, 2, 4, 6]), (7, 7, [6, 8, 10, 12, 14]),
+    ],
+)  # fmt: skip
+def test_ticks_are_round_and_enclose_the_values(low: float, high: float, expected: list[float]) -> None:
+    found = ticks(low, high)
+    assert found[0] <= low
+    assert found[-1] >= high
+    if low != high:
+        assert found == pytest.approx(expected)
+
+
+def test_a_scale_is_linear_and_may_run_upwards() -> None:
+    assert Scale(0, 10, 100, 0).at(2.5) == 75
+
+
+def test_bars_are_as_high_as_their_means_and_hang_below_zero() -> None:
+    bars = told(bar_chart("Change", "%", [("a", Interval(50, 40, 60, 5)), ("b", Interval(-25, -25, -25, 1))]))
+    up, down = bars["a: 50"], bars["b: -25"]
+    assert up["height"] == pytest.approx(2 * down["height"], abs=0.02)
+    assert up["y"] + up["height"] == pytest.approx(down["y"], abs=0.02)
+
+
+def test_lines_have_a_point_a_value_and_name_every_series() -> None:
+    lines = [Line(name, tuple((x, Interval(x * y, x * y - 1, x * y + 1, 3)) for x in (10.0, 20.0))) for name, y in
+             (("NOP", 2.0), ("MOML", 3.0))]  # fmt: skip
+    root = parsed(line_chart("Rejected", "share (%)", "rejected (%)", lines))
+    assert len(list(root.iter(f"{SVG}circle"))) == 4
+    texts = {str(text.text) for text in root.iter(f"{SVG}text")}
+    assert {"NOP", "MOML", "share (%)", "rejected (%)"} <= texts
+
+
+def test_a_histogram_counts_every_value_once() -> None:
+    values = {"a": [0.0, 1.0, 1.0, 99.0, 100.0], "b": [50.0]}
+    counts = [title.split(" from ")[0].split(": ") for title in told(histogram("Waits", "s", values))]
+    assert sum(int(count) for name, count in counts if name == "a") == 5
+    assert sum(int(count) for name, count in counts if name == "b") == 1
+    assert "Waits" in histogram("Waits", "s", {"a": []})
+
+
+def test_stays_lie_in_the_row_of_their_host_as_long_as_they_last() -> None:
+    stays = [
+        Stay(0, 7, Activity.RUN, 0, 60_000), Stay(1, 8, Activity.RUN, 30_000, 90_000),
+        Stay(1, 9, Activity.RUN, 60_000, 90_000), Stay(0, 7, Activity.LEAVE, 60_000, 75_000),
+    ]  # fmt: skip
+    bars = told(gantt_chart("Hosts", 2, stays, 90_000, lambda vm_id: vm_id - 6))
+    first = bars["request 1, VM 7: run, 0 s to 60 s"]
+    leaving = bars["request 1, VM 7: leave, 60 s to 75 s"]
+    second, third = bars["request 2, VM 8: run, 30 s to 90 s"], bars["request 3, VM 9: run, 60 s to 90 s"]
+    assert first["width"] == pytest.approx(4 * leaving["width"], abs=0.05)
+    assert leaving["y"] == first["y"]
+    assert second["y"] >= first["y"] + first["height"]
+    # Two at once on one host share its row.
+    assert second["y"] != third["y"]
+    assert second["height"] == third["height"] == pytest.approx(first["height"] / 2)
+
+
+def test_a_huge_chart_is_cut_and_says_so() -> None:
+    stays = [Stay(0, number, Activity.RUN, number, number + 1) for number in range(MOST_STAYS + 5)]
+    svg = gantt_chart("Hosts", 1, stays, MOST_STAYS + 5, lambda vm_id: vm_id)
+    assert f"the first {MOST_STAYS} stays" in svg
+    assert len(told(svg)) == MOST_STAYS
+
+
+def test_names_are_text_and_never_markup() -> None:
+    evil = '<script>alert("x")</script>\x00&'
+    svg = bar_chart(evil, evil, [(evil, Interval(1, 1, 1, 1))])
+    assert parsed(svg).find(f".//{SVG}script") is None
+    page = html_report(evil, [html_table(evil, ("", evil), [(evil, evil)]), html_list([evil]), svg])
+    assert "<script" not in page
+
+
+def test_the_same_figures_give_the_same_bytes() -> None:
+    lines = [Line("a", ((1.0, Interval(1 / 3, 0.2, 0.5, 4)), (2.0, Interval(0.1, 0.0, 0.2, 4))))]
+    assert line_chart("t", "x", "y", lines) == line_chart("t", "x", "y", lines)

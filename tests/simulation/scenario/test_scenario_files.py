@@ -1,0 +1,132 @@
+"""Scenario files: what they make, and how mistakes in them are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.errors import OnePreemptError
+from one_preempt.settings import OverheadSettings
+from one_preempt.simulation.scenario.description import read_scenario
+from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
+from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
+from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
+from one_preempt.simulation.workload.workload import StartKind
+
+SMALL: dict[str, Any] = {
+    "site": {"hosts": [{"count": 8, "cpu": 2, "memory_mib": 2048}], "durations": {"boot_s": 5}},
+    "workload": {"lublin99": {"requests": 40}, "span_s": 86_400, "mean_vms": 2, "mean_duration_s": 3600},
+    "leases": {"local": 15, "types": {"BE-SUSPENDABLE": 0.5, "DC-MIGRATABLE": 0.5}, "deadline_factor": 2},
+}
+
+
+def write(folder: Path, content: dict[str, Any]) -> Path:
+    path = folder / "scenario.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_a_recipe_gives_the_site_and_the_workload_it_describes(tmp_path: Path) -> None:
+    scenario = read_scenario(write(tmp_path, SMALL))
+    (hosts,) = hosts_of(scenario)
+    assert (hosts.count, hosts.cpu_centi, hosts.memory_mib) == (8, 200, 2048)
+    workload = workload_of(scenario, tmp_path, 3)
+    assert len(workload) == 40
+    assert workload.span_s == 86_400
+    assert sum(one.virtual_machines for one in workload.requests) == 80
+    assert sum(not one.external for one in workload.requests) == 15
+    for one in workload.requests:
+        if one.external:
+            assert (one.start is StartKind.DEADLINE) == (one.lease_type is LeaseType.DC_MIGRATABLE)
+    assert workload == workload_of(scenario, tmp_path, 3) != workload_of(scenario, tmp_path, 4)
+
+
+def test_the_scheduler_plans_with_the_durations_that_are_simulated() -> None:
+    configured = OverheadSettings(suspend_mib_per_s=10, boot_s=40)
+    durations = simulated_durations(configured, {"boot_s": 5, "restore_mib_per_s": 0})
+    assert (durations.boot_s, durations.save_mib_per_s, durations.restore_mib_per_s) == (5, 10, 0)
+    planned = planned_overhead(configured, durations)
+    assert (planned.boot_s, planned.suspend_mib_per_s, planned.shutdown_s) == (5, 10, 0)
+    assert planned.resume_mib_per_s >= 1e9
+    assert planned.reschedule_s == configured.reschedule_s
+
+
+def test_reservations_are_drawn_into_the_workload(tmp_path: Path) -> None:
+    drawn = {"share": 0.2, "mean_duration_s": 3600, "fewest_vms": 1, "most_vms": 4, "lead_s": 600, "tolerance": 0.3}
+    scenario = read_scenario(write(tmp_path, SMALL | {"reservations": drawn}))
+    exact = [one for one in workload_of(scenario, tmp_path, 1).requests if one.start is StartKind.EXACT]
+    assert exact
+    assert sum(one.work_vm_s for one in exact) == pytest.approx(0.2 * 8 * 86_400, rel=0.3)
+
+
+def test_a_limit_without_other_sites_is_for_all(tmp_path: Path) -> None:
+    scenario = read_scenario(write(tmp_path, SMALL | {"leases": {"max_suspensions": 2}}))
+    assert {one.max_suspensions for one in workload_of(scenario, tmp_path, 0).requests} == {2}
+
+
+def test_a_trace_lies_beside_its_scenario(tmp_path: Path) -> None:
+    (tmp_path / "two.swf").write_text(
+        "1 0 -1 60 2 -1 -1 2 90 -1 1 1 1 -1 1 -1 -1 -1\n2 5 -1 0 1 -1 -1 1 9 -1 1 1 1 -1 1 -1 -1 -1\n"
+    )
+    scenario = read_scenario(write(tmp_path, {"site": SMALL["site"], "workload": {"trace": {"file": "two.swf"}}}))
+    first, second = workload_of(scenario, tmp_path, 0).requests
+    assert (first.virtual_machines, first.actual_duration_s, second.submitted_at_s) == (2, 60, 5)
+
+
+def changed(**more: Any) -> dict[str, Any]:
+    return SMALL | more
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (changed(nodes=4), "unknown field `nodes`"),
+        (changed(site={"hosts": []}), "site.hosts names no machines"),
+        (changed(site={"hosts": [{"count": 0}]}), r"`int` >= 1.*site\.hosts\[0\]\.count"),
+        (changed(site={"hosts": [{"count": 2}], "durations": {"bot_s": 1}}), "no 'bot_s'; there are: boot_s"),
+        (changed(workload={}), "either a trace or lublin99"),
+        (changed(workload={"lublin99": {"requests": 5}, "mean_vms": 2}), "go together"),
+        (changed(policies=["moml", "MOML"]), "stands twice"),
+        (changed(seeds=[]), r"length >= 1.*seeds"),
+        (changed(leases={"types": {"BE": 1}}), "Invalid enum value 'BE'"),
+    ],
+)
+def test_mistakes_are_named_with_file_and_key(tmp_path: Path, content: dict[str, Any], message: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(OnePreemptError, match=message) as error:
+        read_scenario(path)
+    assert str(error.value).startswith(str(path))
+
+
+def test_what_is_not_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("site: {hosts: [}\n")
+    with pytest.raises(OnePreemptError, match="line 1"):
+        read_scenario(path)
+    with pytest.raises(OnePreemptError, match="cannot be read"):
+        read_scenario(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.swf", b"<", SourceKind.SWF), ("a.swf.gz", b"", SourceKind.SWF), ("a.lwf", b"1", SourceKind.LWF),
+        ("a.YAML", b"", SourceKind.SCENARIO), ("a.txt", b"; comment\n1 2", SourceKind.SWF),
+        ("a", b"\xef\xbb\xbf \n<lease-workload/>", SourceKind.LWF),
+    ],
+)  # fmt: skip
+def test_the_kind_of_a_source_follows_its_name_or_its_first_character(
+    tmp_path: Path, name: str, content: bytes, kind: SourceKind
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert kind_of(tmp_path / name) is kind
+
+
+def test_overruns_are_cut_in_either_format(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("1 0 -1 100 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    assert read_trace(tmp_path / "a.swf", TraceReading(cut_overruns=True)).requests[0].actual_duration_s == 60
+    assert read_trace(tmp_path / "a.swf").requests[0].actual_duration_s == 100
