@@ -1,0 +1,25 @@
+"""Hundreds of random stories about time in one process: reservations, deadlines, limits, overruns, faults."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from one_preempt.simulation.simulator.simulator import Simulator
+from one_preempt.simulation.simulator.site import build_cloud
+from tests.simulation.time_stories.drawn_story import UNTIL_S, draw_story
+from tests.simulation.time_stories.time_judge import judge
+from tests.simulation.time_stories.watched_cycle import WatchedCycle
+
+STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "320"))
+
+
+@pytest.mark.parametrize("seed", range(STORIES))
+def test_a_story_about_time_ends_well(seed: int) -> None:
+    story = draw_story(seed)
+    cloud = build_cloud(story.site, keeps_logs=True)
+    watched = WatchedCycle(story.settings, story.policy, cloud, story.stubborn)
+    result = Simulator(cloud, watched, story.workload, story.happenings, UNTIL_S).run()
+    wrong = judge(story, watched, result, cloud)
+    assert not wrong, "\n".join(["", *wrong, "", *story.told(), "", *watched.told()])
