@@ -9,6 +9,7 @@ from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.decide import deliberate
 from one_preempt.core.held_rooms import held_rooms
+from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
@@ -86,6 +87,7 @@ class SchedulingCycle:
         self._last: ClusterState | None = None
         self._timeline: Timeline | None = None
         self._matchmaker: Matchmaker | None = None
+        self._rooms = KnownRooms()
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -104,7 +106,7 @@ class SchedulingCycle:
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = replace(reconciled.state, timeline=self._timeline, matchmaker=self._matchmaker)
+        state = replace(reconciled.state, timeline=self._timeline, matchmaker=self._matchmaker, rooms=self._rooms)
         self._last = reconciled.state
         draft = deliberate(state, self._policies)
         plan = draft.plan()

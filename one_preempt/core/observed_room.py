@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
-from one_preempt.core.in_place import in_place
-from one_preempt.core.model.cluster_state import ClusterState, IntArray
+from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Reservation, Verdict
@@ -21,50 +20,82 @@ from one_preempt.core.victims import is_guarded
 Amounts = tuple[int, int]
 
 
-def observed_room(state: ClusterState, policies: Policies, rates: RatesByStorage) -> ObservedRoom:
-    """Every lease whose end is known, or that gives way, or was promised room. All others are simply not free."""
-    base = state.hosts.free.copy()
-    firm_base = base.copy()
-    stays: dict[int, tuple[Stay, ...]] = {}
-    resting = in_place(state.snapshot, state.actions, state.leases.values()).vm_ids
-    preemptors = {opened.preemption.preemptor_lease_id: opened.preemption.placements for opened in state.preemptions}
-    for lease in state.leases.values():
-        reserved = state.reservations.get(lease.id, ())
-        if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or lease.id in preemptors):
-            continue
-        vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-        on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id and vm.id not in resting]
-        _give_back_resting(state, firm_base, lease, [vm for vm in vms if vm.id in resting])
-        known: list[Stay] = []
-        if on_hosts:
-            gives_way = is_suspendable(state, policies, lease)
-            running, is_late = _running_stay(state, policies, rates, lease, on_hosts, reserved)
-            for row, amounts in zip(running.host_rows, running.amounts, strict=True):
-                if running.end_s is not None:
-                    base[row] += amounts
-                if gives_way or (running.end_s is not None and not is_late):
-                    firm_base[row] += amounts
-            if running.end_s is not None:
-                known.append(replace(running, firm=not gives_way and not is_late))
-        elif lease.id in preemptors:
-            known += _arriving_stays(state, policies, rates, lease, vms, preemptors[lease.id])
-        known += _reserved_stays(state, lease, vms, reserved, known)
-        if known:
-            stays[lease.id] = tuple(known)
-    return ObservedRoom(tuple(state.hosts.ids.tolist()), base, firm_base, stays, state.hosts.accepts_vms)
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What concerns all leases: `resting` VMs are suspended in place, for `preemptors` room is being made."""
+
+    state: ClusterState
+    policies: Policies
+    rates: RatesByStorage
+    resting: frozenset[int]
+    preemptors: Mapping[int, tuple[Placement, ...]]
 
 
-def _give_back_resting(state: ClusterState, firm_base: IntArray, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+@dataclass(frozen=True, slots=True)
+class LeaseRoom:
+    """The stays of one lease, and what its hosts offer more than oned's books say, by row: for all, and firmly.
+
+    `lasts`: time alone, or the free space of a host's own disks, changes nothing about it before a stay begins or ends.
+    """
+
+    stays: tuple[Stay, ...] = ()
+    rows: tuple[int, ...] = ()
+    more: tuple[Amounts, ...] = ()
+    firm_rows: tuple[int, ...] = ()
+    firmly_more: tuple[Amounts, ...] = ()
+    lasts: bool = True
+
+
+NO_ROOM = LeaseRoom()
+
+
+def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:
+    """What one lease has and is promised; nothing of it where its end is not known and it gives way to nobody."""
+    state, policies, rates = surroundings.state, surroundings.policies, surroundings.rates
+    is_preemptor = lease.id in surroundings.preemptors
+    if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
+        return NO_ROOM
+    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+    on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id and vm.id not in surroundings.resting]
+    rows: list[int] = []
+    firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
+    amounts = amounts_of(on_hosts)
+    known: list[Stay] = []
+    lasts = all(_is_on_shared_storage(state, vm) for vm in vms)
+    if on_hosts:
+        gives_way = is_suspendable(state, policies, lease)
+        running, is_late = _running_stay(state, policies, rates, lease, on_hosts, reserved)
+        lasts = lasts and not is_late
+        if running.end_s is not None:
+            rows += running.host_rows
+            known.append(replace(running, firm=not gives_way and not is_late))
+        if gives_way or (running.end_s is not None and not is_late):
+            firm_rows, firmly_more = firm_rows + running.host_rows, firmly_more + amounts
+    elif is_preemptor:
+        known += _arriving_stays(state, policies, rates, lease, vms, surroundings.preemptors[lease.id])
+    known += _reserved_stays(state, lease, vms, reserved, known)
+    return LeaseRoom(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts)
+
+
+def _given_back_resting(
+    surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine]
+) -> tuple[tuple[int, ...], tuple[Amounts, ...]]:
     """What rests on its host takes no room until it returns, and gives way to what is firm as it would while it ran.
 
     The queue does not count on its room: oned's books keep everybody out that is not its preemptor.
     """
-    if is_guarded(lease) or lease.terms.deadline_at_s is not None:
-        return
-    for vm in vms:
-        row = state.hosts.index_by_id.get(vm.history[-1].host_id)
-        if row is not None:
-            firm_base[row] += (vm.cpu_centi, vm.memory_mib)
+    resting = [vm for vm in vms if vm.id in surroundings.resting]
+    if not resting or is_guarded(lease) or lease.terms.deadline_at_s is not None:
+        return (), ()
+    index = surroundings.state.hosts.index_by_id
+    there = [vm for vm in resting if vm.history[-1].host_id in index]
+    return tuple(index[vm.history[-1].host_id] for vm in there), amounts_of(there)
+
+
+def _is_on_shared_storage(state: ClusterState, vm: VirtualMachine) -> bool:
+    history = vm.last_history
+    store = state.snapshot.datastores.get(history.datastore_id) if history is not None else None
+    return history is None or (store is not None and store.shared)
 
 
 def without_unnamed(room: ObservedRoom) -> ObservedRoom:

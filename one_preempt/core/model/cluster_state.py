@@ -18,6 +18,7 @@ from one_preempt.core.model.reservation import Reservation
 
 if TYPE_CHECKING:
     from one_preempt.core.availability.timeline import Timeline
+    from one_preempt.core.known_rooms import KnownRooms
     from one_preempt.core.matching.placement import Matchmaker
 
 IntArray = npt.NDArray[np.int64]
@@ -76,4 +77,5 @@ class ClusterState:
     noted_vm_ids: frozenset[int] = frozenset()
     timeline: Timeline | None = None
     matchmaker: Matchmaker | None = None
+    rooms: KnownRooms | None = None
     discrepancies: tuple[Discrepancy, ...] = ()

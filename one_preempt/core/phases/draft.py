@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from one_preempt.core.alike_hosts import alike_slots
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.in_place import InPlace, in_place
+from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
-from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
@@ -31,7 +34,7 @@ from one_preempt.core.model.plan import (
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
-from one_preempt.core.observed_room import observed_room, without_unnamed
+from one_preempt.core.observed_room import without_unnamed
 from one_preempt.core.overhead.learned import LearnedRates, learn
 from one_preempt.core.policies import Policies
 from one_preempt.core.quotas import QuotaBook
@@ -61,7 +64,8 @@ class PlanDraft:
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
-    `in_place` are the VMs that we suspended on their hosts. `reserved` are leases for which their reservation decides,
+    `in_place` are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go
+    to what was promised a start. `reserved` are leases for which their reservation decides,
     not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
     start.
     """
@@ -74,6 +78,7 @@ class PlanDraft:
     rates: LearnedRates
     timeline: Timeline
     in_place: InPlace
+    resting_room: IntArray
     busy_leases: set[int] = field(default_factory=set)
     starting: set[int] = field(default_factory=set)
     reserved: set[int] = field(default_factory=set)
@@ -111,6 +116,7 @@ class PlanDraft:
             quotas=quotas,
             rates=rates,
             timeline=_timeline(state, policies, rates, matchmaker),
+            resting_room=np.zeros_like(state.hosts.free),
             in_place=in_place(state.snapshot, state.actions, state.leases.values()),
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
@@ -189,8 +195,13 @@ class PlanDraft:
             self.room.hold(host_id, Resources(cpu_centi, memory_mib))
 
     def deploy(self, placement: Placement, lease: Lease, action_id: str, reason: Reason) -> Action:
-        """The action that puts one VM on its host, and nothing else: the caller adds it."""
+        """The action that puts one VM on its host, and nothing else: the caller adds it.
+
+        Where it takes the room of what rests there, oned would not find it.
+        """
         vm = self.state.snapshot.vms[placement.vm_id]
+        row = self.state.hosts.index_by_id[placement.host_id]
+        beside = bool(self.resting_room[row].any() and (self.room.free[row] < 0).any())
         return Action(
             id=action_id,
             kind=ActionKind.DEPLOY,
@@ -202,6 +213,7 @@ class PlanDraft:
             nics=placement.nics,
             expected_states=(vm.state_name,),
             expected_uid=vm.uid,
+            enforce_capacity=not beside,
         )
 
     def book(self, booking: Booking) -> None:
@@ -248,7 +260,8 @@ class PlanDraft:
 
 def _timeline(state: ClusterState, policies: Policies, rates: LearnedRates, matchmaker: Matchmaker) -> Timeline:
     """What is free from now on: what was known before, told what has changed, or all of it anew."""
-    room = observed_room(state, policies, rates)
+    rooms = state.rooms if state.rooms is not None else KnownRooms()
+    room = rooms.observed(state, policies, rates)
     room = without_unnamed(replace(room, alike_slots=alike_slots(state, matchmaker, room)))
     if state.timeline is None or not state.timeline.can_follow(room, state.now_s):
         return Timeline(room, state.now_s)

@@ -123,7 +123,7 @@ class WatchedCycle:
         if state.timeline is not None and self._fresh is not None:
             texts = timeline_differences(state.timeline, self._fresh)
             self.wrong += [f"at {state.now_s}, before it: {text}" for text in texts]
-        fresh = deliberate(replace(state, timeline=None), self.policies)
+        fresh = deliberate(replace(state, timeline=None, matchmaker=None, rooms=None), self.policies)
         if fresh.plan() != plan:
             self.wrong += [f"at {state.now_s}: from scratch: {text}" for text in plan_differences(plan, fresh.plan())]
         self._fresh = fresh.timeline
