@@ -20,6 +20,7 @@ from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
+from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
 from one_preempt.core.victims import MOVES, has_left, is_resting, is_shielded
 
@@ -54,8 +55,15 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     if end is not None:
         draft.ended.append(end)
         if lease is not None and not any(vm.host_id is not None for vm in draft.members(lease)):
-            # The room that was kept for it is anybody's again; a reservation to come is booked anew.
-            draft.timeline.withdraw(lease.id)
+            _give_back(draft, lease)
+
+
+def _give_back(draft: PlanDraft, lease: Lease) -> None:
+    """The room that was kept for it is anybody's again, and a reservation to come is booked anew; what is late has
+    nothing else, and keeps it."""
+    late = is_promised(draft, lease) and has_exact_start(draft, lease) and _is_due(draft, lease)
+    if not late:
+        draft.timeline.withdraw(lease.id)
 
 
 def _is_due(draft: PlanDraft, lease: Lease) -> bool:
