@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from one_preempt.core import verify as verify_package
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType, PreemptionMethod
@@ -244,3 +247,10 @@ def test_nobody_is_suspended_more_often_than_max_suspensions() -> None:
     ):
         victim = timed(1, kind=kind, duration_s=duration_s, max_suspensions=limit, preemptions=preemptions)
         assert codes(*preempting(victim, began_s=-100)) == expected
+
+
+def test_the_recount_shares_nothing_with_the_decision() -> None:
+    for path in Path(verify_package.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("one_preempt"):
+                assert str(node.module).startswith(("one_preempt.core.model", "one_preempt.core.verify")), path
