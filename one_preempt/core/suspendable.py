@@ -42,8 +42,11 @@ def may_be_suspended_later(
     state: ClusterState, policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]
 ) -> int | None:
     """How many seconds a lease must have to be worth starting before it gives way; None: it never gives way."""
-    rules, limits = policies.time, policies.limits
-    if not is_suspendable(state, policies, lease):
-        return None
+    return worth_s(policies, rates, lease, vms) if is_suspendable(state, policies, lease) else None
+
+
+def worth_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
+    """How many seconds a lease must have to be worth starting: its overheads, and a run of some length."""
+    rules = policies.time
     overheads_s = start_s(vms, rates, rules.exclusion)
-    return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s(lease, limits))
+    return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s(lease, policies.limits))
