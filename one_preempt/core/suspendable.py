@@ -46,7 +46,7 @@ def may_be_suspended_later(
 
 
 def worth_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
-    """How many seconds a lease must have to be worth starting: its overheads, and a run of some length."""
+    """How many seconds, at least 1, a lease must have to be worth starting: its overheads, and a run of some length."""
     rules = policies.time
     overheads_s = start_s(vms, rates, rules.exclusion)
-    return overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s(lease, policies.limits))
+    return max(1, overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s(lease, policies.limits)))
