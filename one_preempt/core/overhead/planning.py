@@ -42,7 +42,7 @@ def _datastore_id(vm: VirtualMachine) -> int | None:
 
 
 def _start_ms(vm: VirtualMachine, rates: OverheadRates) -> int:
-    if vm.state is VmState.STOPPED:
+    if vm.state in (VmState.STOPPED, VmState.SUSPENDED):
         return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.resume_mib_per_s)
     return rates.boot_ms
 

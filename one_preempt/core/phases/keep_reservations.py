@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
@@ -242,7 +244,9 @@ def _place(
     if hindrance is not None:
         draft.waits[lease.id] = hindrance
         return None
-    with draft.room.capped(free_then):
+    counted = any(vm.pci_requests or vm.topology is not None for vm in vms)
+    resting = np.zeros_like(draft.resting_room) if counted else draft.resting_room
+    with draft.room.beside(resting), draft.room.capped(free_then):
         placed: tuple[Placement, ...] | Unplaced | None = None
         if promised and len(promised[0].host_rows) == len(vms):
             ids = draft.state.hosts.ids

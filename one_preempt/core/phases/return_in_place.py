@@ -16,6 +16,8 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import amounts_by_host, set_aside
+from one_preempt.core.suspendable import worth_s
+from one_preempt.core.victims import is_guarded
 
 _LOST = frozenset({HostState.ERROR, HostState.MONITORING_ERROR, HostState.OFFLINE})
 
@@ -36,11 +38,32 @@ def return_in_place(draft: PlanDraft) -> None:
         unlocked = spare - amounts_by_host(draft, (vm for vm in vms if vm in resting))
         rows = [draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms]
         if (unlocked[rows] >= 0).all():
+            if _is_promised_soon(draft, lease, vms, rows):
+                text = "rests while what was promised a start needs its room"
+                draft.waits[lease.id] = Reason("in-place", text)
+                continue
             spare = unlocked
+            resting = [vm for vm in resting if vm not in vms]
             _resume(draft, lease, vms)
         else:
             where = ", ".join(sorted({vm.history[-1].hostname for vm in vms}))
             draft.waits[lease.id] = Reason("in-place", f"rests on {where} until there is room beside what runs there")
+    draft.resting_room = amounts_by_host(draft, resting)
+
+
+def _is_promised_soon(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], rows: Sequence[int]) -> bool:
+    """Its room is somebody else's before it would have run for long enough to be worth it.
+
+    Firm promises count on the room of what rests; of one that was suspended often enough they do not.
+    """
+    if draft.timeline.is_empty or is_guarded(lease) or not any(vm.id in draft.in_place.own_locks for vm in vms):
+        return False
+    now_s = draft.state.now_s
+    end_s = now_s + worth_s(draft.policies, draft.rates, lease, vms)
+    free = draft.timeline.firm_stays.free_during(now_s, end_s).copy()
+    for vm, row in zip(vms, rows, strict=True):
+        free[row] -= (vm.cpu_centi, vm.memory_mib)
+    return bool((free[rows] < 0).any())
 
 
 def _lent_to_open_preemptions(draft: PlanDraft) -> frozenset[int]:
