@@ -64,8 +64,9 @@ format: $(DEVELOPMENT) ## Mend what ruff can mend
 bench: $(DEVELOPMENT) ## Measure the speed; fails where a limit is missed
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-experiments: $(RUNTIME) ## Reproduce the papers' tables
-	@$(BIN)/one-preempt experiment run --all
+SIZE ?= --small
+experiments: $(RUNTIME) ## Reproduce the papers' tables, small; the whole ones (SIZE=) take many hours
+	@$(BIN)/one-preempt experiment run --all $(SIZE)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
