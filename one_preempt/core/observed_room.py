@@ -85,7 +85,7 @@ def _given_back_resting(
     The queue does not count on its room: oned's books keep everybody out that is not its preemptor.
     """
     resting = [vm for vm in vms if vm.id in surroundings.resting]
-    if not resting or is_guarded(lease) or lease.terms.deadline_at_s is not None:
+    if not resting or is_guarded(lease) or lease.promised_deadline_at_s is not None:
         return (), ()
     index = surroundings.state.hosts.index_by_id
     there = [vm for vm in resting if vm.history[-1].host_id in index]

@@ -25,7 +25,9 @@ def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> boo
     forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
     if policies.mode is not Mode.ACT or state.paused or forbidden or rules.suspension is Suspension.NONE:
         return False
-    if lease.terms.deadline_at_s is not None or (rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1):
+    if lease.promised_deadline_at_s is not None:
+        return False
+    if rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1:
         return False
     if lease.state in (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED):
         return False

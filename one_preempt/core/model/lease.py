@@ -141,6 +141,11 @@ class Lease:
             return None
         return self.run_began_at_s + self.remaining_s
 
+    @property
+    def promised_deadline_at_s(self) -> int | None:
+        """Its DEADLINE, where that was accepted: one that was turned down binds nobody."""
+        return self.terms.deadline_at_s if self.verdict is Verdict.ACCEPTED else None
+
     def left_at(self, now_s: int) -> int | None:
         """What is left of its duration at an instant, in seconds, at least 1; None without a duration."""
         if self.remaining_s is None or self.run_began_at_s is None:

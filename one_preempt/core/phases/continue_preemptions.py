@@ -16,13 +16,14 @@ from one_preempt.core.model.plan import Placement, Preemption, PreemptionEnd, Re
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.resources import NO_RESOURCES
+from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
-from one_preempt.core.victims import MOVES, has_left, is_resting, is_shielded
+from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 _GOING = frozenset({VmPhase.LEAVING, VmPhase.MOVING})
@@ -174,7 +175,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
         return None
     if phase is not VmPhase.RUNNING and not in_place:
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
-    if lease is None or lease.id != victim.lease_id or not lease.terms.type.preemptable or vm.uid != lease.uid:
+    if lease is None or lease.id != victim.lease_id or not _gives_way(draft, lease) or vm.uid != lease.uid:
         return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
     own_lock = vm.is_locked_by_scheduler(draft.state.snapshot.own_uid)
     if (in_place and vm.lock_level is not LockLevel.NONE and not own_lock) or is_shielded(vm, lease) or vm.resched:
@@ -189,6 +190,12 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
             text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"
             return _give_up(preemption, "victim-would-not-leave", text)
     return None
+
+
+def _gives_way(draft: PlanDraft, lease: Lease) -> bool:
+    """It may be preempted by its type, or because it outlives its duration where the administrator's rule says so."""
+    outlived = draft.policies.time.overrun is Overrun.PREEMPT and has_overrun(lease, draft.state.now_s)
+    return lease.terms.type.preemptable or outlived
 
 
 def _keep_victims_leaving(

@@ -21,7 +21,16 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
-from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, giving_way, rows_of, stay_at, takes_s
+from one_preempt.core.phases.room_ahead import (
+    book,
+    ceiling,
+    end_of,
+    firm_ceiling,
+    giving_way,
+    rows_of,
+    stay_at,
+    takes_s,
+)
 from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
@@ -347,7 +356,8 @@ def _victim(
                 return Victim(vm.id, lease.id, host_id, method)
             continue
         elsewhere = draft.state.hosts.ids != host_id
-        target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
+        with draft.room.capped(ceiling(draft, draft.state.now_s, lease.expected_end_at_s)):
+            target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
         if not isinstance(target, Unplaced):
             return Victim(vm.id, lease.id, host_id, method, target.host_id)
     return None

@@ -9,12 +9,13 @@ from one_preempt.core.victims import is_guarded
 
 def is_promised(draft: PlanDraft, lease: Lease) -> bool:
     """A reservation decides about its next start: an accepted one, or its starvation guard (SR11)."""
-    if draft.is_accepted(lease) and lease.terms.asks_for_time and not lease.terms.at_once:
-        # An advance reservation that has run and gave way is best effort from then on, if its type says so.
-        return lease.terms.deadline_at_s is not None or lease.preempted_by is None
+    # An advance reservation that has run and gave way is best effort from then on, if its type says so.
+    still_counts = lease.terms.deadline_at_s is not None or lease.preempted_by is None
+    if still_counts and draft.is_accepted(lease) and lease.terms.asks_for_time and not lease.terms.at_once:
+        return True
     return is_guarded(lease) and lease.terms.type.best_effort
 
 
 def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:
     """It is an advance reservation: not earlier, not later."""
-    return draft.is_accepted(lease) and lease.terms.deadline_at_s is None and not is_guarded(lease)
+    return draft.is_accepted(lease) and lease.terms.deadline_at_s is None and lease.preempted_by is None

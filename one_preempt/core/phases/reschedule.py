@@ -11,6 +11,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import ceiling
 
 _MOVABLE_STATES = ("RUNNING", "UNKNOWN", "POWEROFF")
 
@@ -31,7 +32,8 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
     action_id = f"reschedule/{vm.id}/{len(vm.history)}"
     hindrance = _hindrance(draft, vm, action_id)
     if hindrance is None:
-        placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
+        with draft.room.capped(ceiling(draft, draft.state.now_s, lease.expected_end_at_s)):
+            placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed, action_id))
             return True
