@@ -23,7 +23,7 @@ from one_preempt.core.phases.preparations import prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.room_ahead import (
     book,
-    ceiling,
+    ceiling_for_the_rest,
     end_of,
     firm_ceiling,
     giving_way,
@@ -356,7 +356,7 @@ def _victim(
                 return Victim(vm.id, lease.id, host_id, method)
             continue
         elsewhere = draft.state.hosts.ids != host_id
-        with draft.room.capped(ceiling(draft, draft.state.now_s, lease.expected_end_at_s)):
+        with draft.room.capped(ceiling_for_the_rest(draft, lease)):
             target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
         if not isinstance(target, Unplaced):
             return Victim(vm.id, lease.id, host_id, method, target.host_id)

@@ -11,7 +11,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import ceiling
+from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
 
 _MOVABLE_STATES = ("RUNNING", "UNKNOWN", "POWEROFF")
 
@@ -32,7 +32,7 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
     action_id = f"reschedule/{vm.id}/{len(vm.history)}"
     hindrance = _hindrance(draft, vm, action_id)
     if hindrance is None:
-        with draft.room.capped(ceiling(draft, draft.state.now_s, lease.expected_end_at_s)):
+        with draft.room.capped(ceiling_for_the_rest(draft, lease)):
             placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed, action_id))

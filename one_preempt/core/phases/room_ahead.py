@@ -72,6 +72,12 @@ def ceiling(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | Non
     return None if timeline.is_empty else timeline.all_stays.table.free_during(start_s, end_s)
 
 
+def ceiling_for_the_rest(draft: PlanDraft, lease: Lease) -> IntArray | None:
+    """What stays free on each host for as long as a lease that runs is expected to go on."""
+    end_at_s = lease.expected_end_at_s
+    return ceiling(draft, draft.state.now_s, end_at_s if end_at_s is None or end_at_s > draft.state.now_s else None)
+
+
 def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> IntArray | None:
     """What nobody but `lease` was promised firmly between two instants, less those who are still there at the start.
 
