@@ -45,13 +45,19 @@ class Outcome:
         record = self.record
         if record.started_at_ms is None:
             return
-        from_ms = record.started_at_ms
+        from_ms, ran_ms = record.started_at_ms, 0
         for interruption in record.interruptions:
             yield from_ms, interruption.from_ms
+            ran_ms += interruption.from_ms - from_ms
             if interruption.until_ms is None:
                 return
             from_ms = interruption.until_ms
-        yield from_ms, ended_at_ms if record.ended_at_ms is None else record.ended_at_ms
+        if record.ended_at_ms is None:
+            yield from_ms, ended_at_ms
+        else:
+            # Shutting down is no service: the last stay is as long as what its VMs were served beyond the others.
+            left_ms = max(0, record.served_vm_ms // record.virtual_machines - ran_ms)
+            yield from_ms, min(record.ended_at_ms, from_ms + left_ms)
 
 
 Chosen = Callable[[Outcome], bool]

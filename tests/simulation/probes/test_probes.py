@@ -15,10 +15,10 @@ from one_preempt.simulation.probes.utilization import useful_share, utilization
 from one_preempt.simulation.probes.waiting import bounded_slowdowns, distribution, percentile
 from one_preempt.simulation.probes.watch import Activity
 from one_preempt.simulation.probes.writing import Row, csv_text, json_lines
-from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.simulator.result import Fate, SimulationResult
 from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
-from tests.simulation.simulator.small_stories import SLOW_STORAGE, TWO_HOSTS, local, request
+from tests.simulation.simulator.small_stories import SLOW_STORAGE, TWO_HOSTS, local, random_workload, request
 
 
 def played(
@@ -63,6 +63,23 @@ def test_stays_cover_what_hosts_were_used_for_without_two_of_one_vm_at_once() ->
     for spans in by_vm.values():
         assert all(one[1] <= other[0] for one, other in pairwise(spans))
     assert sum(stay.until_ms - stay.from_ms for stay in seen.stays) == sum(seen.vm_ms.values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_records_and_what_was_seen_on_the_hosts_agree(seed: int) -> None:
+    told = played(*random_workload(seed).requests, site=SLOW_STORAGE, until_s=20_000)
+    records, found = told.result.records, told.figures
+    served_vm_ms = sum(record.served_vm_ms for record in records)
+    assert told.seen.computation_vm_ms == served_vm_ms
+    # All VMs of a lease run together for at most as long as each of them does.
+    assert found.utilization is not None
+    assert found.utilization * 4 * told.result.ended_at_ms <= served_vm_ms + 1
+    assert found.everybody.preemptions == sum(
+        one.by_request_id is not None for record in records for one in record.interruptions
+    )
+    assert found.everybody.acceptance.completed == sum(record.fate is Fate.COMPLETED for record in records)
+    busy_ms = sum(stay.until_ms - stay.from_ms for stay in told.seen.stays)
+    assert served_vm_ms <= busy_ms <= 4 * told.result.ended_at_ms
 
 
 def test_groups_are_told_apart_and_empty_ones_left_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,16 @@ def test_a_trace_lies_beside_its_scenario(tmp_path: Path) -> None:
     scenario = read_scenario(write(tmp_path, {"site": SMALL["site"], "workload": {"trace": {"file": "two.swf"}}}))
     first, second = workload_of(scenario, tmp_path, 0).requests
     assert (first.virtual_machines, first.actual_duration_s, second.submitted_at_s) == (2, 60, 5)
+
+
+def test_the_example_of_the_document_is_a_scenario(tmp_path: Path) -> None:
+    document = Path(__file__).parents[3] / "docs" / "researcher" / "simulate.md"
+    (example,) = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "scenario.yaml").write_text(example)
+    scenario = read_scenario(tmp_path / "scenario.yaml")
+    workload = workload_of(scenario, tmp_path, scenario.seeds[0])
+    assert sum(one.start is not StartKind.EXACT for one in workload.requests) == 300
+    assert scenario.policies == ["nop", "moml", "mov"]
 
 
 def changed(**more: Any) -> dict[str, Any]:
