@@ -148,9 +148,13 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
     """Its time has come: on the hosts that were reserved, else on any others."""
+    stays = draft.timeline.stays.get(lease.id, ())
     end_at_s = end_of(draft.state.now_s, takes_s(draft, lease, vms))
+    if stays and end_at_s is not None and _is_long_enough(draft, lease, stays[0]):
+        # A cycle that comes seconds late takes them off the overheads, not off whoever comes right behind.
+        end_at_s = stays[0].end_s
     free_then = firm_ceiling(draft, lease, draft.state.now_s, end_at_s)
-    placed = _place(draft, lease, vms, draft.timeline.stays.get(lease.id, ()), free_then)
+    placed = _place(draft, lease, vms, stays, free_then)
     if placed is None:
         late = draft.waits.get(lease.id)
         why = late.text if late is not None else "it has no room"
@@ -159,6 +163,11 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
     stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_at_s, firm=True)
     draft.timeline.replace(lease.id, (stay,))
     start(draft, lease, vms, placed)
+
+
+def _is_long_enough(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
+    """All of its duration is left before the end that was promised."""
+    return stay.end_s is not None and stay.end_s - draft.state.now_s >= (lease.remaining_s or 0)
 
 
 # -- so much work, done in time ------------------------------------------------------------------------------
