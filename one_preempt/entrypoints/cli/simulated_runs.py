@@ -152,10 +152,16 @@ def play_all(asked: Study, on_progress: Callable[[float], None] = lambda _share:
     """Every variant with every seed; `on_progress` is told how many runs are done, in parts of a run too."""
     for number, (variant, seed) in enumerate(product(asked.variants, asked.seeds)):
         workload = asked.workload_of(seed)
-        machines = max(1, sum(request.virtual_machines for request in workload.requests))
         on_progress(number)
-        played = play(_trial(asked, variant, seed, workload), _of_run(on_progress, number, machines))
+        ends = _of_run(on_progress, number, _virtual_machines(workload, asked.until_s))
+        played = play(_trial(asked, variant, seed, workload), ends)
         yield Run(variant, seed, workload, played)
+
+
+def _virtual_machines(workload: Workload, until_s: int | None) -> int:
+    """How many will come; at least one."""
+    coming = (one for one in workload.requests if until_s is None or one.submitted_at_s <= until_s)
+    return max(1, sum(one.virtual_machines for one in coming))
 
 
 def _of_run(on_progress: Callable[[float], None], number: int, machines: int) -> Callable[[int], None]:

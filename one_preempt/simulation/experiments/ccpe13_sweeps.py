@@ -7,6 +7,7 @@ reading are told and not required.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from one_preempt.simulation.experiments.ccpe13_workloads import (
     BEST_EFFORT,
@@ -26,16 +27,29 @@ from one_preempt.simulation.probes.statistics import correlation, interval, mean
 MLIP, MOML, MOV = "MLIP", "MOML", "MOV"
 POLICIES = (MLIP, MOML, MOV)
 PREEMPTIONS, UTILIZATION, MAKESPAN = "preemptions", "utilization", "best_effort_makespan_s"
-_TITLES = {
-    PREEMPTIONS: ("Preempted leases", "leases", 1.0),
-    UTILIZATION: ("Utilization", "%", 100.0),
-    MAKESPAN: ("Mean makespan of best-effort leases", "hours", 1 / 3600),
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How people see a figure: the title of its picture, its unit, how many of these one is, and a short name."""
+
+    title: str
+    unit: str
+    scale: float
+    name: str
+
+
+SHOWN = {
+    PREEMPTIONS: Shown("Preempted leases", "leases", 1.0, "preemptions"),
+    UTILIZATION: Shown("Utilization", "%", 100.0, "utilization"),
+    MAKESPAN: Shown("Mean makespan of best-effort leases", "hours", 1 / 3600, "makespan"),
 }
 # Where an order is to hold at most points: 14 of the 16 of the full experiment.
 MOST_POINTS = 14 / 16
 NEARLY_LINEAR = 0.9
 PEAK_PER_CENT = 20
 
+Means = dict[str, dict[str, dict[str, float]]]
 Holds = Callable[[dict[str, float]], bool]
 
 
@@ -46,19 +60,16 @@ def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
         figure: {
             point: {policy: mean(table.values(point, policy, figure)) for policy in POLICIES} for point in table.points
         }
-        for figure in _TITLES
+        for figure in SHOWN
     }
     claims = [*_orders(means), *_trends(means)]
     if table.is_small:
         claims = [Claim(one.text, one.published, one.ours, None, one.required) for one in claims]
     rows = tuple(_row(point, means) for point in table.points)
     pictures = {
-        f"{figure.split('_')[0]}-{sweep}": _picture(table, figure, sweep) for figure in _TITLES for sweep in SWEEPS
+        f"{shown.name}-{sweep}": _picture(table, figure, sweep) for figure, shown in SHOWN.items() for sweep in SWEEPS
     }
     return ExperimentResult("ccpe13-sweeps", rows, tuple(claims), pictures)
-
-
-Means = dict[str, dict[str, dict[str, float]]]
 
 
 def _orders(means: Means) -> list[Claim]:
@@ -116,26 +127,29 @@ def _along(means: dict[str, dict[str, float]], sweep: str, policy: str) -> list[
 
 def _row(point: str, means: Means) -> Row:
     cells: dict[str, str | float] = {"point": point}
-    for figure, (_, _, scale) in _TITLES.items():
+    for figure, shown in SHOWN.items():
         for policy in POLICIES:
-            cells[f"{figure.split('_')[0]} {policy}"] = float(f"{scale * means[figure][point][policy]:.4g}")
+            cells[f"{shown.name} {policy}"] = float(f"{shown.scale * means[figure][point][policy]:.4g}")
     return cells
 
 
 def _picture(table: ResultTable, figure: str, sweep: str) -> str:
-    title, unit, scale = _TITLES[figure]
+    shown = SHOWN[figure]
     lines = [
         Line(
             policy,
             tuple(
-                (float(place_of(point)[1]), interval([scale * value for value in table.values(point, policy, figure)]))
+                (
+                    float(place_of(point)[1]),
+                    interval([shown.scale * value for value in table.values(point, policy, figure)]),
+                )
                 for point in table.points
                 if place_of(point)[0] == sweep
             ),
         )
         for policy in POLICIES
     ]
-    return line_chart(title, f"{sweep} requests (%)", unit, lines)
+    return line_chart(shown.title, f"{sweep} requests (%)", shown.unit, lines)
 
 
 EXPERIMENT = ReplicatedExperiment(
