@@ -9,7 +9,7 @@ import pytest
 
 from one_preempt.chosen_policies import admission_rules, policies, time_rules
 from one_preempt.core.backfilling import intermediate
-from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.policies import Policies
 from one_preempt.policy_registry import UnknownPolicy, backfilling_policies, backfilling_policy
@@ -155,3 +155,36 @@ def test_what_is_probably_not_meant_is_said(text: str, told: str) -> None:
 )
 def test_what_may_well_be_meant_is_not_doubted(text: str) -> None:
     assert doubts(parse_settings(text, "here")) == []
+
+
+# -- suspending in place ---------------------------------------------------------------------------------
+
+
+def test_suspending_in_place_is_off_as_shipped() -> None:
+    shipped = policies(Settings()).victims
+    assert not shipped.suspend_in_place
+    assert not any(PreemptionMethod.SUSPEND in methods for methods in shipped.methods.values())
+
+
+def test_suspending_in_place_is_listed_and_allowed() -> None:
+    text = "victims: {suspend_in_place: true, methods: {BE-SUSPENDABLE: [suspend, stop]}}"
+    rules = chosen(text).victims
+    assert rules.suspend_in_place
+    assert rules.methods[LeaseType.BE_SUSPENDABLE] == (PreemptionMethod.SUSPEND, PreemptionMethod.STOP)
+    assert doubts(parse_settings(text, "here")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("victims: {methods: {BE-SUSPENDABLE: [suspend]}}", "set victims.suspend_in_place to true"),
+        ("victims: {suspend_in_place: true, methods: {BE-CANCELLABLE: [suspend]}}", "for BE-SUSPENDABLE and DC-MIG"),
+    ],
+)
+def test_suspending_in_place_by_half_is_refused(text: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        parse_settings(text, "here")
+
+
+def test_allowing_what_nobody_lists_is_doubted() -> None:
+    assert "counts for nothing" in doubts(parse_settings("victims: {suspend_in_place: true}", "here"))[0]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 from tests.stories.group_rules import DAEMON, allowed_hosts
+from tests.stories.promises_kept import rows, suspended_too_often
 from tests.stories.requests_told import ADMINISTRATOR, OWNERS
 from tests.stories.room_left import Room, needs, rooms
 from tests.stories.storyteller import ENABLED, NO_LIMITS, SYSTEM_DATASTORE, Story
@@ -27,6 +27,7 @@ def judge(story: Story) -> list[str]:
     wrong += _lost(story)
     wrong += _not_returned(story)
     wrong += story.broken_rules
+    wrong += [*story.broken_promises, *suspended_too_often(story.world)]
     wrong += _refused(story)
     wrong += _unconnected(story)
     wrong += _store(story)
@@ -47,13 +48,14 @@ def calm_down(story: Story) -> list[str]:
     for host_id in story.hosts:
         emulator.control("revive_host", host_id)
         emulator.must(ADMINISTRATOR, "one.host.status", host_id, ENABLED)
+    _let_reservations_pass(story)
     states = story.world.states()
     for vm_id, told in sorted(story.vms.items()):
         if states[vm_id].startswith("6/"):
             continue
         emulator.call(ADMINISTRATOR, "one.vm.unlock", vm_id)
         emulator.call(ADMINISTRATOR, "one.vm.action", "unresched", vm_id)
-        if not told.types or _has_failed(states[vm_id]):
+        if not told.types or told.timed or _has_failed(states[vm_id]):
             told.ended_by_people |= emulator.call(ADMINISTRATOR, "one.vm.action", "terminate-hard", vm_id)[0]
             told.ended_by_people |= emulator.call(ADMINISTRATOR, "one.vm.recover", vm_id, 3)[0]
     quiet = 0
@@ -68,6 +70,15 @@ def calm_down(story: Story) -> list[str]:
         if quiet == QUIET_CYCLES:
             break
     return late
+
+
+def _let_reservations_pass(story: Story) -> None:
+    """Until all that was promised a START is due."""
+    for _ in range(4):
+        query = "SELECT id FROM leases WHERE verdict = 'accepted' AND start_at_s > "
+        if not rows(story.world, query + str(story.world.emulator.now_s)):
+            return
+        story.step(60)
 
 
 def _has_failed(state: str) -> bool:
@@ -85,7 +96,7 @@ def _calls(story: Story) -> list[str]:
     wrong = []
     unasked = unasked_moves(story.calls)
     gang_stops = {
-        row["vm_id"] for row in _rows(story, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")
+        row["vm_id"] for row in rows(story.world, "SELECT vm_id FROM actions WHERE reason_code = 'gang-incomplete'")
     }
     for call in story.calls:
         if call["user"] != DAEMON or call["code"] or call["method"].startswith("one_preempt."):
@@ -121,7 +132,9 @@ def unasked_moves(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _sent_out(story: Story, call: dict[str, Any], gang_stops: set[int]) -> list[str]:
     action, vm_id = call["arguments"]
     told = story.vms[vm_id]
-    allowed = {"stop": {"BE-SUSPENDABLE", "DC-MIGRATABLE"}, "terminate": {"BE-CANCELLABLE"}}.get(action, set())
+    returning = {"BE-SUSPENDABLE", "DC-MIGRATABLE"}
+    in_place = returning if story.world.settings.get("victims", {}).get("suspend_in_place") else set()
+    allowed = {"stop": returning, "suspend": in_place, "terminate": {"BE-CANCELLABLE"}}.get(action, set())
     if told.types & allowed or (action == "stop" and told.gang and vm_id in gang_stops):
         return []
     if action == "undeploy" and told.may_shut_down:
@@ -149,10 +162,12 @@ def _not_returned(story: Story) -> list[str]:
     wrong = []
     states = story.world.states()
     query = "SELECT id FROM leases WHERE preempted_by IS NOT NULL AND ended_at_s IS NULL"
-    for row in _rows(story, query):
+    for row in rows(story.world, query):
         members = [
             member["vm_id"]
-            for member in _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']} ORDER BY vm_id")
+            for member in rows(
+                story.world, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']} ORDER BY vm_id"
+            )
         ]
         living = [vm_id for vm_id in members if not states[vm_id].startswith("6/")]
         out = [vm_id for vm_id in living if states[vm_id] != RUNNING]
@@ -199,14 +214,16 @@ def _unconnected(story: Story) -> list[str]:
 
 def _store(story: Story) -> list[str]:
     """Store and cloud agree, and every call has its reason in the log."""
-    still_open = _rows(story, "SELECT id FROM preemptions WHERE closed_at_s IS NULL AND advised_only = 0")
+    still_open = rows(story.world, "SELECT id FROM preemptions WHERE closed_at_s IS NULL AND advised_only = 0")
     wrong = [f"preemption {row['id']} is still open" for row in still_open]
     states = story.world.states()
-    for row in _rows(story, "SELECT id FROM leases WHERE ended_at_s IS NULL"):
-        members = _rows(story, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']}")
+    for row in rows(story.world, "SELECT id FROM leases WHERE ended_at_s IS NULL"):
+        members = rows(story.world, f"SELECT vm_id FROM lease_members WHERE lease_id = {row['id']}")
         if all(states[member["vm_id"]].startswith("6/") for member in members):
             wrong.append(f"lease {row['id']} has ended and the store does not know")
-    explained = {(row["kind"], row["vm_id"]) for row in _rows(story, "SELECT * FROM actions") if row["reason_text"]}
+    explained = {
+        (row["kind"], row["vm_id"]) for row in rows(story.world, "SELECT * FROM actions") if row["reason_text"]
+    }
     names = {"one.vm.deploy": "deploy", "one.vm.update": "message"}
     for call in story.calls:
         if call["user"] != DAEMON or call["method"] not in ("one.vm.deploy", "one.vm.action", "one.vm.update"):
@@ -216,12 +233,6 @@ def _store(story: Story) -> list[str]:
         if (kind, vm_id) not in explained:
             wrong.append(f"no reason was logged for {call}")
     return wrong
-
-
-def _rows(story: Story, query: str) -> list[dict[str, Any]]:
-    with sqlite3.connect(f"file:{story.world.ledger}?mode=ro", uri=True) as connection:
-        connection.row_factory = sqlite3.Row
-        return [dict(row) for row in connection.execute(query)]
 
 
 __all__ = ["judge", "unasked_moves"]

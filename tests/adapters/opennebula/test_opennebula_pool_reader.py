@@ -5,8 +5,9 @@ from xmlrpc.client import dumps
 
 import pytest
 
-from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
+from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader, uid_of
 from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.core.model.access import Directory, User
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.ports import CloudUnavailable
 
@@ -117,3 +118,9 @@ def test_an_endpoint_that_fails_in_the_middle_gives_no_half_snapshot(
     endpoint.answer = answer
     with pytest.raises(CloudUnavailable, match=r"one\.userpool\.info"):
         reader.read()
+
+
+def test_who_asks_is_known_by_its_id() -> None:
+    users = {7: User(7, "scheduler", 0, "oneadmin", (0,)), 0: User(0, "oneadmin", 0, "oneadmin", (0,))}
+    assert uid_of("scheduler", Directory(users)) == 7
+    assert uid_of("nobody", Directory(users)) == 0
