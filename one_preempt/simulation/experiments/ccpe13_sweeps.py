@@ -15,14 +15,15 @@ from one_preempt.simulation.experiments.ccpe13_workloads import (
     DEADLINE,
     LOCALS,
     SWEEPS,
-    place_of,
+    places_of,
     simulate,
     tasks,
 )
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, ResultTable, TaskResult
-from one_preempt.simulation.plots.charts import Line, line_chart
-from one_preempt.simulation.probes.statistics import correlation, interval, mean
+from one_preempt.simulation.experiments.sweep_pictures import lines_of
+from one_preempt.simulation.plots.charts import line_chart
+from one_preempt.simulation.probes.statistics import correlation, mean
 
 MLIP, MOML, MOV = "MLIP", "MOML", "MOV"
 POLICIES = (MLIP, MOML, MOV)
@@ -122,7 +123,7 @@ def _linear(text: str, means: dict[str, dict[str, float]], sweep: str, sign: int
 
 
 def _along(means: dict[str, dict[str, float]], sweep: str, policy: str) -> list[tuple[float, float]]:
-    return [(float(place_of(point)[1]), at[policy]) for point, at in means.items() if place_of(point)[0] == sweep]
+    return [(place, means[point][policy]) for point, place in places_of(list(means), sweep).items()]
 
 
 def _row(point: str, means: Means) -> Row:
@@ -135,20 +136,7 @@ def _row(point: str, means: Means) -> Row:
 
 def _picture(table: ResultTable, figure: str, sweep: str) -> str:
     shown = SHOWN[figure]
-    lines = [
-        Line(
-            policy,
-            tuple(
-                (
-                    float(place_of(point)[1]),
-                    interval([shown.scale * value for value in table.values(point, policy, figure)]),
-                )
-                for point in table.points
-                if place_of(point)[0] == sweep
-            ),
-        )
-        for policy in POLICIES
-    ]
+    lines = lines_of(table, POLICIES, figure, places_of(table.points, sweep), shown.scale)
     return line_chart(shown.title, f"{sweep} requests (%)", shown.unit, lines)
 
 

@@ -14,14 +14,15 @@ from one_preempt.simulation.experiments.ccpe13_workloads import (
     CHOICES,
     DEADLINE,
     LOCALS,
-    place_of,
+    places_of,
     simulate,
     tasks,
 )
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, ResultTable, TaskResult
-from one_preempt.simulation.plots.charts import Line, line_chart
-from one_preempt.simulation.probes.statistics import TTest, interval, mean, paired, unpaired
+from one_preempt.simulation.experiments.sweep_pictures import lines_of
+from one_preempt.simulation.plots.charts import line_chart
+from one_preempt.simulation.probes.statistics import TTest, mean, paired, unpaired
 
 NOP, MOML = "NOP", "MOML"
 LOCAL_RATE, EXTERNAL_RATE = "local_rejection_rate", "external_rejection_rate"
@@ -61,7 +62,7 @@ class Measured:
 
 def measure(table: ResultTable, sweep: str) -> Measured:
     """The paper's statistics over the points of a sweep."""
-    places = [point for point in table.points if place_of(point)[0] == sweep]
+    places = places_of(table.points, sweep)
     rates = {
         (policy, figure): [mean(table.values(point, policy, figure)) for point in places]
         for policy in (NOP, MOML)
@@ -140,17 +141,7 @@ def _rows(sweep: str, ours: Measured) -> list[Row]:
 
 
 def _picture(table: ResultTable, sweep: str) -> str:
-    lines = [
-        Line(
-            policy,
-            tuple(
-                (float(place_of(point)[1]), interval([100 * rate for rate in table.values(point, policy, LOCAL_RATE)]))
-                for point in table.points
-                if place_of(point)[0] == sweep
-            ),
-        )
-        for policy in (NOP, MOML)
-    ]
+    lines = lines_of(table, (NOP, MOML), LOCAL_RATE, places_of(table.points, sweep), 100)
     return line_chart("Rejected local requests", f"{sweep} requests (%)", "rejected (%)", lines)
 
 

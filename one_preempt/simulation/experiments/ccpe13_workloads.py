@@ -98,6 +98,11 @@ def place_of(point: str) -> tuple[str, int]:
     return sweep, int(value)
 
 
+def places_of(points: Sequence[str], sweep: str) -> dict[str, float]:
+    """Of these points those of one sweep, and where on it they lie."""
+    return {point: float(value) for point in points for name, value in [place_of(point)] if name == sweep}
+
+
 def mix_of(point: str) -> Mix:
     """The shares at a point."""
     sweep, value = place_of(point)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from one_preempt.simulation.experiments import sr11_leases
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.sweep_pictures import lines_of
 from one_preempt.simulation.experiments.trial import Trial, play
-from one_preempt.simulation.plots.charts import Line, line_chart
-from one_preempt.simulation.probes.statistics import interval, mean
+from one_preempt.simulation.plots.charts import line_chart
+from one_preempt.simulation.probes.statistics import mean
 
 REFUSE, QUEUE = "rejected", "converted to best effort"
 PUBLISHED_REJECTED = {10: 6, 20: 8, 30: 12, 40: 16, 50: 20}
@@ -60,10 +61,7 @@ def _row(table: ResultTable, point: str) -> Row:
 
 
 def _picture(table: ResultTable) -> str:
-    lines = [
-        Line(policy, tuple((float(p), interval(table.values(p, policy, _REJECTED))) for p in table.points))
-        for policy in (REFUSE, QUEUE)
-    ]
+    lines = lines_of(table, (REFUSE, QUEUE), _REJECTED, {point: float(point) for point in table.points})
     return line_chart("Rejected reservations", "leases", "rejected", lines)
 
 

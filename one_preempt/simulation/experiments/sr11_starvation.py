@@ -11,9 +11,10 @@ from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.simulation.experiments import sr11_leases
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.sweep_pictures import lines_of
 from one_preempt.simulation.experiments.trial import Trial, play
-from one_preempt.simulation.plots.charts import Line, line_chart
-from one_preempt.simulation.probes.statistics import interval, mean
+from one_preempt.simulation.plots.charts import line_chart
+from one_preempt.simulation.probes.statistics import mean
 
 LIMIT = 2
 WITHOUT, WITH = "without the guard", f"at most {LIMIT} suspensions"
@@ -74,10 +75,7 @@ def _row(table: ResultTable, point: str) -> Row:
 
 
 def _picture(table: ResultTable) -> str:
-    lines = [
-        Line(policy, tuple((float(p), interval(table.values(p, policy, _SUSPENSIONS))) for p in table.points))
-        for policy in (WITHOUT, WITH)
-    ]
+    lines = lines_of(table, (WITHOUT, WITH), _SUSPENSIONS, {point: float(point) for point in table.points})
     return line_chart("Suspensions of the best-effort lease", "leases", "suspensions", lines)
 
 
