@@ -19,13 +19,9 @@ def held_rooms(state: ClusterState, plan: Plan, holds_s: int) -> tuple[HeldRoom,
     """
     until_s = state.now_s + holds_s
     hosts: dict[int, tuple[int, int]] = dict(_reserved(state, plan, holds_s))
-    for preemption in _going_on(state, plan):
-        hosts.update((placement.vm_id, (placement.host_id, until_s)) for placement in preemption.placements)
-    hosts.update(
-        (action.vm_id, (action.host_id, until_s))
-        for action in plan.actions
-        if action.host_id is not None and _keeps_a_promise(action, state)
-    )
+    for vm_id, host_id in _arriving(state, plan):
+        known_host_id, known_until_s = hosts.get(vm_id, (host_id, until_s))
+        hosts[vm_id] = (host_id, max(until_s, known_until_s) if known_host_id == host_id else until_s)
     rooms = []
     for vm_id, (host_id, expires_at_s) in hosts.items():
         vm = state.snapshot.vms.get(vm_id)
@@ -50,6 +46,15 @@ def _reserved(state: ClusterState, plan: Plan, holds_s: int) -> Iterable[tuple[i
         for vm_id, host_id in zip(lease.vm_ids, coming.host_ids, strict=True):
             if state.snapshot.vms[vm_id].host_id is None:
                 yield vm_id, (host_id, end_at_s)
+
+
+def _arriving(state: ClusterState, plan: Plan) -> Iterable[tuple[int, int]]:
+    """VM and host of what comes by a preemption or by the plan's own steps; of two for one VM the later counts."""
+    for preemption in _going_on(state, plan):
+        yield from ((placement.vm_id, placement.host_id) for placement in preemption.placements)
+    for action in plan.actions:
+        if action.host_id is not None and _keeps_a_promise(action, state):
+            yield action.vm_id, action.host_id
 
 
 def _going_on(state: ClusterState, plan: Plan) -> Iterable[Preemption]:

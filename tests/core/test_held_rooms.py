@@ -56,3 +56,20 @@ def test_a_victim_that_moves_is_promised_the_host_it_moves_to() -> None:
     arrivals = {placement.vm_id: placement.host_id for placement in preemption.placements}
     held = held_rooms(decided.state, decided.plan, HOLDS_S)
     assert {room.vm_id: room.host_id for room in held} == {**targets, **arrivals}
+
+
+@pytest.mark.parametrize(
+    "scenario", ["reservation_on_free_room_is_accepted", "victims_leave_for_a_reservation_when_it_is_time"]
+)
+def test_what_is_reserved_is_promised_until_its_end(scenario: str) -> None:
+    document = scenario_reader.load(SCENARIOS / f"{scenario}.yaml")
+    decided = scenario_reader.play(document)
+    booked = {one.lease_id: one.reservations for one in decided.plan.bookings}
+    (reservation,) = booked.get(5) or decided.state.reservations[5]
+    held = {room.vm_id: room for room in held_rooms(decided.state, decided.plan, HOLDS_S)}
+    vm = decided.state.snapshot.vms[5]
+    assert held[5] == HeldRoom(reservation.host_ids[0], 5, vm.cpu_centi, vm.memory_mib, reservation.end_at_s or 0)
+
+
+def test_what_the_queue_is_promised_is_held_for_nobody() -> None:
+    assert promised(scenario_reader.load(SCENARIOS / "backfilling_easy_does_not_delay_the_head.yaml")) == ()
