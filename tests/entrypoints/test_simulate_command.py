@@ -102,7 +102,10 @@ def test_files_are_written_and_are_the_same_every_time(tmp_path: Path) -> None:
     )
     (row,) = csv.DictReader(first["runs.csv"].decode().splitlines())
     assert float(row["makespan_s"]) == 200
-    assert [json.loads(line)["request_id"] for line in first["records.jsonl"].splitlines()] == [1, 2, 3]
+    records = [json.loads(line) for line in first["records.jsonl"].splitlines()]
+    assert [(one["policy"], one["seed"], one["request_id"]) for one in records] == [
+        ("MOML", 0, number) for number in (1, 2, 3)
+    ]
     report = first["report.html"].decode()
     assert report.count("<svg") >= 3
     assert "http" not in report.replace("http://www.w3.org/2000/svg", "")
@@ -124,6 +127,14 @@ def test_a_scenario_is_run_with_its_policies_and_seeds(tmp_path: Path) -> None:
     assert "2 seeds, mean ± 95 %" in run(path).output
     assert [one["seed"] for one in answer(path, "--seed", 7, "--policy", "nop")["runs"]] == [7]
     assert run(path, "--nodes", 4).exit_code == 2
+
+
+def test_nothing_to_replay_is_no_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "empty.swf"
+    path.write_text("; MaxNodes: 4\n; MaxProcs: 4\n")
+    files = ("--html", tmp_path / "report.html", "--csv", tmp_path / "runs.csv")
+    document = answer(path, *files)
+    assert (document["requests"], document["runs"][0]["figures"]["utilization"]) == (0, None)
 
 
 def test_a_simulation_may_end_early(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import click
 from one_preempt.core.model.policies import Verification
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.entrypoints.cli.progress import progress
-from one_preempt.entrypoints.cli.simulated_results import document, report, rows_of, show, write_pictures
+from one_preempt.entrypoints.cli.simulated_results import document, record_lines, report, rows_of, show, write_pictures
 from one_preempt.entrypoints.cli.simulated_runs import Asked, Run, Study, play_all, study
 from one_preempt.settings import load_settings
 from one_preempt.simulation.probes.writing import csv_text
@@ -103,7 +103,7 @@ def simulate_command(
     if csv_file is not None:
         csv_file.write_text(csv_text(rows_of(runs)), encoding="utf-8")
     if records is not None:
-        records.write_bytes(b"".join(line for run in runs for line in run.played.result.json_lines()))
+        records.write_bytes(b"".join(record_lines(runs)))
     if plots is not None:
         write_pictures(runs, plots)
     if html_file is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from one_preempt.core.model.plain_words import plain_words
@@ -75,6 +76,15 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
         }
         for run in runs
     ]
+
+
+def record_lines(runs: Sequence[Run]) -> Iterator[bytes]:
+    """One JSON line a request and run."""
+    for run in runs:
+        of_run = {"policy": run.variant.policy, "backfilling": run.variant.backfilling, "seed": run.seed}
+        begin = json.dumps(of_run, separators=(",", ":")).encode().removesuffix(b"}") + b","
+        for line in run.played.result.json_lines():
+            yield begin + line.removeprefix(b"{")
 
 
 def _compared(runs: Sequence[Run]) -> list[ComparedFigure]:

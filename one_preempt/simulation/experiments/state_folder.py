@@ -29,14 +29,17 @@ class StateFolder:
     path: Path
 
     def load(self) -> dict[Task, TaskResult]:
-        """What was written so far."""
+        """What was written so far. Raises `OnePreemptError` where somebody else wrote into it."""
         if not self._results.exists():
             return {}
         whole = self._results.read_bytes()
         lines = whole[: whole.rfind(b"\n") + 1]
         if len(lines) < len(whole):
             os.truncate(self._results, len(lines))
-        return {result.task: result for result in map(_result, lines.splitlines())}
+        try:
+            return {result.task: result for result in map(_result, lines.splitlines())}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise OnePreemptError(f"{self._results}: holds what is no result: remove {self.path}") from error
 
     def append(self, result: TaskResult) -> None:
         """Keep a result, on disk when this returns."""

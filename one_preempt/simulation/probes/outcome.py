@@ -70,7 +70,7 @@ def outcomes(workload: Workload, result: SimulationResult) -> tuple[Outcome, ...
 
 
 def groups(found: Sequence[Outcome]) -> dict[str, tuple[Outcome, ...]]:
-    """All, then those of each origin, kind of start and lease type, as far as there are any."""
+    """All, though there be none, then those of each origin, kind of start and lease type as far as there are any."""
     named: dict[str, Chosen] = {
         "all": lambda _: True,
         "local": lambda one: not one.request.external,
@@ -79,7 +79,7 @@ def groups(found: Sequence[Outcome]) -> dict[str, tuple[Outcome, ...]]:
         **{lease_type.value: _has_type(lease_type) for lease_type in LeaseType},
     }
     chosen = {name: tuple(filter(is_chosen, found)) for name, is_chosen in named.items()}
-    return {name: members for name, members in chosen.items() if members}
+    return {name: members for name, members in chosen.items() if members or name == "all"}
 
 
 def _has_start(start: StartKind) -> Chosen:

@@ -113,6 +113,15 @@ def test_results_of_other_choices_are_not_mixed_with_ours(tmp_path: Path) -> Non
     assert b"whole" in (tmp_path / IDENTITY).read_bytes()
 
 
+@pytest.mark.parametrize("line", [b"{", b"[]", b'{"point":"1"}', b'{"figures":{}}', b'{"figures":{},"colour":1}'])
+def test_a_file_that_somebody_else_wrote_into_is_named(tmp_path: Path, line: bytes) -> None:
+    run(squares([]), tmp_path)
+    with (tmp_path / RESULTS).open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(OnePreemptError, match="holds what is no result"):
+        run(squares([]), tmp_path)
+
+
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path, squares([]), small=False), pytest.raises(OnePreemptError, match="another process"):
         run(squares([]), tmp_path)
