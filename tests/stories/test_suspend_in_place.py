@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from one_preempt.composition import open_store
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.settings import Settings, StoreSettings
 from tests.stories.processes import DaemonDied
-from tests.stories.world import SETTINGS, World, description
+from tests.stories.world import CYCLE_S, SETTINGS, World, description
 
 NEVER = 10_000
 GANG = {"TYPE": "BE-SUSPENDABLE", "NAME": "sweep", "SIZE": 2}
@@ -371,6 +372,32 @@ def test_a_lost_host_has_it_return_elsewhere(tmp_path: Path) -> None:
         assert _lock_of(world, victim) is None
         assert world.action("eva", "terminate", other)
         _comes_back(world, victim)
+    finally:
+        world.close()
+
+
+def test_a_reservation_starts_on_time_beside_who_rests_for_it(tmp_path: Path) -> None:
+    rights = [
+        *SETTINGS["leases"]["rights"][:1],
+        {**SETTINGS["leases"]["rights"][1], "may_claim": [], "max_ahead_s": 86400},
+    ]
+    settings = {**IN_PLACE, "leases": {**SETTINGS["leases"], "rights": rights}}
+    cloud = description([{"name": "node0", "cpu": 2, "memory_mib": 8192}], instant=True)
+    world = World.begin(tmp_path, cloud, settings)
+    try:
+        victim = _filled(world)
+        start_s = world.emulator.now_s + 900
+        terms = {"TYPE": "DC-NON-PREEMPTABLE", "START": utc_text(start_s), "DURATION": "00:10:00"}
+        reserved = world.submit("lea", cpu=2, memory=1024, lease=terms)
+        while world.emulator.now_s < start_s - CYCLE_S:
+            world.cycle()
+            assert not world.is_running(reserved)
+        assert (world.state(victim), _lock_of(world, victim)) == (SUSPENDED, (MANAGE, 0))
+        world.cycles(3)
+        assert world.is_running(reserved)
+        assert world.action("lea", "terminate", reserved)
+        _comes_back(world, victim)
+        assert _refused(world) == []
     finally:
         world.close()
 
