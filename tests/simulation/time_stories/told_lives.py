@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -65,7 +65,7 @@ class ToldLives:
     mishaps_ms: list[int]
 
 
-def told_lives(cloud: SimulatedCloud, vm_ids_by_request: dict[int, Sequence[int]]) -> ToldLives:
+def told_lives(cloud: SimulatedCloud, vm_ids_by_request: Mapping[int, Sequence[int]]) -> ToldLives:
     """Read the log."""
     vms = {vm_id: VmLife() for vm_ids in vm_ids_by_request.values() for vm_id in vm_ids}
     for call in cloud.history_log:

@@ -14,12 +14,13 @@ import numpy as np
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.slot_table import SlotTable
-from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.decide import deliberate
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.ports import Clock
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import Settings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -45,12 +46,16 @@ class Looked:
 
 @dataclass
 class WatchedCycle:
-    """A `Scheduler`. With `stubborn` owners the simulator does not hear of refusals, so that nothing is taken back."""
+    """A `Scheduler`. With `stubborn` owners the simulator does not hear of refusals, so that nothing is taken back.
+
+    `clock` is the daemon's where it is not the cloud's.
+    """
 
     settings: Settings
     policy: str
     cloud: SimulatedCloud
     stubborn: bool = False
+    clock: Clock | None = None
     looked: list[Looked] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     _left_alone: set[int] = field(default_factory=set)
@@ -60,7 +65,8 @@ class WatchedCycle:
         self.policies = policies(self.settings, self.policy)
         # The ledger is copied for each cycle, so that what was decided upon can be looked at afterwards.
         self._cycle = SchedulingCycle(
-            SimulatedPoolReader(self.cloud), MemoryLeaseStore(), SimulatedEnactor(self.cloud), self.cloud.clock,
+            SimulatedPoolReader(self.cloud), MemoryLeaseStore(), SimulatedEnactor(self.cloud),
+            self.clock or self.cloud.clock,
             self.policies, admission_rules(self.settings),
         )  # fmt: skip
 
@@ -111,7 +117,8 @@ class WatchedCycle:
         looks_at_s = [
             at_s for at_s in (plan.wake_at_s, state.now_s + LOOKS_EVERY_S if busy else None) if at_s is not None
         ]
-        heard = replace(plan, wake_at_s=min(looks_at_s, default=None))
+        wake_at_s = min((at_s - state.now_s + self.cloud.now_s for at_s in looks_at_s), default=None)
+        heard = replace(plan, wake_at_s=wake_at_s)
         if self.stubborn:
             told = tuple(given for given in plan.verdicts if given.verdict is not Verdict.REFUSED)
             heard = replace(heard, verdicts=told, refusals=())
@@ -137,16 +144,23 @@ def plan_differences(kept: Plan, fresh: Plan) -> Iterator[str]:
 
 
 def timeline_differences(kept: Timeline, fresh: Timeline) -> Iterator[str]:
-    """What two timelines tell differently."""
-    if dict(kept.stays) != dict(fresh.stays):
-        yield f"the stays are {dict(kept.stays)} instead of {dict(fresh.stays)}"
+    """What two timelines tell differently of the time from the present on."""
+    now_s = fresh.firm_stays.since_s
+    kept_stays, fresh_stays = (
+        {lease_id: [_from_now(stay, now_s) for stay in stays] for lease_id, stays in one.stays.items()}
+        for one in (kept, fresh)
+    )
+    if kept_stays != fresh_stays:
+        yield f"the stays are {kept_stays} instead of {fresh_stays}"
     yield from _table_differences("all stays", kept.all_stays.table, fresh.all_stays.table)
     yield from _table_differences("firm stays", kept.firm_stays, fresh.firm_stays)
 
 
+def _from_now(stay: Stay, now_s: int) -> Stay:
+    return replace(stay, start_s=max(stay.start_s, now_s))
+
+
 def _table_differences(name: str, kept: SlotTable, fresh: SlotTable) -> Iterator[str]:
-    if dict(kept.reservations()) != dict(fresh.reservations()):
-        yield f"{name}: reserved is {dict(kept.reservations())} instead of {dict(fresh.reservations())}"
     for row in range(len(fresh.free_during(fresh.since_s, None))):
         kept_steps, fresh_steps = kept.free_over_time(row), fresh.free_over_time(row)
         if not all(np.array_equal(one, other) for one, other in zip(kept_steps, fresh_steps, strict=True)):
