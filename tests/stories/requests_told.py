@@ -25,6 +25,7 @@ class Told:
     gang: bool = False
     may_shut_down: bool = False
     role: str = ""
+    timed: bool = False
     ended_by_people: bool = False
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from tests.stories.group_rules import broken_rules
 from tests.stories.processes import DaemonDied
-from tests.stories.requests_told import ADMINISTRATOR, OWNERS, TYPES, Requests
+from tests.stories.promises_kept import late_without_a_word, started_against_a_word
+from tests.stories.requests_told import ADMINISTRATOR, OWNERS, TYPES
+from tests.stories.timed_requests import TimedRequests
 
 ENABLED, DISABLED, OFFLINE = 0, 1, 2
 SYSTEM_DATASTORE = 100
@@ -20,14 +22,16 @@ NO_LIMITS = {"VMS": LIFTED, "RUNNING_VMS": LIFTED, "CPU": LIFTED, "RUNNING_CPU":
 
 
 @dataclass
-class Story(Requests):
+class Story(TimedRequests):
     """One story being told."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     overcommitted: list[str] = field(default_factory=list)
     broken_rules: list[str] = field(default_factory=list)
+    broken_promises: list[str] = field(default_factory=list)
     endpoint_was_faulty: bool = False
+    endpoint_is_faulty: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,14 +58,14 @@ class Story(Requests):
             self.reports.append(self.world.daemon.step(now_s))
         except DaemonDied:
             self.world.restart_daemon()
-        self._look_at_hosts()
-        self._look_at_groups()
-
-    def _look_at_groups(self) -> None:
-        """Rules of VM groups are the daemon's duty: oned breaks them without a word."""
         calls = self.world.emulator.log(len(self.calls))
         self.calls += calls
+        self._look_at_hosts()
+        # Rules of VM groups are the daemon's duty: oned breaks them without a word.
         self.broken_rules += broken_rules(self.world, self.roles(), calls)
+        self.broken_promises += started_against_a_word(self.world, calls)
+        if not self.endpoint_is_faulty:
+            self.broken_promises += late_without_a_word(self.world, self.calls, now_s)
 
     def roles(self) -> dict[int, str]:
         """The roles of the members of the VM group."""
@@ -85,6 +89,10 @@ class Story(Requests):
             (3, self.pinned_request),
             (3, self.grouped_request),
             (3, self.networked_request),
+            (6, self.reserved_request),
+            (3, self.deadline_request),
+            (2, self.immediate_request),
+            (3, self.limited_request),
             (3, self._owner_ends),
             (6, self._owner_acts),
             (2, self._owner_updates),
@@ -99,6 +107,7 @@ class Story(Requests):
             (1, self._host_dies_or_comes_back),
             (1, self._endpoint_fails),
             (1, self._daemon_is_killed),
+            (1, self._daemon_is_down_for_a_while),
         ]
         weights = [weight for weight, _ in kinds]
         _, event = self.random.choices(kinds, weights)[0]
@@ -234,15 +243,23 @@ class Story(Requests):
         kind = self.random.choice(["close", "html", "500", "truncated", "lost_reply"])
         method = self.random.choice(["one.vm.action", "one.vm.deploy", "one.vm.info", "one.vmpool.infoextended"])
         self.world.emulator.control("fault", kind, method, 1, self.random.randint(0, 2), 0.0)
-        self.endpoint_was_faulty = True
+        self.endpoint_was_faulty = self.endpoint_is_faulty = True
         # A cycle at once, and no fault left behind: it is the daemon that is to meet it.
         self.step(15)
+        self.endpoint_is_faulty = False
         self.world.emulator.control("clear_faults")
         return f"{method} met {kind}"
 
     def _daemon_is_killed(self) -> str:
         self.world.restart_daemon()
         return "the daemon is killed"
+
+    def _daemon_is_down_for_a_while(self) -> str:
+        self.world.daemon.kill()
+        seconds = self.random.choice([40, 100, 300])
+        self.world.emulator.advance(seconds)
+        self.world.restart_daemon()
+        return f"the daemon is down for {seconds} s"
 
     def _host_ids(self) -> list[int]:
         return [host["id"] for host in self.world.host_documents()]

@@ -10,16 +10,17 @@ import pytest
 from tests.stories.clouds import random_cloud
 from tests.stories.judge import judge, unasked_moves
 from tests.stories.storyteller import Story
+from tests.stories.timed_requests import settings_about_time
 from tests.stories.world import World
 
 STORIES = int(os.environ.get("ONE_PREEMPT_STORIES", "200"))
 SHIPPED_STORIES = 50
-STEPS = 14
+STEPS = 13
 
 
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_a_random_story_ends_well(seed: int, tmp_path: Path) -> None:
-    world = World.begin(tmp_path, random_cloud(seed))
+    world = World.begin(tmp_path, random_cloud(seed), settings_about_time(seed))
     try:
         story = Story(world, seed)
         story.tell(STEPS)

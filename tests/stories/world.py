@@ -222,6 +222,10 @@ class World:
     def is_running(self, vm_id: int) -> bool:
         return self.state(vm_id) == "3/3"
 
+    def is_deployed(self, vm_id: int) -> bool:
+        """It is on a host, running or about to."""
+        return self.state(vm_id).startswith("3/")
+
     def until(self, condition: Any, cycles: int = 40) -> None:
         """Cycle until `condition()`; fails with the daemon's log where it never comes."""
         for _ in range(cycles):
