@@ -219,6 +219,13 @@ class Timeline:
             return None
         return Stay(lease_id, slot.start_s, slot.end_s, slot.host_rows, slot.amounts, firm=False, promise=True)
 
+    def beside_counted(self, vms: int, duration_s: int | None, not_before_s: int) -> int | None:
+        """The first instant from which so many VMs take nothing that was promised by number, naming no hosts.
+
+        `not_before_s` where every promise names hosts; None where there is no such instant.
+        """
+        return not_before_s if self.alike is None else self.alike.profile.earliest_fit(vms, duration_s, not_before_s)
+
     def cut_end(self, slot: GangSlot, amounts: tuple[tuple[int, ...], ...], end_s: int | None) -> int | None:
         """How long VMs can stay on these hosts from `slot.start_s` on, at most until `end_s` (None: for ever)."""
         needed: dict[int, IntArray] = {}

@@ -8,9 +8,10 @@ take its room. What cannot be had is refused, or waits as a best-effort lease wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from one_preempt.core.availability.gang_demand import GangDemand
-from one_preempt.core.availability.pieces import PieceRules, plan_pieces
+from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
@@ -82,7 +83,7 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     late: Reason | None = None
     for table in tables_for(draft, lease):
         rows = table.fit_at(demand, start_at_s, end_at_s)
-        if rows is None:
+        if rows is None or _beside_promises(draft, lease, whole_s, start_at_s) != start_at_s:
             continue
         stay = stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
         needed_s = _lacks_s(draft, lease, stay)
@@ -97,6 +98,16 @@ def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
     """Where to look: first where nobody has to leave, then, for who may preempt, where others can be suspended."""
     timeline = draft.timeline
     return (timeline.all_stays.table, timeline.firm_stays) if lease.preempts else (timeline.all_stays.table,)
+
+
+def _beside_promises(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:
+    """The first instant from which a new wish takes nothing that the queue was promised, where hosts are counted.
+
+    Promises that name hosts are in the slot table already. Who may preempt comes before all promises.
+    """
+    if lease.preempts or lease.verdict is not Verdict.NONE:
+        return not_before_s
+    return draft.timeline.beside_counted(len(lease.vm_ids), whole_s, not_before_s)
 
 
 def _lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
@@ -118,11 +129,23 @@ def _too_late(needed_s: int) -> Reason:
 
 def _no_room(draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int, whole_s: int | None) -> Reason:
     """Why it cannot start then, and when it could."""
-    table = tables_for(draft, lease)[-1]
-    first = table.earliest_fit(demand, whole_s, start_at_s)
-    could = "" if first is None else f"; the first possible one is {utc_text(first.start_s)}"
+    first_s = _first_start_s(draft, lease, demand, start_at_s, whole_s)
+    could = "" if first_s is None else f"; the first possible one is {utc_text(first_s)}"
     count = f"its {len(lease.vm_ids)} VMs" if len(lease.vm_ids) > 1 else "it"
     return Reason("reservation-no-room", f"there is no room for {count} from START {utc_text(start_at_s)} on{could}")
+
+
+def _first_start_s(
+    draft: PlanDraft, lease: Lease, demand: GangDemand, not_before_s: int, whole_s: int | None
+) -> int | None:
+    """When it could start: what has room on hosts and what is left beside the promises have to meet."""
+    table = tables_for(draft, lease)[-1]
+    while (slot := table.earliest_fit(demand, whole_s, not_before_s)) is not None:
+        beside_s = _beside_promises(draft, lease, whole_s, slot.start_s)
+        if beside_s is None or beside_s == slot.start_s:
+            return beside_s
+        not_before_s = beside_s
+    return None
 
 
 def _book_deadline(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
@@ -163,6 +186,8 @@ def plan_stays(
         ready_at_s = not_before_s
         for _ in range(STARTS_TRIED):
             pieces = plan_pieces(table, demand, whole_s, ready_at_s, deadline_s, rules)
+            if pieces and _takes_promised(draft, lease, pieces):
+                pieces = _counted_pieces(draft, table, demand, whole_s, ready_at_s, deadline_s, rules)
             if not pieces:
                 break
             stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
@@ -171,6 +196,27 @@ def plan_stays(
                 return stays
             ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)
     return None
+
+
+def _takes_promised(draft: PlanDraft, lease: Lease, pieces: Sequence[Piece]) -> bool:
+    return any(_beside_promises(draft, lease, one.end_s - one.start_s, one.start_s) != one.start_s for one in pieces)
+
+
+def _counted_pieces(
+    draft: PlanDraft,
+    table: SlotTable,
+    demand: GangDemand,
+    whole_s: int,
+    ready_at_s: int,
+    deadline_s: int,
+    rules: PieceRules,
+) -> tuple[Piece, ...]:
+    """Pieces beside what was promised by number, with hosts for each; empty where there are none."""
+    assert draft.timeline.alike is not None, "only promises by number are missing in the table"
+    counted = plan_pieces(draft.timeline.alike, len(demand.needs), whole_s, ready_at_s, deadline_s, rules) or ()
+    rows = [table.fit_at(demand, one.start_s, one.end_s) for one in counted]
+    named = (replace(one, host_rows=found) for one, found in zip(counted, rows, strict=True) if found is not None)
+    return () if None in rows else tuple(named)
 
 
 def _exceeds(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:

@@ -218,8 +218,13 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     """Start it now for all that is left of it, or for the slot that is due; whether it starts."""
     now_s = draft.state.now_s
     stays = draft.timeline.withdraw(lease.id)
-    end_at_s = end_of(now_s, takes_s(draft, lease, vms))
-    placed = _place(draft, lease, vms, (), ceiling(draft, now_s, end_at_s))
+    whole_s = takes_s(draft, lease, vms)
+    end_at_s = end_of(now_s, whole_s)
+    free_then = ceiling(draft, now_s, end_at_s)
+    if free_then is not None and draft.timeline.beside_counted(len(vms), whole_s, now_s) != now_s:
+        # Where hosts are counted, what is promised stands on none of them; all that is free is somebody's.
+        free_then = np.zeros_like(free_then)
+    placed = _place(draft, lease, vms, (), free_then)
     if placed is not None:
         book(draft, lease, [stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)])
         start(draft, lease, vms, placed)
