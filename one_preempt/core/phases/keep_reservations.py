@@ -193,6 +193,8 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
     if stays:
         draft.wake_by(stays[0].start_s)
         draft.statuses[lease.id] = f"reserved: starts at {utc_text(stays[0].start_s)} at the latest"
+        # It has its slot: nobody is sent away only so that it may start earlier.
+        draft.lacking_room.discard(lease.id)
         _make_room_in_time(draft, lease, vms, stays[0])
         return
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
