@@ -107,7 +107,7 @@ class OptimizerSettings(Section, frozen=True):
 
 
 class OverheadSettings(Section, frozen=True):
-    """The rates and times of the overhead models (CCPE13 section 5 gives the values shipped); refined by observation."""
+    """Rates and times of the overhead models (CCPE13 section 5 gives the values shipped); refined by observation."""
 
     suspend_mib_per_s: PositiveRate = 6.36
     resume_mib_per_s: PositiveRate = 8.12
