@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -18,6 +18,9 @@ from one_preempt.core.suspendable import is_suspendable
 from one_preempt.core.victims import is_guarded
 
 Amounts = tuple[int, int]
+
+# It is on its hosts until somebody does something about it, whatever its DURATION.
+_STUCK = frozenset({LeaseState.FAILED, LeaseState.PAUSED_BY_OWNER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,8 @@ def _running_stay(
     if lease.run_began_at_s is None:
         takes_s = needed_s(policies, rates, lease, vms)
         end_at_s = None if takes_s is None else began_at_s + takes_s
+    if lease.state in _STUCK:
+        end_at_s = None
     is_late = end_at_s is not None and end_at_s <= now_s
     if is_late:
         end_at_s = now_s + 1
