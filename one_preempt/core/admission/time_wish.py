@@ -38,23 +38,21 @@ def impossible_wish(asked: LeaseTerms, now_s: int) -> ImpossibleWish | None:
     """Why time itself forbids what is asked for at `now_s`, or None.
 
     An exact START may be `CLOCKS_DIFFER_S` old. An earliest START, one with a DEADLINE, may have passed.
+    The text names no moment of now: it stands in LEASE_STATUS, which is written again whenever it changes.
     """
     terms = counted_from(asked, now_s)
     start_at_s, deadline_at_s = terms.start_at_s, terms.deadline_at_s
     if deadline_at_s is not None:
-        late_s = max(now_s, start_at_s or now_s) + (terms.duration_s or 0) - deadline_at_s
-        if late_s <= 0:
+        duration_s = terms.duration_s or 0
+        if max(now_s, start_at_s or now_s) + duration_s <= deadline_at_s:
             return None
         text = (
-            f"DEADLINE {utc_text(deadline_at_s)} cannot be met: even started at the first moment it ends "
-            f"{duration_text(late_s)} too late. It is {utc_text(now_s)} now: move DEADLINE or shorten DURATION"
+            f"DEADLINE {utc_text(deadline_at_s)} cannot be met: with DURATION {duration_text(duration_s)} it would "
+            f"have to start by {utc_text(deadline_at_s - duration_s)}: move DEADLINE or shorten DURATION"
         )
         return ImpossibleWish("deadline-impossible", text)
     if start_at_s is not None and start_at_s < now_s - CLOCKS_DIFFER_S:
-        text = (
-            f"START {utc_text(start_at_s)} has passed {duration_text(now_s - start_at_s)} ago. "
-            f"It is {utc_text(now_s)} now: write a later one"
-        )
+        text = f"START {utc_text(start_at_s)} has passed by the scheduler's clock: write a later one"
         return ImpossibleWish("start-passed", text)
     return None
 

@@ -93,6 +93,11 @@ def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
     return Unplaced(Reason(code, f"No host for {needs}: {parts}.{mend}"), tested)
 
 
+def without_mend(text: str) -> str:
+    """The same refusal for who is not tried again: what would mend it is left out."""
+    return next((text.removesuffix(f" {mend}") for mend in _MENDS.values() if text.endswith(f" {mend}")), text)
+
+
 def none_usable(code: str, things: str, *, exist: bool, permitted: bool, requirement: str) -> Unplaced:
     """The refusal where no datastore or network will do, whatever the host: none exists, is permitted, or suits."""
     if not exist:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from one_preempt.core.matching.reasons import without_mend
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.book_reservations import is_unanswered, turn_down
@@ -19,4 +20,5 @@ def answer_at_once(draft: PlanDraft) -> None:
             draft.judge(lease, Verdict.ACCEPTED, "starts at once")
         elif is_unanswered(draft, lease):
             wait = draft.waits.get(lease_id)
-            turn_down(draft, lease, Reason("not-at-once", wait.text if wait is not None else "it cannot start now"))
+            why = without_mend(wait.text) if wait is not None else "it cannot start now"
+            turn_down(draft, lease, Reason("not-at-once", why))

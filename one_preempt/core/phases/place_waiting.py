@@ -103,15 +103,19 @@ def _wait(draft: PlanDraft, turn: Turn, room: QueueRoom, promised_at_s: int | No
     unplaced = room.unplaced.get(turn.id)
     if promised_at_s is not None:
         if promised_at_s > draft.state.now_s + 1:
-            # Whoever should have ended by now is waited for, not looked at every second.
             draft.wake_by(promised_at_s)
-        draft.statuses[lease.id] = f"waits for room; starts at {utc_text(promised_at_s)} at the latest as things stand"
+            expected = f"at {utc_text(promised_at_s)}"
+            draft.statuses[lease.id] = f"waits for room; starts {expected} at the latest as things stand"
+        else:
+            # Whoever should have ended by now is waited for, not looked at, and not told of, every second.
+            expected = "any moment"
+            draft.statuses[lease.id] = "waits for room; starts as soon as it is really free"
     if unplaced is not None:
         draft.waits[lease.id] = unplaced.reason
         if lacks_room(unplaced):
             draft.lacking_room.add(lease.id)
     elif promised_at_s is not None:
-        draft.waits[lease.id] = Reason("promised", f"waits for room, which is expected at {utc_text(promised_at_s)}")
+        draft.waits[lease.id] = Reason("promised", f"waits for room, which is expected {expected}")
     else:
         draft.waits[lease.id] = Reason("behind", "waits behind others in the queue, and must not overtake them")
         draft.lacking_room.add(lease.id)

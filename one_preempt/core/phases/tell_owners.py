@@ -10,6 +10,7 @@ from one_preempt.core.lease_status import LEASE_STATUS, in_place_status, preempt
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 
@@ -82,7 +83,7 @@ def _has_status(lease: Lease) -> bool:
 
 def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.REFUSED:
-        return f"on hold: {lease.refusal_text}"
+        return f"{'refused' if lease.verdict is Verdict.REFUSED else 'on hold'}: {lease.refusal_text}"
     if lease.state is LeaseState.INCOMPLETE:
         return f"waits for more VMs: {lease.refusal_text}"
     told = draft.statuses.get(lease.id)
