@@ -27,7 +27,7 @@ class Room:
     """Free capacity that shrinks with every placement taken, and can be rolled back to a checkpoint.
 
     `free` has shape (hosts, 2), CPU in hundredths and MiB, rows as in `hosts`; it must not be written to.
-    Capacity changes only by `take`, `leave` and `hold`.
+    Capacity changes only by `take`, `leave` and `hold`. `waking` VMs are resumed on the hosts where they rest.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Room:
         self.dispatched: IntArray = np.zeros(len(self.hosts.ids), dtype=np.int64)
         self.placed: dict[int, Placement] = {}
         self.gone: dict[int, int] = {}
+        self.waking: set[int] = set()
         self._scale = memory_system_ds_scale
         self._demands: dict[int, DatastoreDemand] = {}
         self._residents: dict[int, list[int]] | None = None

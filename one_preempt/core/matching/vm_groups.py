@@ -107,7 +107,8 @@ def _active_hosts(room: Room, vm_ids: Iterable[int]) -> set[int]:
     found: set[int] = set()
     for vm_id in vm_ids:
         vm = room.snapshot.vms.get(vm_id)
-        if vm is not None and vm.state is VmState.ACTIVE and vm.host_id is not None and vm_id not in room.gone:
+        runs = vm is not None and (vm.state is VmState.ACTIVE or vm_id in room.waking)
+        if vm is not None and runs and vm.host_id is not None and vm_id not in room.gone:
             found.add(room.placed[vm_id].host_id if vm_id in room.placed else vm.host_id)
     return found
 

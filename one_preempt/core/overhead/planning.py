@@ -54,7 +54,9 @@ def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates
         case PreemptionMethod.UNDEPLOY:
             return rates.shutdown_ms
         case PreemptionMethod.LIVE_MIGRATE:
-            return live_copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
+            # Where there turns out to be nowhere to move it is stopped: planned is what takes longer.
+            moved_ms = live_copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
+            return max(moved_ms, _leave_ms(vm, PreemptionMethod.STOP, rates))
         case PreemptionMethod.TERMINATE:
             return 0
 

@@ -20,5 +20,8 @@ def answer_at_once(draft: PlanDraft) -> None:
             draft.judge(lease, Verdict.ACCEPTED, "starts at once")
         elif is_unanswered(draft, lease):
             wait = draft.waits.get(lease_id)
+            if wait is not None and wait.code == "next-cycle":
+                # Nobody has looked at it yet.
+                continue
             why = without_mend(wait.text) if wait is not None else "it cannot start now"
             turn_down(draft, lease, Reason("not-at-once", why))

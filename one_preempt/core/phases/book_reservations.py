@@ -25,7 +25,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 from one_preempt.core.phases.shares import share_exceeded
 from one_preempt.core.victims import method_is_possible, methods_of
 
@@ -86,6 +86,9 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         if rows is None or _beside_promises(draft, lease, whole_s, start_at_s) != start_at_s:
             continue
         stay = stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
+        if not lease.preempts and is_taken(draft, lease, stay):
+            # Somebody who should have ended is there, and nobody knows for how long.
+            continue
         needed_s = _lacks_s(draft, lease, stay)
         if not needed_s:
             accept(draft, lease, [stay])

@@ -30,6 +30,7 @@ from one_preempt.core.phases.room_ahead import (
     end_of,
     firm_ceiling,
     gang_demand,
+    is_taken,
     rows_of,
     stay_at,
     takes_s,
@@ -102,7 +103,7 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     """Have others leave early enough; say so now if they cannot."""
     leaving = who_must_leave(draft, lease, stay)
     if not leaving:
-        if _is_taken(draft, lease, stay):
+        if is_taken(draft, lease, stay):
             text = "somebody who should have left its hosts is still there, and nobody knows for how long"
             _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
@@ -122,16 +123,6 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
 
 
-def _is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
-    """Its hosts have no room for it though nobody on them could be sent away: a lease outlives its DURATION there."""
-    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
-    if free is None:
-        return False
-    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
-        free[row] -= amounts
-    return bool((free[list(stay.host_rows)] < 0).any())
-
-
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """Other hosts have become free for the same time: nobody has to leave."""
     before = draft.timeline.withdraw(lease.id)
@@ -140,7 +131,7 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     if rows is None:
         return False
     aside = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
-    if _is_taken(draft, lease, aside):
+    if is_taken(draft, lease, aside):
         return False
     book(draft, lease, [aside, *before[1:]])
     return True

@@ -98,6 +98,7 @@ def _resume(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> No
     for vm in vms:
         reason = Reason("return", f"{lease.label} is resumed where it rests: there is room for it again")
         draft.actions.append(_step(draft, vm, ActionKind.RESUME, reason, after))
+        draft.room.waking.add(vm.id)
     draft.quotas.promise(vms)
     draft.starting.add(lease.id)
 

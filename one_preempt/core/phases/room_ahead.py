@@ -102,6 +102,16 @@ def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None
     return free
 
 
+def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
+    """Its hosts have no room for it though nobody on them could be sent away: a lease outlives its DURATION there."""
+    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
+    if free is None:
+        return False
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        free[row] -= amounts
+    return bool((free[list(stay.host_rows)] < 0).any())
+
+
 def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
     """The leases that were promised a start to come firmly."""
     return tuple(
