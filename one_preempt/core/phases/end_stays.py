@@ -82,10 +82,11 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
     if kind is None or end_at_s is None:
         return
     leaves_at_s = end_at_s + rules.overrun_grace_s
+    if draft.state.now_s >= end_at_s:
+        # Said in the last cycle as well: nothing is written to a VM that is on its way out.
+        draft.statuses[lease.id] = f"its DURATION is over: it is made to leave ({kind}) soon"
     if draft.state.now_s < leaves_at_s:
         draft.wake_by(leaves_at_s)
-        if draft.state.now_s >= end_at_s:
-            draft.statuses[lease.id] = f"its DURATION is over: it is made to leave ({kind}) soon"
         return
     over_s = draft.state.now_s - end_at_s
     for vm in draft.members(lease):
