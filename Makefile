@@ -43,7 +43,7 @@ picture: $(RUNTIME) ## Make the picture of the demonstration, docs/images/demo.s
 	@$(BIN)/python docs/images/make_picture.py
 
 test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
-	@$(BIN)/python -m pytest -n auto --maxprocesses 8 $(TESTS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(TESTS)
 
 rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, some minutes
 	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases
