@@ -1,25 +1,23 @@
 """What happens to a VM after a call was accepted: one driver operation after the other, each may fail.
 
 Every state under way has one operation (`_OPERATIONS`); its end is `_succeed` or `_fail`, told apart by the state
-the VM is in then, so that recovery by hand takes the same ways. Capacity, quotas and history records are kept here.
+the VM is in then, so that recovery by hand takes the same ways. What is written down of it is in `vm_books`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
-from one_preempt.simulation.simulated_cloud import addressing, capacity, devices
-from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit
+from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
-from one_preempt.simulation.simulated_cloud.objects import Caller, SimHistory, SimHost, SimVm
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
 from one_preempt.simulation.simulated_cloud.quotas import full_request, on_system_datastore
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.storage import DISKS, MEMORY, SystemSpace
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
+from one_preempt.simulation.simulated_cloud.vm_books import VmBooks
 
 _L = LcmState
 _OPERATIONS = {
@@ -86,8 +84,8 @@ _MIGRATION_PROLOGS = frozenset(
 _DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
 
 
-class LifeCycle(CloudState):
-    """The transitions of VMs, and the books that follow them."""
+class LifeCycle(VmBooks):
+    """The transitions of VMs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -206,7 +204,7 @@ class LifeCycle(CloudState):
     def _arrived_live(self, vm: SimVm) -> None:
         vm.history[-1].rstime_s = self.now_s
         vm.history[-2].etime_s = vm.history[-2].retime_s = self.now_s
-        self._leave_previous_host(vm)
+        self.leave_previous_host(vm)
         self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
 
     def _off_the_hypervisor(self, vm: SimVm, state: LcmState) -> None:
@@ -226,7 +224,7 @@ class LifeCycle(CloudState):
     def _prolog_migrate(self, vm: SimVm) -> None:
         record, previous = vm.history[-1], vm.history[-2]
         previous.etime_s = previous.retime_s = record.pstime_s = self.now_s
-        self._leave_previous_host(vm)
+        self.leave_previous_host(vm)
         self.begin(vm, _L.PROLOG_MIGRATE)
 
     def _epilog_done(self, vm: SimVm, state: LcmState) -> None:
@@ -245,7 +243,7 @@ class LifeCycle(CloudState):
         """Come to rest, and give the running quota back."""
         with_running = full_request(vm)
         self.change_vm(vm, state)
-        self._settle_quota(vm, with_running)
+        self.settle_quota(vm, with_running)
 
     # ---------------------------------------------------------------- failure
 
@@ -343,93 +341,12 @@ class LifeCycle(CloudState):
         self.space.give_back(vm.id, DISKS)
         cleanup = _L.CLEANUP_RESUBMIT if resubmit else _L.CLEANUP_DELETE
         self.change_vm(vm, VmState.ACTIVE, cleanup)
-        self._settle_quota(vm, booked)
+        self.settle_quota(vm, booked)
         if resubmit:
             vm.deploy_id = ""
             self.change_vm(vm, VmState.PENDING)
         else:
             self.end(vm)
-
-    # ---------------------------------------------------------------- books
-
-    def add_record(self, vm: SimVm, host: SimHost, datastore_id: int) -> SimHistory:
-        """A new stay begins on `host`."""
-        seq = vm.history[-1].seq + 1 if vm.history else 0
-        tm_mad = self.datastores[datastore_id].tm_mad
-        record = SimHistory(
-            vm.id, seq, host.name, host.id, host.cluster_id, self.now_s,
-            vm_mad=host.vm_mad, tm_mad=tm_mad, datastore_id=datastore_id,
-        )  # fmt: skip
-        vm.history.append(record)
-        return record
-
-    def repeat_record(self, vm: SimVm) -> SimHistory:
-        """A new stay begins where the last one ends."""
-        last = vm.history[-1]
-        last.etime_s = self.now_s
-        vm.history.append(
-            replace(
-                last, seq=last.seq + 1, stime_s=self.now_s, rstime_s=self.now_s,
-                etime_s=0, pstime_s=0, petime_s=0, retime_s=0, estime_s=0, eetime_s=0,
-            )
-        )  # fmt: skip
-        return vm.history[-1]
-
-    def sign(self, record: SimHistory, caller: Caller, action: int) -> None:
-        """Write into a record what was asked and by whom."""
-        record.action, record.uid, record.gid = action, caller.uid, caller.gid
-        record.request_id = self.request_id
-
-    def charge_host(self, vm: SimVm, host_id: int) -> None:
-        """Let the VM hold its capacity on the host; a host beyond its limits is noted."""
-        host = self.hosts[host_id]
-        capacity.charge(host, vm, self.is_series_7)
-        self.changes.usage(host_id)
-        share = host.share
-        if share.cpu_usage > share.max_cpu or share.mem_usage > share.max_mem:
-            self.overcommits.append(
-                Overcommit(
-                    self.clock.now_ms, host_id, vm.id,
-                    share.cpu_usage, share.max_cpu, share.mem_usage, share.max_mem,
-                )
-            )  # fmt: skip
-            self.note_load(vm, host_id)
-
-    def note_load(self, vm: SimVm, host_id: int) -> None:
-        """Note a host on which more is to run than it may use: what is suspended or powered off there runs not."""
-        host = self.hosts[host_id]
-        share = host.share
-        if share.cpu_usage <= share.max_cpu and share.mem_usage <= share.max_mem:
-            return
-        guests = [self.vms[vm_id] for vm_id in host.vm_ids]
-        resting = [one for one in guests if one is not vm and one.state in (VmState.SUSPENDED, VmState.POWEROFF)]
-        cpu = share.cpu_usage - sum(map(capacity.cpu_of, resting))
-        memory_kib = share.mem_usage - sum(map(capacity.memory_kib_of, resting))
-        if cpu > share.max_cpu or memory_kib > share.max_mem:
-            noted = Overcommit(self.clock.now_ms, host_id, vm.id, cpu, share.max_cpu, memory_kib, share.max_mem)
-            self.overloads.append(noted)
-
-    def release_host(self, vm: SimVm, host_id: int) -> None:
-        """Give the capacity back, if the VM holds any there."""
-        capacity.release(self.hosts[host_id], vm)
-        self.changes.usage(host_id)
-
-    def _leave_previous_host(self, vm: SimVm) -> None:
-        if vm.history[-1].host_id != vm.history[-2].host_id:
-            self.release_host(vm, vm.history[-2].host_id)
-
-    def _settle_quota(self, vm: SimVm, before: Mapping[str, int]) -> None:
-        """Book the difference between what was booked `before` and what the present state counts."""
-        now = full_request(vm)
-        if now != before:
-            self.quota_books.add(vm.uid, vm.gid, before, -1)
-            self.quota_books.add(vm.uid, vm.gid, now)
-
-    def enter_with_quota(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
-        """Change the state and book what the running quota gains or loses by it, without a check."""
-        before = full_request(vm)
-        self.change_vm(vm, state, lcm_state)
-        self._settle_quota(vm, before)
 
     def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
         """`begin` for a VM that comes from rest."""
