@@ -122,6 +122,10 @@ class Ledger:
     `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
     `victims_last_hour` are the instants at which victims were sent out during the last hour. `reservations` are those
     of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first.
+
+    `changed_lease_ids` are the leases of which the record or the reservations came, went, or are another object than in
+    the ledger loaded before this one from the same store; all others are the very objects of that one. None: not known,
+    each may have changed.
     """
 
     leases: Mapping[int, LeaseRecord] = field(default_factory=dict)
@@ -134,6 +138,7 @@ class Ledger:
     paused: bool = False
     reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
     observed_overheads: tuple[ObservedOverhead, ...] = ()
+    changed_lease_ids: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

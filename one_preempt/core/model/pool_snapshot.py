@@ -28,6 +28,10 @@ class PoolSnapshot:
     `problems` tells, one sentence each, which objects could not be read and were left out or mended;
     `unreadable_vm_ids` are VMs that exist and are not among `vms` for that reason: nothing is known of them now.
     `own_uid` is who asked: the owner of locks that the scheduler sets.
+
+    `changed_vm_ids` and `changed_host_ids` are those that came, went, or are another object than in the reading before
+    this one by the same reader; all others are the very objects of that reading. None: not known, each may have
+    changed. A reader that tells may hand out the mappings that it keeps, which then hold until its next reading.
     """
 
     observed_at_s: int
@@ -44,3 +48,5 @@ class PoolSnapshot:
     unreadable_vm_ids: frozenset[int] = frozenset()
     problems: tuple[str, ...] = ()
     own_uid: int = ONEADMIN_UID
+    changed_vm_ids: frozenset[int] | None = None
+    changed_host_ids: frozenset[int] | None = None
