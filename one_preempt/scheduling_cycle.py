@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from one_preempt.core.admission.rules import AdmissionRules
-from one_preempt.core.availability.timeline import Timeline
-from one_preempt.core.decide import deliberate
+from one_preempt.core.decide import decide
+from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.held_rooms import held_rooms
-from one_preempt.core.known_rooms import KnownRooms
-from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
@@ -85,9 +83,7 @@ class SchedulingCycle:
         self._pruned_at_s = 0
         self._observed_at_s = 0
         self._last: ClusterState | None = None
-        self._timeline: Timeline | None = None
-        self._matchmaker: Matchmaker | None = None
-        self._rooms = KnownRooms()
+        self._memory = DecisionMemory()
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -106,21 +102,20 @@ class SchedulingCycle:
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = replace(reconciled.state, timeline=self._timeline, matchmaker=self._matchmaker, rooms=self._rooms)
-        self._last = reconciled.state
-        draft = deliberate(state, self._policies)
-        plan = draft.plan()
+        state = self._last = replace(reconciled.state, memory=self._memory)
+        plan = decide(state, self._policies)
         violations = verify(state, plan) if self._is_recounted(plan) else ()
         if violations:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
-            draft = deliberate(state, replace(self._policies, mode=Mode.ADVISE))
-            plan = draft.plan()
+            # From scratch too, for nothing shows yet whether the plan or what was remembered is wrong.
+            self._memory = DecisionMemory()
+            state = self._last = replace(state, memory=self._memory)
+            plan = decide(state, replace(self._policies, mode=Mode.ADVISE))
             if verify(state, plan):
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
-        self._timeline, self._matchmaker = draft.timeline, draft.matchmaker
         results = self._enact(plan, state) if self._enactor is not None else []
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results))

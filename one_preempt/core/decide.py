@@ -27,7 +27,7 @@ def decide(state: ClusterState, policies: Policies) -> Plan:
 
 
 def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
-    """The plan, and the timeline as it will be once it is carried out: the next decision may start from that."""
+    """The plan as it was drafted. What the next decision may start from is left in the state's memory."""
     draft = PlanDraft.begin(state, policies)
     continue_preemptions(draft)
     return_in_place(draft)
@@ -43,4 +43,5 @@ def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
     hold_leases(draft)
     if policies.tells_owners:
         tell_owners(draft)
+    draft.remember()
     return draft

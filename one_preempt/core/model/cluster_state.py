@@ -17,9 +17,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Reservation
 
 if TYPE_CHECKING:
-    from one_preempt.core.availability.timeline import Timeline
-    from one_preempt.core.known_rooms import KnownRooms
-    from one_preempt.core.matching.placement import Matchmaker
+    from one_preempt.core.decision_memory import DecisionMemory
 
 IntArray = npt.NDArray[np.int64]
 
@@ -55,9 +53,8 @@ class ClusterState:
     `records` are the leases' records as they are to be written; about the VMs `noted_vm_ids` the admission had to say
     something. `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
     `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
-    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `timeline` and
-    `matchmaker` are what the last decision left of its own, to be told what changed since; without them the same is
-    made anew.
+    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `memory` is
+    what the last decision left, and is changed by the next one; without it the same plan is made, more slowly.
     """
 
     now_s: int
@@ -75,7 +72,5 @@ class ClusterState:
     observed_overheads: tuple[ObservedOverhead, ...] = ()
     records: Mapping[int, LeaseRecord] = field(default_factory=dict)
     noted_vm_ids: frozenset[int] = frozenset()
-    timeline: Timeline | None = None
-    matchmaker: Matchmaker | None = None
-    rooms: KnownRooms | None = None
     discrepancies: tuple[Discrepancy, ...] = ()
+    memory: DecisionMemory | None = field(default=None, compare=False, repr=False)

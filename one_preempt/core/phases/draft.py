@@ -11,8 +11,8 @@ import numpy as np
 from one_preempt.core.alike_hosts import alike_slots
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.in_place import InPlace, in_place
-from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
@@ -64,6 +64,7 @@ class PlanDraft:
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
+    `memory` is what the decision before left, and what this one leaves.
     `in_place` are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go
     to what was promised a start. `reserved` are leases for which their reservation decides,
     not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
@@ -72,6 +73,7 @@ class PlanDraft:
 
     state: ClusterState
     policies: Policies
+    memory: DecisionMemory
     matchmaker: Matchmaker
     room: Room
     quotas: QuotaBook
@@ -105,17 +107,19 @@ class PlanDraft:
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
-        matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match, before=state.matchmaker)
+        memory = state.memory if state.memory is not None else DecisionMemory()
+        matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match, before=memory.matchmaker)
         quotas = QuotaBook(state.snapshot.directory)
         rates = learn(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
         return cls(
             state=state,
             policies=policies,
+            memory=memory,
             matchmaker=matchmaker,
             room=matchmaker.new_room(),
             quotas=quotas,
             rates=rates,
-            timeline=_timeline(state, policies, rates, matchmaker),
+            timeline=_timeline(memory, state, policies, rates, matchmaker),
             resting_room=np.zeros_like(state.hosts.free),
             in_place=in_place(state.snapshot, state.actions, state.leases.values()),
             busy_leases=set(state.half_seen_leases),
@@ -237,6 +241,10 @@ class PlanDraft:
         if at_s > self.state.now_s and (self.wake_at_s is None or at_s < self.wake_at_s):
             self.wake_at_s = at_s
 
+    def remember(self) -> None:
+        """Leave to the next decision what it may start from. The draft is complete."""
+        self.memory.matchmaker, self.memory.timeline = self.matchmaker, self.timeline
+
     def plan(self) -> Plan:
         """The plan as a value."""
         refusals = tuple(
@@ -258,14 +266,15 @@ class PlanDraft:
         )
 
 
-def _timeline(state: ClusterState, policies: Policies, rates: LearnedRates, matchmaker: Matchmaker) -> Timeline:
+def _timeline(
+    memory: DecisionMemory, state: ClusterState, policies: Policies, rates: LearnedRates, matchmaker: Matchmaker
+) -> Timeline:
     """What is free from now on: what was known before, told what has changed, or all of it anew."""
-    rooms = state.rooms if state.rooms is not None else KnownRooms()
-    room = rooms.observed(state, policies, rates)
+    room = memory.rooms.observed(state, policies, rates)
     room = without_unnamed(replace(room, alike_slots=alike_slots(state, matchmaker, room)))
-    if state.timeline is None or not state.timeline.can_follow(room, state.now_s):
+    timeline = memory.take_timeline()
+    if timeline is None or not timeline.can_follow(room, state.now_s):
         return Timeline(room, state.now_s)
-    timeline = state.timeline.copy()
     timeline.observe(room, state.now_s)
     return timeline
 

@@ -59,7 +59,6 @@ class WatchedCycle:
     looked: list[Looked] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     _left_alone: set[int] = field(default_factory=set)
-    _fresh: Timeline | None = None
 
     def __post_init__(self) -> None:
         self.policies = policies(self.settings, self.policy)
@@ -77,9 +76,7 @@ class WatchedCycle:
         assert report.state is not None
         plan, state = report.plan, report.state
         self.wrong += [f"at {state.now_s}: {one.code}: {one.text}" for one in report.violations]
-        if report.violations:
-            self._fresh = None
-        else:
+        if not report.violations:
             self._compare(plan, state)
         self.wrong += [
             f"at {state.now_s}: {action.id} was {result.outcome}: {result.error_text}"
@@ -127,13 +124,13 @@ class WatchedCycle:
     # -- kept in mind, and from scratch ----------------------------------------------------------------------
 
     def _compare(self, plan: Plan, state: ClusterState) -> None:
-        if state.timeline is not None and self._fresh is not None:
-            texts = timeline_differences(state.timeline, self._fresh)
-            self.wrong += [f"at {state.now_s}, before it: {text}" for text in texts]
-        fresh = deliberate(replace(state, timeline=None, matchmaker=None, rooms=None), self.policies)
+        fresh = deliberate(replace(state, memory=None), self.policies)
         if fresh.plan() != plan:
             self.wrong += [f"at {state.now_s}: from scratch: {text}" for text in plan_differences(plan, fresh.plan())]
-        self._fresh = fresh.timeline
+        assert state.memory is not None
+        assert state.memory.timeline is not None
+        texts = timeline_differences(state.memory.timeline, fresh.timeline)
+        self.wrong += [f"at {state.now_s}, kept: {text}" for text in texts]
 
 
 def plan_differences(kept: Plan, fresh: Plan) -> Iterator[str]:

@@ -1,0 +1,26 @@
+"""What one decision leaves for the next, so that only what has changed since has to be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.known_rooms import KnownRooms
+from one_preempt.core.matching.placement import Matchmaker
+
+
+@dataclass(slots=True, eq=False)
+class DecisionMemory:
+    """Parts of which each knows for itself what it was made from, and what of it still holds.
+
+    Only speed depends on it: with any memory or none the plan is the same. A decision changes it in place.
+    """
+
+    rooms: KnownRooms = field(default_factory=KnownRooms)
+    matchmaker: Matchmaker | None = None
+    timeline: Timeline | None = None
+
+    def take_timeline(self) -> Timeline | None:
+        """The timeline, to be changed by a decision, which gives it back when it is complete."""
+        timeline, self.timeline = self.timeline, None
+        return timeline
