@@ -14,6 +14,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.power_sequence import NOTHING_KNOWN, KnownPower
 from one_preempt.core.model.reservation import Reservation
 
 if TYPE_CHECKING:
@@ -73,4 +74,5 @@ class ClusterState:
     records: Mapping[int, LeaseRecord] = field(default_factory=dict)
     noted_vm_ids: frozenset[int] = frozenset()
     discrepancies: tuple[Discrepancy, ...] = ()
+    power: KnownPower = NOTHING_KNOWN
     memory: DecisionMemory | None = field(default=None, compare=False, repr=False)

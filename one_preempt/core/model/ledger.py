@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
+
+if TYPE_CHECKING:
+    from one_preempt.core.model.power_sequence import PowerOrder, PowerSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ class Ledger:
 
     `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
     `victims_last_hour` are the instants at which victims were sent out during the last hour. `reservations` are those
-    of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first.
+    of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first. `power_sequences`
+    and `power_orders` are by host id; `power_asked_at_s` is when the energy policy was asked its periodic question last.
 
     `changed_lease_ids` are the leases of which the record or the reservations came, went, or are another object than in
     the ledger loaded before this one from the same store; all others are the very objects of that one. None: not known,
@@ -138,6 +143,9 @@ class Ledger:
     paused: bool = False
     reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
     observed_overheads: tuple[ObservedOverhead, ...] = ()
+    power_sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
+    power_orders: Mapping[int, PowerOrder] = field(default_factory=dict)
+    power_asked_at_s: int | None = None
     changed_lease_ids: frozenset[int] | None = None
 
 
@@ -151,6 +159,7 @@ class LedgerChanges:
     transitions: tuple[Transition, ...] = ()
     host_capacities: tuple[HostCapacity, ...] = ()
     observed_overheads: tuple[ObservedOverhead, ...] = ()
+    power_sequences: tuple[PowerSequence, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -162,4 +171,5 @@ class LedgerChanges:
             or self.transitions
             or self.host_capacities
             or self.observed_overheads
+            or self.power_sequences
         )

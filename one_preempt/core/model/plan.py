@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.reservation import Booking, VerdictGiven
+
+if TYPE_CHECKING:
+    from one_preempt.core.model.power_sequence import HostPowerStep, PowerSequence
 
 
 class ActionKind(StrEnum):
@@ -168,6 +172,9 @@ class Plan:
     `advised` are the preemptions that `preemption: advise` keeps from being acted on, with the actions they
     would take. `bookings` are the reservations of leases for which they changed, `verdicts` what was said to wishes for
     one. `wake_at_s` is when the next decision is due though nothing else happens, or None.
+    `power_sequences` are those that are begun or taken on, as they are to be written, `power_steps` the calls for them,
+    `advised_power_steps` the first calls for those that `power.mode: advise` keeps from being begun.
+    `power_asked_at_s`: the energy policy was asked its periodic question now.
     """
 
     made_at_s: int
@@ -181,3 +188,7 @@ class Plan:
     bookings: tuple[Booking, ...] = ()
     verdicts: tuple[VerdictGiven, ...] = ()
     wake_at_s: int | None = None
+    power_sequences: tuple[PowerSequence, ...] = ()
+    power_steps: tuple[HostPowerStep, ...] = ()
+    advised_power_steps: tuple[HostPowerStep, ...] = ()
+    power_asked_at_s: int | None = None

@@ -1,0 +1,161 @@
+"""How a host goes to sleep and comes back, step by step, as it is written down.
+
+    AWAKE --> DISABLING --> EMPTYING --> GOING_OFFLINE --> CHECKING --> SWITCHING_OFF --> ASLEEP
+      ^           |            |              |               |                             |
+      |           +------------+------+-------+---------------+                             v
+      +---------------------------- ENABLING <------------------------------------ SWITCHING_ON
+
+What does not come up in time has FAILED, from either of the last two, and is woken again after a while. A phase is what was last intended; it is left when its effect is seen. What the phase is holds after any crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.ledger import HostCapacity, Outcome
+from one_preempt.core.model.power import PowerOutcome, PowerStatus
+
+
+class PowerPhase(StrEnum):
+    """Where a host stands. In all but AWAKE and FAILED it is by our hand that it is not in use."""
+
+    AWAKE = "awake"
+    """In nobody's hand but its administrator's; since when tells how long it has been so."""
+    DISABLING = "disabling"
+    EMPTYING = "emptying"
+    """Disabled; those that are to move away do, and nobody else is on it."""
+    GOING_OFFLINE = "going-offline"
+    CHECKING = "checking"
+    """OFFLINE was seen; an observation begun after that must show it empty still."""
+    SWITCHING_OFF = "switching-off"
+    ASLEEP = "asleep"
+    SWITCHING_ON = "switching-on"
+    ENABLING = "enabling"
+    """To be enabled, and waited for until it is monitored: after a boot, or because the way to sleep was given up."""
+    FAILED = "failed"
+    """It did not come up in time, or did not do what its controller said it would."""
+
+
+COMING = frozenset({PowerPhase.SWITCHING_ON, PowerPhase.ENABLING})
+"""Its capacity comes."""
+
+
+class PowerStepKind(StrEnum):
+    """What is asked: of oned (DISABLE, PUT_OFFLINE, ENABLE), or of the host's power control."""
+
+    DISABLE = "disable"
+    PUT_OFFLINE = "put-offline"
+    ENABLE = "enable"
+    SWITCH_OFF = "switch-off"
+    SWITCH_ON = "switch-on"
+    READ_POWER = "read-power"
+    """Changes nothing and is not written down."""
+
+    @property
+    def is_for_power_control(self) -> bool:
+        """It is not oned that is asked."""
+        return self in (PowerStepKind.SWITCH_OFF, PowerStepKind.SWITCH_ON, PowerStepKind.READ_POWER)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSequence:
+    """What is known and under way of one host's power; one for each host that ever had one.
+
+    `since_s` is when the phase was entered, `attempts` how often its call was issued, `outcome` what was answered last
+    (None: nothing, or the process died over it). `emptied_vm_ids` are the VMs that are to be moved away.
+    `failures` in a row; nothing is tried before `not_before_s`. Instants in seconds since the epoch.
+    """
+
+    host_id: int
+    host_name: str
+    phase: PowerPhase
+    since_s: int
+    reason_code: str
+    reason_text: str
+    attempts: int = 0
+    outcome: Outcome | None = None
+    outcome_at_s: int | None = None
+    answer_text: str = ""
+    emptied_vm_ids: tuple[int, ...] = ()
+    began_at_s: int = 0
+    failures: int = 0
+    not_before_s: int = 0
+
+    @property
+    def is_coming(self) -> bool:
+        """Its waking is under way, or the way back into use."""
+        return self.phase in COMING
+
+    @property
+    def is_ours(self) -> bool:
+        """By our hand it is not in use: we have to bring it back."""
+        return self.phase is not PowerPhase.AWAKE
+
+
+@dataclass(frozen=True, slots=True)
+class HostPowerStep:
+    """One call for a host. Just before it the host must be seen in one of `expected_states`, and without a VM where
+    `must_be_empty`; else it changed hands, and nothing is called."""
+
+    host_id: int
+    host_name: str
+    kind: PowerStepKind
+    reason_code: str
+    reason_text: str
+    expected_states: tuple[HostState, ...] = ()
+    must_be_empty: bool = False
+
+    @property
+    def id(self) -> str:
+        """Names it in logs."""
+        return f"{self.kind}/{self.host_name}"
+
+
+class PowerGoal(StrEnum):
+    """What an administrator wants of a host."""
+
+    ON = "on"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class PowerOrder:
+    """An administrator's order for one host, carried out once in place of the policy's wish."""
+
+    host_id: int
+    goal: PowerGoal
+    ordered_at_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReport:
+    """What a host's power control answered. `status` is what was read, None after an order.
+
+    `asked_at_s` is when the question was put: what is read before an order says nothing of its effect.
+    """
+
+    host_id: int
+    kind: PowerStepKind
+    outcome: PowerOutcome
+    asked_at_s: int
+    status: PowerStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPower:
+    """What the decision may know of power, all by host id. `sequences` are as observed now, not as last written.
+
+    `capacities` are the last that were known, for hosts that show none while they sleep. `asked_at_s`: when the
+    energy policy was asked its periodic question last.
+    """
+
+    sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
+    orders: Mapping[int, PowerOrder] = field(default_factory=dict)
+    capacities: Mapping[int, HostCapacity] = field(default_factory=dict)
+    asked_at_s: int | None = None
+
+
+NOTHING_KNOWN = KnownPower()
