@@ -15,6 +15,7 @@ from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Led
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerOutcome, PowerReading
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerReport, PowerSequence
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
 
@@ -60,6 +61,16 @@ class Enactor(Protocol):
         """Re-read the VM, check `expected_states`, call, and tell what was answered."""
 
 
+class HostEnactor(Protocol):
+    """Carries out the steps of a power sequence at oned; never raises for a refusal."""
+
+    def perform(self, step: HostPowerStep) -> CallResult:
+        """Re-read the host, check what `step` expects, and set the host's status.
+
+        A step for power control is only checked: ACCEPTED says that the host is as expected.
+        """
+
+
 class LeaseStore(Protocol):
     """The ledger on disk. Every method is one transaction; a process may die between any two of them.
 
@@ -95,6 +106,18 @@ class LeaseStore(Protocol):
 
     def record_result(self, action_id: str, result: CallResult, now_s: int) -> None:
         """Write what was answered."""
+
+    def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
+        """Write that the call of the phase in which the host's sequence is, is about to be issued."""
+
+    def record_power_result(self, host_id: int, result: CallResult, now_s: int) -> None:
+        """Write what was answered to it; a host without a sequence is passed over."""
+
+    def order_power(self, order: PowerOrder) -> None:
+        """Leave an administrator's order for the daemon. It stands until a plan has settled it."""
+
+    def power_sequences(self) -> Sequence[PowerSequence]:
+        """What is known of the power of each host, by its id."""
 
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped, asked afresh."""
@@ -133,6 +156,16 @@ class EventSource(Protocol):
 
     def take_instants(self) -> Mapping[tuple[int, str], int]:
         """When VMs were last heard to enter a state, by (VM id, state name), since the last call."""
+
+
+class PowerCalls(Protocol):
+    """Puts orders and questions to power control without waiting for it."""
+
+    def put(self, step: HostPowerStep, now_s: int) -> bool:
+        """Whether it was put: not while another one for the same host has no answer yet."""
+
+    def take_reports(self) -> Sequence[PowerReport]:
+        """What was answered since the last call, by host id."""
 
 
 class PowerControl(Protocol):

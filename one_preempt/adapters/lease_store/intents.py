@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Plan
+from one_preempt.core.model.power_sequence import PowerSequence
 from one_preempt.ports import CallResult
 
 # A failed action is remembered this long, so that it is not tried again at once.
@@ -61,6 +62,21 @@ def answered(record: ActionRecord, result: CallResult, now_s: int) -> ActionReco
         error_code=result.error_code,
         error_text=result.error_text,
     )
+
+
+def power_attempted(sequence: PowerSequence) -> PowerSequence:
+    """The sequence while the call of its phase is under way."""
+    return replace(sequence, attempts=sequence.attempts + 1, outcome=None, outcome_at_s=None, answer_text="")
+
+
+def power_answered(sequence: PowerSequence, result: CallResult, now_s: int) -> PowerSequence:
+    """The sequence once that call was answered."""
+    return replace(sequence, outcome=result.outcome, outcome_at_s=now_s, answer_text=result.error_text)
+
+
+def unknown_host(host_id: int) -> LookupError:
+    """Only what a plan has written down may be done to a host."""
+    return LookupError(f"no power sequence of host {host_id} was ever recorded")
 
 
 def unknown_action(action_id: str) -> LookupError:

@@ -21,6 +21,7 @@ from one_preempt.adapters.lease_store.intents import (
     unknown_action,
 )
 from one_preempt.adapters.lease_store.memory_indexes import ActionIndex, ById, LatestOverheads
+from one_preempt.adapters.lease_store.memory_power import PowerBook
 from one_preempt.core.model.ledger import (
     ActionRecord,
     HostCapacity,
@@ -32,6 +33,7 @@ from one_preempt.core.model.ledger import (
     Transition,
 )
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
 from one_preempt.core.model.reservation import Reservation, VerdictGiven
 from one_preempt.ports import CallResult
 
@@ -70,6 +72,7 @@ class MemoryLeaseStore:
         self._victims_out_at_s = sorted(start.victims_last_hour)
         self._reservations: ById[int, tuple[Reservation, ...]] = ById(start.reservations)
         self._overheads = LatestOverheads(start.observed_overheads)
+        self._power = PowerBook(start)
         self._paused = start.paused
 
     def acquire_writer(self) -> None:
@@ -95,6 +98,9 @@ class MemoryLeaseStore:
             paused=self._paused,
             reservations=self._handed_out(self._reservations.in_order()),
             observed_overheads=self._overheads.oldest_first(),
+            power_sequences=self._power.sequences,
+            power_orders=self._power.orders,
+            power_asked_at_s=self._power.asked_at_s,
         )
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -111,6 +117,7 @@ class MemoryLeaseStore:
             self._host_capacities.put(capacity.host_id, capacity)
         for observed in changes.observed_overheads:
             self._overheads.append(observed)
+        self._power.write(changes.power_sequences)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
@@ -128,6 +135,7 @@ class MemoryLeaseStore:
             self._book(booking.lease_id, booking.reservations)
         for given in plan.verdicts:
             self._give_verdict(given)
+        self._power.record_plan(plan)
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued."""
@@ -139,6 +147,22 @@ class MemoryLeaseStore:
         self._actions.put(answered(record, result, now_s))
         if record.preemption_id and record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
             insort(self._victims_out_at_s, now_s)
+
+    def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
+        """Write that the call of the phase in which the host's sequence is, is about to be issued."""
+        self._power.begin(step.host_id)
+
+    def record_power_result(self, host_id: int, result: CallResult, now_s: int) -> None:
+        """Write what was answered to it."""
+        self._power.answered(host_id, result, now_s)
+
+    def order_power(self, order: PowerOrder) -> None:
+        """Leave an administrator's order for the daemon."""
+        self._power.order(order)
+
+    def power_sequences(self) -> Sequence[PowerSequence]:
+        """What is known of the power of each host, by its id."""
+        return tuple(self._power.sequences.values())
 
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped."""

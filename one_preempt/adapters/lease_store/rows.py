@@ -56,8 +56,8 @@ def lease_record(row: Sequence[Any], vm_ids: tuple[int, ...]) -> LeaseRecord:
     type_word, *terms = row[: len(_TERMS)]
     lease_id, uid, gid, *record = row[len(_TERMS) :]
     of = f"lease {lease_id}"
-    lease_type = _word(LeaseType, leases, of, "type", type_word)
-    record[_VERDICT] = _word(Verdict, leases, of, "verdict", record[_VERDICT])
+    lease_type = word(LeaseType, leases, of, "type", type_word)
+    record[_VERDICT] = word(Verdict, leases, of, "verdict", record[_VERDICT])
     return LeaseRecord(lease_id, LeaseTerms(lease_type, *terms), uid, gid, vm_ids, *record)
 
 
@@ -92,7 +92,7 @@ def overhead_row(observed: ObservedOverhead) -> dict[str, Any]:
 def overhead(row: Row[Any]) -> ObservedOverhead:
     """A row of `observed_overheads`."""
     values = row._mapping
-    kind = _word(OverheadKind, observed_overheads, f"VM {values['vm_id']}", "kind", values["kind"])
+    kind = word(OverheadKind, observed_overheads, f"VM {values['vm_id']}", "kind", values["kind"])
     return ObservedOverhead(**_picked(values, _OVERHEAD) | {"kind": kind})
 
 
@@ -132,8 +132,8 @@ def action_record(row: Row[Any]) -> ActionRecord:
     return ActionRecord(
         **_picked(values, _ACTION)
         | {
-            "kind": _word(ActionKind, actions, of, "kind", values["kind"]),
-            "outcome": None if outcome is None else _word(Outcome, actions, of, "outcome", outcome),
+            "kind": word(ActionKind, actions, of, "kind", values["kind"]),
+            "outcome": None if outcome is None else word(Outcome, actions, of, "outcome", outcome),
         }
     )
 
@@ -154,7 +154,8 @@ def open_preemption(row: Row[Any]) -> OpenPreemption:
     return OpenPreemption(decided, values["opened_at_s"])
 
 
-def _word(words: type[_Word], table: Table, of: str, column: str, value: str) -> _Word:
+def word(words: type[_Word], table: Table, of: str, column: str, value: str) -> _Word:
+    """A word of an enumeration out of a row; raises `UnreadableRow`."""
     try:
         return words(value)
     except ValueError:

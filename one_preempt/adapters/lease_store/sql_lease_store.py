@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
-from one_preempt.adapters.lease_store import rows
+from one_preempt.adapters.lease_store import power_records, rows
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
     failures_in_words,
@@ -52,6 +52,7 @@ from one_preempt.core.model.ledger import (
     Transition,
 )
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
 from one_preempt.ports import CallResult
 
 PAUSED = "paused"
@@ -104,6 +105,9 @@ class SqlLeaseStore:
                 paused=queries.is_on(connection, PAUSED),
                 reservations=queries.reservations_of(connection),
                 observed_overheads=queries.latest_overheads(connection),
+                power_sequences=power_records.power_sequences(connection),
+                power_orders=power_records.orders(connection),
+                power_asked_at_s=power_records.asked_at_s(connection),
             )
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -119,12 +123,13 @@ class SqlLeaseStore:
                 connection, host_capacities, [rows.host_capacity_row(value) for value in capacities.values()]
             )
             writes.log_overheads(connection, changes.observed_overheads)
+            power_records.write_sequences(connection, changes.power_sequences)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended, if anything in it is new."""
         if not any(
             (plan.actions, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.verdicts)
-        ):
+        ) and not power_records.is_written_down(plan):
             return
         with self._writing() as connection:
             known = writes.known_actions(connection, plan)
@@ -142,6 +147,7 @@ class SqlLeaseStore:
             writes.end_preemptions(connection, plan)
             writes.book(connection, plan.bookings)
             writes.give_verdicts(connection, plan.verdicts)
+            power_records.record_plan(connection, plan)
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued; raises LookupError where no plan has recorded it."""
@@ -179,6 +185,26 @@ class SqlLeaseStore:
                 connection.execute(insert(attempts).values(action_id=action_id, begun_at_s=now_s, **answer))
             else:
                 connection.execute(update(attempts).where(attempts.c.number == number).values(answer))
+
+    def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
+        """Write that the call of the phase in which the host's sequence is, is about to be issued."""
+        with self._writing() as connection:
+            power_records.begin(connection, step.host_id)
+
+    def record_power_result(self, host_id: int, result: CallResult, now_s: int) -> None:
+        """Write what was answered to it."""
+        with self._writing() as connection:
+            power_records.answered(connection, host_id, result, now_s)
+
+    def order_power(self, order: PowerOrder) -> None:
+        """Leave an administrator's order for the daemon, which sees it at its next `load`."""
+        with self._writing() as connection:
+            power_records.write_order(connection, order)
+
+    def power_sequences(self) -> Sequence[PowerSequence]:
+        """What is known of the power of each host, by its id."""
+        with self._reading() as connection:
+            return tuple(power_records.power_sequences(connection).values())
 
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped, asked afresh."""

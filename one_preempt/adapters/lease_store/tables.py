@@ -199,7 +199,36 @@ observed_overheads = Table(
     Index("ix_observed_overheads_kind", "kind", "datastore_id", "number"),
 )
 
-# What an operator switched; one row a switch ("paused").
+# What is known and under way of each host's power; the columns of `PowerSequence`, under the same names.
+host_power = Table(
+    "host_power",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("host_name", String(ID_LENGTH), nullable=False),
+    Column("phase", String(WORD_LENGTH), nullable=False),
+    Column("since_s", BigInteger, nullable=False),
+    Column("reason_code", String(ID_LENGTH), nullable=False),
+    Column("reason_text", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("outcome", String(WORD_LENGTH)),
+    Column("outcome_at_s", BigInteger),
+    Column("answer_text", Text, nullable=False),
+    Column("emptied_vm_ids", Text, nullable=False),
+    Column("began_at_s", BigInteger, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("not_before_s", BigInteger, nullable=False),
+)
+
+# Orders of administrators that no plan has settled yet.
+power_orders = Table(
+    "power_orders",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("goal", String(WORD_LENGTH), nullable=False),
+    Column("ordered_at_s", BigInteger, nullable=False),
+)
+
+# What an operator switched; one row a switch ("paused"). "power-asked" tells when the energy policy was asked last.
 control = Table(
     "control",
     metadata,

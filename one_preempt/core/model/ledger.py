@@ -126,7 +126,7 @@ class Ledger:
     `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
     `victims_last_hour` are the instants at which victims were sent out during the last hour. `reservations` are those
     of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first. `power_sequences`
-    and `power_orders` are by host id; `power_asked_at_s` is when the energy policy was asked its periodic question last.
+    and `power_orders` are by host id; at `power_asked_at_s` the energy policy was asked its periodic question last.
 
     `changed_lease_ids` are the leases of which the record or the reservations came, went, or are another object than in
     the ledger loaded before this one from the same store; all others are the very objects of that one. None: not known,

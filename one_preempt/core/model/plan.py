@@ -174,7 +174,8 @@ class Plan:
     one. `wake_at_s` is when the next decision is due though nothing else happens, or None.
     `power_sequences` are those that are begun or taken on, as they are to be written, `power_steps` the calls for them,
     `advised_power_steps` the first calls for those that `power.mode: advise` keeps from being begun.
-    `power_asked_at_s`: the energy policy was asked its periodic question now.
+    `power_asked_at_s`: the energy policy was asked its periodic question now. `settled_power_orders`: the hosts
+    of which an administrator's order was taken up or came to nothing.
     """
 
     made_at_s: int
@@ -192,3 +193,4 @@ class Plan:
     power_steps: tuple[HostPowerStep, ...] = ()
     advised_power_steps: tuple[HostPowerStep, ...] = ()
     power_asked_at_s: int | None = None
+    settled_power_orders: tuple[int, ...] = ()

@@ -5,7 +5,8 @@
       |           +------------+------+-------+---------------+                             v
       +---------------------------- ENABLING <------------------------------------ SWITCHING_ON
 
-What does not come up in time has FAILED, from either of the last two, and is woken again after a while. A phase is what was last intended; it is left when its effect is seen. What the phase is holds after any crash.
+What does not come up in time has FAILED, from either of the last two, and is woken again after a while.
+A phase is what was last intended; it is left when its effect is seen. What the phase is holds after any crash.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""What is known of the power of hosts, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from one_preempt.adapters.lease_store.intents import power_answered, power_attempted, unknown_host
+from one_preempt.adapters.lease_store.memory_indexes import ById
+from one_preempt.core.model.ledger import Ledger
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.power_sequence import PowerOrder, PowerSequence
+from one_preempt.ports import CallResult
+
+
+class PowerBook:
+    """Sequences and orders by host id, and when the periodic question was asked."""
+
+    def __init__(self, start: Ledger) -> None:
+        self._sequences: ById[int, PowerSequence] = ById(start.power_sequences)
+        self._orders: ById[int, PowerOrder] = ById(start.power_orders)
+        self.asked_at_s = start.power_asked_at_s
+
+    @property
+    def sequences(self) -> Mapping[int, PowerSequence]:
+        """In the order of the hosts' ids."""
+        return self._sequences.in_order().copy()
+
+    @property
+    def orders(self) -> Mapping[int, PowerOrder]:
+        """In the order of the hosts' ids."""
+        return self._orders.in_order().copy()
+
+    def write(self, sequences: Iterable[PowerSequence]) -> None:
+        """Over those of the same hosts."""
+        for sequence in sequences:
+            self._sequences.put(sequence.host_id, sequence)
+
+    def record_plan(self, plan: Plan) -> None:
+        """What the plan begins, and which orders it has settled."""
+        self.write(plan.power_sequences)
+        for host_id in plan.settled_power_orders:
+            self._orders.drop(host_id)
+        if plan.power_asked_at_s is not None:
+            self.asked_at_s = plan.power_asked_at_s
+
+    def order(self, order: PowerOrder) -> None:
+        """In place of an earlier order for the host."""
+        self._orders.put(order.host_id, order)
+
+    def begin(self, host_id: int) -> None:
+        """The call of the host's phase is about to be issued."""
+        sequence = self._sequences.values.get(host_id)
+        if sequence is None:
+            raise unknown_host(host_id)
+        self._sequences.put(host_id, power_attempted(sequence))
+
+    def answered(self, host_id: int, result: CallResult, now_s: int) -> None:
+        """It was answered."""
+        sequence = self._sequences.values.get(host_id)
+        if sequence is not None:
+            self._sequences.put(host_id, power_answered(sequence, result, now_s))

@@ -1,0 +1,115 @@
+"""The power of hosts in the database: sequences, orders, and when the energy policy was asked its periodic question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, delete, select, update
+from sqlalchemy.engine import Connection
+
+from one_preempt.adapters.lease_store.intents import unknown_host
+from one_preempt.adapters.lease_store.ledger_writes import replace
+from one_preempt.adapters.lease_store.rows import UnreadableRow, word
+from one_preempt.adapters.lease_store.tables import control, host_power, power_orders
+from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase, PowerSequence
+from one_preempt.ports import CallResult
+
+POWER_ASKED = "power-asked"
+_COLUMNS = tuple(field.name for field in fields(PowerSequence))
+_VM_IDS = msgspec.json.Decoder(tuple[int, ...])
+
+
+def power_sequences(connection: Connection) -> dict[int, PowerSequence]:
+    """What is known of the power of each host, in the order of their ids."""
+    query = select(host_power).order_by(host_power.c.host_id)
+    return {row.host_id: _sequence(row) for row in connection.execute(query)}
+
+
+def orders(connection: Connection) -> dict[int, PowerOrder]:
+    """Orders that no plan has settled yet, in the order of the hosts' ids."""
+    query = select(power_orders).order_by(power_orders.c.host_id)
+    return {row.host_id: _order(row) for row in connection.execute(query)}
+
+
+def asked_at_s(connection: Connection) -> int | None:
+    """When the energy policy was asked its periodic question last."""
+    query = select(control.c.changed_at_s).where(control.c.name == POWER_ASKED)
+    return connection.execute(query).scalar()
+
+
+def write_sequences(connection: Connection, sequences: Iterable[PowerSequence]) -> None:
+    """Over those of the same hosts."""
+    replace(connection, host_power, [_row(sequence) for sequence in sequences])
+
+
+def is_written_down(plan: Plan) -> bool:
+    """Whether there is anything of power in the plan that is to be kept."""
+    return bool(plan.power_sequences or plan.settled_power_orders) or plan.power_asked_at_s is not None
+
+
+def record_plan(connection: Connection, plan: Plan) -> None:
+    """What the plan begins, which orders it has settled, and that the policy was asked."""
+    write_sequences(connection, plan.power_sequences)
+    for host_id in plan.settled_power_orders:
+        connection.execute(delete(power_orders).where(power_orders.c.host_id == host_id))
+    if plan.power_asked_at_s is not None:
+        asked = {"name": POWER_ASKED, "switched_on": True, "changed_at_s": plan.power_asked_at_s}
+        replace(connection, control, [asked])
+
+
+def write_order(connection: Connection, order: PowerOrder) -> None:
+    """In place of an earlier order for the host."""
+    row = {"host_id": order.host_id, "goal": order.goal.value, "ordered_at_s": order.ordered_at_s}
+    replace(connection, power_orders, [row])
+
+
+def begin(connection: Connection, host_id: int) -> None:
+    """The call of the host's phase is about to be issued; raises LookupError where nothing is recorded of it."""
+    begun = connection.execute(
+        update(host_power)
+        .where(host_power.c.host_id == host_id)
+        .values(attempts=host_power.c.attempts + 1, outcome=None, outcome_at_s=None, answer_text="")
+    )
+    if begun.rowcount != 1:
+        raise unknown_host(host_id)
+
+
+def answered(connection: Connection, host_id: int, result: CallResult, now_s: int) -> None:
+    """The call of the host's phase was answered."""
+    answer = {"outcome": result.outcome.value, "outcome_at_s": now_s, "answer_text": result.error_text}
+    connection.execute(update(host_power).where(host_power.c.host_id == host_id).values(answer))
+
+
+def _row(sequence: PowerSequence) -> dict[str, Any]:
+    row = {name: getattr(sequence, name) for name in _COLUMNS}
+    row["phase"] = sequence.phase.value
+    row["outcome"] = sequence.outcome.value if sequence.outcome else None
+    row["emptied_vm_ids"] = msgspec.json.encode(sequence.emptied_vm_ids).decode()
+    return row
+
+
+def _sequence(row: Row[Any]) -> PowerSequence:
+    values = {name: row._mapping[name] for name in _COLUMNS}
+    of, outcome, vm_ids = f"host {row.host_id}", values["outcome"], values["emptied_vm_ids"]
+    try:
+        emptied_vm_ids = _VM_IDS.decode(vm_ids)
+    except (msgspec.DecodeError, UnicodeError, TypeError):
+        raise UnreadableRow(host_power, of, "emptied_vm_ids", vm_ids, "a JSON list of VM ids") from None
+    return PowerSequence(
+        **values
+        | {
+            "phase": word(PowerPhase, host_power, of, "phase", values["phase"]),
+            "outcome": None if outcome is None else word(Outcome, host_power, of, "outcome", outcome),
+            "emptied_vm_ids": emptied_vm_ids,
+        }
+    )
+
+
+def _order(row: Row[Any]) -> PowerOrder:
+    goal = word(PowerGoal, power_orders, f"host {row.host_id}", "goal", row.goal)
+    return PowerOrder(row.host_id, goal, row.ordered_at_s)
