@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.known_rooms import KnownRooms
+from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
 
 
@@ -16,6 +17,7 @@ class DecisionMemory:
     Only speed depends on it: with any memory or none the plan is the same. A decision changes it in place.
     """
 
+    concerns: LeaseConcerns = field(default_factory=LeaseConcerns)
     rooms: KnownRooms = field(default_factory=KnownRooms)
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None

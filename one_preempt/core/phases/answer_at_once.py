@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.matching.reasons import without_mend
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
@@ -12,14 +13,13 @@ from one_preempt.core.phases.draft import PlanDraft
 def answer_at_once(draft: PlanDraft) -> None:
     """Say to each immediate lease whether it starts, or room is made for it; no other answer follows."""
     making_room = {preemption.preemptor_lease_id for preemption in draft.preemptions}
-    for lease_id in sorted(draft.state.leases):
-        lease = draft.state.leases[lease_id]
+    for lease in draft.concerns.ordered(Concern.TIME):
         if not lease.terms.at_once or lease.verdict is not Verdict.NONE:
             continue
-        if lease_id in draft.starting or lease_id in making_room:
+        if lease.id in draft.starting or lease.id in making_room:
             draft.judge(lease, Verdict.ACCEPTED, "starts at once")
         elif is_unanswered(draft, lease):
-            wait = draft.waits.get(lease_id)
+            wait = draft.waits.get(lease.id)
             if wait is not None and wait.code == "next-cycle":
                 # Nobody has looked at it yet.
                 continue

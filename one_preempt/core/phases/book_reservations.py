@@ -14,6 +14,7 @@ from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Reason
@@ -37,7 +38,7 @@ def book_reservations(draft: PlanDraft) -> None:
     """Judge the leases that ask for a START or a DEADLINE and have no answer yet, by arrival."""
     asking = [
         lease
-        for lease in draft.state.leases.values()
+        for lease in draft.concerns.all(Concern.TIME).values()
         if lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
     ]
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):

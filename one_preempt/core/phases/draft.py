@@ -13,11 +13,12 @@ from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.in_place import InPlace, in_place
+from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
@@ -43,10 +44,6 @@ from one_preempt.core.victims import SAVES
 if TYPE_CHECKING:
     from one_preempt.core.phases.room_ahead import GivingWay
 
-WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
-
-RETURNING_STATES = frozenset({LeaseState.PREEMPTED, LeaseState.RETURNING})
-
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
@@ -64,7 +61,7 @@ class PlanDraft:
     `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
     `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
     `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
-    `memory` is what the decision before left, and what this one leaves.
+    `memory` is what the decision before left, and what this one leaves; `concerns` tells which leases concern a phase.
     `in_place` are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go
     to what was promised a start. `reserved` are leases for which their reservation decides,
     not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
@@ -74,6 +71,7 @@ class PlanDraft:
     state: ClusterState
     policies: Policies
     memory: DecisionMemory
+    concerns: LeaseConcerns
     matchmaker: Matchmaker
     room: Room
     quotas: QuotaBook
@@ -108,6 +106,7 @@ class PlanDraft:
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         memory = state.memory if state.memory is not None else DecisionMemory()
+        memory.concerns.observe(state)
         matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match, before=memory.matchmaker)
         quotas = QuotaBook(state.snapshot.directory)
         rates = learn(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
@@ -115,6 +114,7 @@ class PlanDraft:
             state=state,
             policies=policies,
             memory=memory,
+            concerns=memory.concerns,
             matchmaker=matchmaker,
             room=matchmaker.new_room(),
             quotas=quotas,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
-from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
@@ -23,11 +23,11 @@ def end_stays(draft: PlanDraft) -> None:
     """Stop what has reached the end of its slot or its duration, as far as acting is allowed."""
     if draft.state.paused or draft.policies.mode is not Mode.ACT:
         return
-    for lease_id in sorted(draft.state.leases):
-        lease = draft.state.leases[lease_id]
-        if lease.run_began_at_s is None or lease.state is not LeaseState.RUNNING or lease_id in draft.busy_leases:
+    ends_overruns = draft.policies.time.overrun in _OVERRUN_KINDS
+    for lease in draft.concerns.ordered(Concern.RUNS if ends_overruns else Concern.RUNS_TO_DEADLINE):
+        if lease.id in draft.busy_leases:
             continue
-        if lease.terms.deadline_at_s is not None and lease.verdict is Verdict.ACCEPTED:
+        if lease.promised_deadline_at_s is not None:
             _end_slot(draft, lease)
         _end_overrun(draft, lease)
 

@@ -5,13 +5,11 @@ A VM on HOLD without LEASE is somebody's wish and is never touched.
 
 from __future__ import annotations
 
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VmState
-from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
-
-_HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
-
+from one_preempt.core.phases.draft import PlanDraft
 
 # An owner who releases hundreds of VMs each cycle must not take the cycle's time from everybody else.
 HOLDS_A_CYCLE = 50
@@ -19,11 +17,13 @@ HOLDS_A_CYCLE = 50
 
 def hold_leases(draft: PlanDraft) -> None:
     """Hold the PENDING members of explicit leases that do not start in this very cycle."""
+    leases = draft.concerns.ordered(Concern.TO_HOLD)
+    if not leases:
+        return
     held = 0
     starting = {action.vm_id for action in draft.actions if action.kind is ActionKind.DEPLOY and not action.after}
-    for lease_id in sorted(draft.state.leases):
-        lease = draft.state.leases[lease_id]
-        if lease.explicit and lease.state in _HELD_STATES and held < HOLDS_A_CYCLE:
+    for lease in leases:
+        if held < HOLDS_A_CYCLE:
             held += _hold(draft, lease, starting)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -17,7 +18,7 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.book_reservations import piece_rules
-from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
@@ -56,7 +57,7 @@ def _holders(draft: PlanDraft) -> list[Lease]:
     """Leases that wait for what they were promised: accepted ones, and those suspended often enough (SR11)."""
     return [
         lease
-        for lease in draft.state.leases.values()
+        for lease in draft.concerns.all(Concern.TIME).values()
         if lease.state in WAITING_STATES and lease.id not in draft.busy_leases and is_promised(draft, lease)
     ]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays, tables_for
-from one_preempt.core.phases.draft import WAITING_STATES, PlanDraft
+from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
 
@@ -46,7 +47,7 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
 def _displaced(draft: PlanDraft) -> list[Lease]:
     return [
         lease
-        for lease in draft.state.leases.values()
+        for lease in draft.concerns.all(Concern.TIME).values()
         if lease.state in WAITING_STATES
         and lease.id not in draft.busy_leases
         and lease.id not in draft.timeline.stays

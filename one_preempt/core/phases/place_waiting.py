@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.lease_concerns import RETURNING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.draft import RETURNING_STATES, WAITING_STATES, PlanDraft
+from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import is_promised
 from one_preempt.core.phases.queue_room import QueueRoom, Turn, lacks_room, promised_stay, start_id
 from one_preempt.core.phases.reschedule import marked_vms
@@ -28,11 +29,7 @@ def waiting_leases(draft: PlanDraft) -> list[Lease]:
 
 
 def _waiting(draft: PlanDraft) -> list[Lease]:
-    return [
-        lease
-        for lease in draft.state.leases.values()
-        if lease.state in WAITING_STATES and lease.id not in draft.busy_leases
-    ]
+    return [lease for lease in draft.concerns.all(Concern.QUEUE).values() if lease.id not in draft.busy_leases]
 
 
 def _turn(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> tuple[float, ...]:
@@ -123,8 +120,7 @@ def _wait(draft: PlanDraft, turn: Turn, room: QueueRoom, promised_at_s: int | No
 
 def _write_promises(draft: PlanDraft, promised: Container[int]) -> None:
     """What the queue was promised, or is promised no more, as far as it has changed."""
-    queue = [lease for lease in draft.state.leases.values() if lease.state in WAITING_STATES]
-    for lease in queue:
+    for lease in draft.concerns.ordered(Concern.QUEUE):
         firm = is_promised(draft, lease) and any(one.firm for one in draft.state.reservations.get(lease.id, ()))
         if firm or lease.id in draft.reserved or lease.id in draft.bookings:
             continue

@@ -13,6 +13,7 @@ import numpy as np
 
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -30,7 +31,7 @@ def plan_preparations(draft: PlanDraft) -> None:
     """Lay what must be done before each accepted reservation into the lanes, the last to start first."""
     coming = [
         (draft.timeline.stays[lease.id][0], lease)
-        for lease in draft.state.leases.values()
+        for lease in draft.concerns.all(Concern.TIME).values()
         if lease.id in draft.timeline.stays and lease.state is LeaseState.WAITING and is_promised(draft, lease)
     ]
     for stay, lease in sorted(coming, key=lambda one: (-one[0].start_s, one[1].id)):

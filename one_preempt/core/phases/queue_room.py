@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from one_preempt.core.availability.slot_table import GangSlot
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_concerns import RETURNING_STATES
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
@@ -18,7 +19,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
-from one_preempt.core.phases.draft import RETURNING_STATES, PlanDraft
+from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reschedule import reschedule
 from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, reserved_ahead, rows_of, stay_at
 from one_preempt.core.suspendable import is_suspendable, may_be_suspended_later

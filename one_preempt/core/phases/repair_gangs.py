@@ -6,7 +6,8 @@ run give their room back, and the lease waits as a whole.
 
 from __future__ import annotations
 
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
@@ -25,16 +26,14 @@ _FAILED_STARTS = frozenset(
         LcmState.PROLOG_UNDEPLOY_FAILURE,
     }
 )
-_HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
 
 
 def repair_gangs(draft: PlanDraft) -> None:
     """Stop the running members of gangs of which another member cannot be started; not while paused or advising."""
     if draft.state.paused or draft.policies.mode is not Mode.ACT:
         return
-    for lease_id in sorted(draft.state.leases):
-        lease = draft.state.leases[lease_id]
-        if lease.terms.size > 1 and lease.state in _HALF_STARTED and lease_id not in draft.busy_leases:
+    for lease in draft.concerns.ordered(Concern.HALF_STARTED):
+        if lease.id not in draft.busy_leases:
             culprit = _would_not_start(draft, lease)
             if culprit is not None:
                 _stop_the_others(draft, lease, culprit)

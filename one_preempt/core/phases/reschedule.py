@@ -6,6 +6,7 @@ networks stay. Nothing is moved that nobody marked.
 
 from __future__ import annotations
 
+from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
@@ -18,13 +19,13 @@ _MOVABLE_STATES = ("RUNNING", "UNKNOWN", "POWEROFF")
 
 def marked_vms(draft: PlanDraft) -> list[tuple[Lease, VirtualMachine]]:
     """The VMs that want another host, each with its lease; none of a lease that takes part in a preemption."""
-    found = []
-    for vm in draft.state.snapshot.vms.values():
-        if vm.resched and vm.state_name in _MOVABLE_STATES:
-            lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
-            if lease is not None and lease.id not in draft.busy_leases:
-                found.append((lease, vm))
-    return found
+    return [
+        (lease, vm)
+        for lease in draft.concerns.ordered(Concern.MARKED)
+        if lease.id not in draft.busy_leases
+        for vm in draft.members(lease)
+        if vm.resched and vm.state_name in _MOVABLE_STATES
+    ]
 
 
 def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:

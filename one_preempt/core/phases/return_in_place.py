@@ -24,6 +24,8 @@ _LOST = frozenset({HostState.ERROR, HostState.MONITORING_ERROR, HostState.OFFLIN
 
 def return_in_place(draft: PlanDraft) -> None:
     """Open the locks that are due, and resume who may run again; the lease that arrived first comes first."""
+    if not draft.in_place.own_locks and not draft.in_place.occasions:
+        return
     for vm_id in sorted(draft.in_place.own_locks - draft.in_place.vm_ids):
         vm = draft.state.snapshot.vms[vm_id]
         draft.actions.append(_unlock(draft, vm, "it does not rest on its host"))

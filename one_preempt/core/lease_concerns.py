@@ -1,0 +1,94 @@
+"""Which leases concern which phase of a decision, kept from one decision to the next.
+
+A phase would otherwise walk over all leases to find the few that it is about. A lease is looked at again when it is
+another object than before; one that is the same has the very VMs that it had then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.victims import is_guarded
+
+WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
+RETURNING_STATES = frozenset({LeaseState.PREEMPTED, LeaseState.RETURNING})
+_HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
+_HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
+
+
+class Concern(Enum):
+    """What a phase may have to do with a lease, by the lease and its VMs alone."""
+
+    QUEUE = "it wants room: for all of its VMs, or for the rest of them"
+    TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"
+    HALF_STARTED = "a gang of which some have room, and some may not have been started"
+    TO_HOLD = "a VM of it may have to be put on HOLD"
+    RUNS = "it runs since an instant that is known"
+    RUNS_TO_DEADLINE = "it runs, and was promised to be done in time"
+    MARKED = "a VM of it is to move elsewhere"
+
+
+def _is_to_hold(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    if not lease.explicit or lease.state not in _HELD_STATES:
+        return False
+    return any(vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE for vm in vms)
+
+
+def _runs(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
+    return lease.run_began_at_s is not None and lease.state is LeaseState.RUNNING
+
+
+_TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
+    Concern.QUEUE: lambda lease, _: lease.state in WAITING_STATES,
+    Concern.TIME: lambda lease, _: lease.terms.asks_for_time or lease.verdict is not Verdict.NONE or is_guarded(lease),
+    Concern.HALF_STARTED: lambda lease, _: lease.terms.size > 1 and lease.state in _HALF_STARTED,
+    Concern.TO_HOLD: _is_to_hold,
+    Concern.RUNS: _runs,
+    Concern.RUNS_TO_DEADLINE: lambda lease, vms: lease.promised_deadline_at_s is not None and _runs(lease, vms),
+    Concern.MARKED: lambda _, vms: any(vm.resched for vm in vms),
+}
+
+
+class LeaseConcerns:
+    """The leases of one cloud by what concerns them."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Lease] = {}
+        self._concerned: dict[Concern, dict[int, Lease]] = {concern: {} for concern in Concern}
+
+    def observe(self, state: ClusterState) -> None:
+        """Look at what is new or has changed, and forget what is gone."""
+        known, leases, vms = self._known, state.leases, state.snapshot.vms
+        for lease_id, lease in leases.items():
+            if known.get(lease_id) is not lease:
+                self._look_at(lease, [vms[vm_id] for vm_id in lease.vm_ids])
+        if len(known) > len(leases):
+            for lease_id in known.keys() - leases.keys():
+                self._forget(lease_id)
+
+    def all(self, concern: Concern) -> Mapping[int, Lease]:
+        """The leases that are concerned, by id, in no order; not to be changed."""
+        return self._concerned[concern]
+
+    def ordered(self, concern: Concern) -> list[Lease]:
+        """The leases that are concerned, in ascending id."""
+        concerned = self._concerned[concern]
+        return [concerned[lease_id] for lease_id in sorted(concerned)]
+
+    def _look_at(self, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
+        self._known[lease.id] = lease
+        for concern, test in _TESTS.items():
+            if test(lease, vms):
+                self._concerned[concern][lease.id] = lease
+            else:
+                self._concerned[concern].pop(lease.id, None)
+
+    def _forget(self, lease_id: int) -> None:
+        del self._known[lease_id]
+        for concerned in self._concerned.values():
+            concerned.pop(lease_id, None)
