@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from fractions import Fraction
+from zoneinfo import ZoneInfo
+
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy
+from one_preempt.core.energy.pemp import PreemptionAware
+from one_preempt.core.energy.policy import EnergyPolicy
+from one_preempt.core.energy.power_model import HostPower, linear_power, milliwatts, power_table
+from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours, utc_minute
+from one_preempt.core.energy.sesp import ServiceLevelEnergySaver
 from one_preempt.core.host_selection.custom import by_expression
 from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
@@ -25,10 +36,12 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.problem import SearchLimits
 from one_preempt.policy_registry import (
     backfilling_policy,
+    energy_policy,
     host_selection_policy,
     preemption_policy,
     queue_order_policy,
 )
+from one_preempt.power_settings import HostPowerSettings, PowerSettings
 from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings, SettingsError
 
 
@@ -56,6 +69,7 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
         enactment=EnactmentLimits(retry_delay_s=limits.retry_delay_s, gang_attempts=limits.gang_attempts),
         backfilling=chosen_backfilling(settings),
         time=time_rules(settings),
+        power=power_rules(settings.power),
     )
 
 
@@ -80,6 +94,71 @@ def time_rules(settings: Settings) -> TimeRules:
         preparation_margin_s=time.preparation_margin_s,
         exclusion=Exclusion(time.exclusion),
     )
+
+
+def power_rules(power: PowerSettings) -> PowerRules:
+    """Which hosts may sleep, who decides it, and within which bounds."""
+    return PowerRules(
+        mode=PowerMode(power.mode),
+        policy=chosen_energy_policy(power),
+        period_s=power.period_s,
+        handed_over=tuple(HostPattern(one.host, one.cluster) for one in power.hosts),
+        floor=power.floor,
+        most_booting=power.most_booting,
+        boot_timeout_s=power.boot_timeout_s,
+        shutdown_timeout_s=power.shutdown_timeout_s,
+        emptying_timeout_s=power.emptying_timeout_s,
+        first_pause_s=power.first_pause_s,
+        longest_pause_s=power.longest_pause_s,
+        least_on_s=power.least_on_s,
+        least_off_s=power.least_off_s,
+        enable_after_s=power.enable_after_s,
+        asleep_reading_s=power.asleep_reading_s,
+        quiet_hours=tuple(map(_quiet_hours, power.quiet_hours)),
+        minute_of_day=_clock_in(power.time_zone),
+        models=tuple((HostPattern(one.host, one.cluster), host_power(one)) for one in power.models),
+        power=host_power(power.model),
+    )
+
+
+def chosen_energy_policy(power: PowerSettings) -> EnergyPolicy:
+    """The energy policy, with the wait that is promised where it looks at that."""
+    policy = energy_policy(power.policy)
+    if isinstance(policy, PreemptionAware | ServiceLevelEnergySaver):
+        factor = Fraction(str(power.waiting_factor))
+        return replace(policy, waiting_factor=factor, promised_wait_s=power.promised_wait_s)
+    return policy
+
+
+def host_power(model: HostPowerSettings) -> HostPower:
+    """What hosts draw and how long they take."""
+    curve = power_table(model.curve_w) if model.curve_w else linear_power(model.idle_w, model.peak_w)
+    return HostPower(
+        curve=curve,
+        boot_s=model.boot_s,
+        boot_mw=curve.peak_mw if model.boot_w is None else milliwatts(model.boot_w),
+        shutdown_s=model.shutdown_s,
+        shutdown_mw=curve.idle_mw if model.shutdown_w is None else milliwatts(model.shutdown_w),
+        off_mw=milliwatts(model.off_w),
+    )
+
+
+def _clock_in(time_zone: str) -> Callable[[int], int]:
+    """The minute of the day at instants, in that zone."""
+    if time_zone == "UTC":
+        return utc_minute
+    zone = ZoneInfo(time_zone)
+
+    def minute_of_day(now_s: int) -> int:
+        now = datetime.fromtimestamp(now_s, zone)
+        return now.hour * 60 + now.minute
+
+    return minute_of_day
+
+
+def _quiet_hours(times: str) -> QuietHours:
+    begins, ends = (60 * int(time[:2]) + int(time[3:]) for time in times.split("-"))
+    return QuietHours(begins, ends)
 
 
 def match_options(settings: Settings) -> MatchOptions:

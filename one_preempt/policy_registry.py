@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Protocol, cast
 
-from one_preempt.core import backfilling, host_selection, preemption, queue_order
+from one_preempt.core import backfilling, energy, host_selection, preemption, queue_order
 from one_preempt.core.backfilling.policy import BackfillingPolicy
+from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.host_selection.selection import HostSelection
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.queue_order.order import QueueOrder
@@ -59,6 +60,16 @@ def queue_order_policy(name: str) -> QueueOrder:
 def host_selection_policy(name: str) -> HostSelection:
     """The host selection of that name, upper or lower case. Raises `UnknownPolicy`."""
     return cast(HostSelection, _named(_found_in(host_selection), name, "host selection"))
+
+
+def energy_policies() -> Mapping[str, EnergyPolicy]:
+    """All energy policies by name, in the order of their names."""
+    return cast(Mapping[str, EnergyPolicy], _found_in(energy))
+
+
+def energy_policy(name: str) -> EnergyPolicy:
+    """The energy policy of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(EnergyPolicy, _named(energy_policies(), name, "energy policy"))
 
 
 def _found_in(family: ModuleType) -> Mapping[str, Named]:

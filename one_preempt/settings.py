@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from one_preempt.errors import OnePreemptError
+from one_preempt.power_settings import PowerSettings, power_doubts, power_faults
 from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
@@ -216,7 +217,6 @@ class Settings(Section, frozen=True):
     """The whole configuration. As shipped it decides, advises, and preempts nothing."""
 
     preemption: Literal["advise", "act"] = "advise"
-    power: Literal["advise", "act"] = "advise"
     preemption_policy: str = "moml"
     queue_order: str = "user-priority"
     cycle_interval_s: Positive = 15
@@ -231,12 +231,13 @@ class Settings(Section, frozen=True):
     time: TimeSettings = TimeSettings()
     victims: VictimSettings = VictimSettings()
     leases: LeaseSettings = LeaseSettings()
+    power: PowerSettings = PowerSettings()
     log: LogSettings = LogSettings()
 
 
 def doubts(settings: Settings) -> list[str]:
     """What can be used and yet is probably not meant, one sentence each."""
-    found = [*_doubts_about_leases(settings.leases), *_doubts_about_time(settings)]
+    found = [*_doubts_about_leases(settings.leases), *_doubts_about_time(settings), *power_doubts(settings.power)]
     victims = settings.victims
     if victims.suspend_in_place and not any("suspend" in methods for methods in victims.methods.values()):
         found.append("victims.suspend_in_place counts for nothing: no type of victims.methods lists suspend")
@@ -351,6 +352,8 @@ def _check(settings: Settings, source: str) -> None:
                 f"{source}: rule '{rule.name}' matches every VM: name a user, group, template or attribute"
             )
     _check_victims(settings.victims, source)
+    for fault in power_faults(settings.power):
+        raise SettingsError(f"{source}: {fault}")
     for right in settings.leases.rights:
         if (right.user is None) == (right.group is None):
             raise SettingsError(f"{source}: right '{right.name}' must name either a user or a group")

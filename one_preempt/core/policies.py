@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.backfilling.easy import POLICY as EASY
 from one_preempt.core.backfilling.policy import BackfillingPolicy
+from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.model.policies import EnactmentLimits, Mode, PreemptionLimits, VictimRules
 from one_preempt.core.model.time_rules import TimeRules
@@ -32,3 +33,4 @@ class Policies:
     victims: VictimRules = field(default_factory=VictimRules)
     enactment: EnactmentLimits = field(default_factory=EnactmentLimits)
     time: TimeRules = field(default_factory=TimeRules)
+    power: PowerRules = field(default_factory=PowerRules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from one_preempt.adapters.power_control.settings import PatienceSettings
+from one_preempt.power_settings import PatienceSettings
 
 
 class Attempt(Enum):

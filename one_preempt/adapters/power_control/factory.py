@@ -11,10 +11,10 @@ from one_preempt.adapters.power_control.controllers import AttributesOf, Control
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl, Standings
 from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
-from one_preempt.adapters.power_control.settings import Method, PowerControlSettings, faults
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import Clock, PowerControl
+from one_preempt.power_settings import Method, PowerControlSettings, faults
 
 
 def make_power_control(
@@ -30,7 +30,7 @@ def make_power_control(
     """
     found = faults(settings)
     if found:
-        raise OnePreemptError(f"power.{found[0]}")
+        raise OnePreemptError(f"power.control.{found[0]}")
     controls = {method: _makers(settings, attributes_of)[method]() for method in sorted(settings.methods)}
     named = {name: controls[host.method] for name, host in settings.hosts.items() if host.method is not None}
     control = PowerControlByHost(controls[settings.method], named)

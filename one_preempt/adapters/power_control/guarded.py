@@ -13,9 +13,9 @@ from one_preempt.adapters.power_control.breaker import (
     is_overdue,
     withdrawn,
 )
-from one_preempt.adapters.power_control.settings import PatienceSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.ports import Clock, PowerControl
+from one_preempt.power_settings import PatienceSettings
 
 _NEEDED = {
     Attempt.ON: (Attempt.LOGIN, Attempt.ON, Attempt.BOOT),

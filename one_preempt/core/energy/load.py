@@ -11,13 +11,17 @@ from one_preempt.core.energy.policy import QueuedWork, SupplyQuestion
 FULL = Fraction(1)
 
 
-def violation_risk(queue: QueuedWork, waiting_factor: Fraction) -> Fraction:
+def violation_risk(queue: QueuedWork, waiting_factor: Fraction, promised_wait_s: int | None = None) -> Fraction:
     """V = tau / (alpha E), with E and tau the mean duration and mean wait of queued requests, weighted by nodes.
 
-    The weights cancel: V = sum n_i w_i / (alpha sum n_i d_i). 0 where nobody waits.
+    The weights cancel: V = sum n_i w_i / (alpha sum n_i d_i). 0 where nobody waits. With `promised_wait_s` that is the
+    mean wait promised (MAWT), in place of alpha E.
     """
     if not len(queue.nodes):
         return Fraction(0)
+    if promised_wait_s is not None:
+        promised = max(int(queue.nodes.sum()) * promised_wait_s, 1)
+        return Fraction(int(np.dot(queue.nodes, queue.waited_s)), promised)
     work = max(int(np.dot(queue.nodes, queue.duration_s)), 1)
     return Fraction(int(np.dot(queue.nodes, queue.waited_s))) / (waiting_factor * work)
 

@@ -21,18 +21,21 @@ from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 @dataclass(frozen=True, slots=True)
 class PreemptionAware:
-    """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations."""
+    """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations; `promised_wait_s`
+    is that wait itself (MAWT), where it is given."""
 
     name: str = "PEMP"
     description: str = "weighs waking, preempting and consolidating by utilization and by the risk of long waits"
     waiting_factor: Fraction = Fraction(5)
+    promised_wait_s: int | None = None
     engine: FuzzyEngine = ENGINE
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """Algorithm 1."""
         if question.occasion == Occasion.IDLE:
             return SupplyDecision(switch_off=question.nodes.unscheduled)
-        f = self.engine.infer(utilization(question), violation_risk(question.queue, self.waiting_factor))
+        risk = violation_risk(question.queue, self.waiting_factor, self.promised_wait_s)
+        f = self.engine.infer(utilization(question), risk)
         asked = question.nodes_asked
         wished = min(ceil(asked * (1 - f)), asked)
         consolidated = self._consolidated(floor(asked * (f - 1)), question)

@@ -15,17 +15,19 @@ from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevelEnergySaver:
-    """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations."""
+    """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations; `promised_wait_s`
+    is that wait itself (MAWT), where it is given."""
 
     name: str = "SESP"
     description: str = "wakes a request's hosts once best-effort leases wait longer than promised"
     waiting_factor: Fraction = Fraction(5)
+    promised_wait_s: int | None = None
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """Wake all that is asked for at V >= 1, else as little as possible."""
         if question.occasion == Occasion.IDLE:
             return SupplyDecision(switch_off=question.nodes.unscheduled)
-        broken = violation_risk(question.queue, self.waiting_factor) >= 1
+        broken = violation_risk(question.queue, self.waiting_factor, self.promised_wait_s) >= 1
         wished = question.nodes_asked if broken else 0
         if question.occasion == Occasion.PERIODIC:
             return SupplyDecision(wake=wake_for_queue(wished, question.nodes))

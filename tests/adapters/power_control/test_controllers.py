@@ -7,7 +7,7 @@ import pytest
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import Secret
-from one_preempt.adapters.power_control.settings import HostSettings
+from one_preempt.power_settings import HostSettings
 
 HOST = "node-01"
 USUAL = UsualLogin("{host}-bmc", "admin", "/etc/one/bmc_password")

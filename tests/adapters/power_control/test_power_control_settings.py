@@ -8,9 +8,9 @@ import pytest
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.factory import make_power_control
-from one_preempt.adapters.power_control.settings import PowerControlSettings, doubts, endpoint_fault, faults
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.errors import OnePreemptError
+from one_preempt.power_settings import PowerControlSettings, doubts, endpoint_fault, faults
 
 HOST = "node-01"
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_meant_is_refused_when_it_is_read(content: dict[str, Any]
 def test_what_cannot_work_is_named_with_its_key(content: dict[str, Any], key: str) -> None:
     settings = parsed(**content)
     assert any(key in fault for fault in faults(settings))
-    with pytest.raises(OnePreemptError, match=r"^power\."):
+    with pytest.raises(OnePreemptError, match=r"^power\.control\."):
         make_power_control(settings, FixedClock(0))
 
 

@@ -1,0 +1,117 @@
+"""What the administrator chose about power: which hosts may sleep, who decides it, and within which bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from one_preempt.core.energy.always_on import POLICY as ALWAYS_ON
+from one_preempt.core.energy.policy import EnergyPolicy
+from one_preempt.core.energy.power_model import HostPower
+from one_preempt.core.model.host import Host
+
+MINUTES_A_DAY = 24 * 60
+
+
+def utc_minute(now_s: int) -> int:
+    """The minute of the day at an instant, in UTC."""
+    return now_s // 60 % MINUTES_A_DAY
+
+
+class PowerMode(StrEnum):
+    """OFF asks no policy; ADVISE decides and says it; ENFORCE acts. None of them forgets a host that sleeps."""
+
+    OFF = "off"
+    ADVISE = "advise"
+    ENFORCE = "enforce"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """Hosts by shell patterns of their name and their cluster's."""
+
+    host: str = "*"
+    cluster: str = "*"
+
+    def matches(self, host: Host) -> bool:
+        """Is it one of them?"""
+        return fnmatchcase(host.name, self.host) and fnmatchcase(host.cluster_name, self.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """A time of day, in minutes since midnight, from `begins` until before `ends`; over midnight where it ends earlier.
+
+    Every day where both are equal.
+    """
+
+    begins: int
+    ends: int
+
+    def contain(self, minute: int) -> bool:
+        """Is it quiet at this minute of the day?"""
+        return (minute - self.begins) % MINUTES_A_DAY < ((self.ends - self.begins) % MINUTES_A_DAY or MINUTES_A_DAY)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerRules:
+    """The bounds within which `policy` is asked and obeyed. All times in whole seconds.
+
+    `period_s`: how often the policy looks after the queue. `handed_over`: the hosts that may be switched, none as
+    shipped. `floor`: of these, so many are never asleep or on their way there. `most_booting`: at once.
+    `boot_timeout_s`, `shutdown_timeout_s`: after these a host has failed, and is left alone for `first_pause_s`,
+    doubled with each failure in a row up to `longest_pause_s`. `emptying_timeout_s`: a host that is not empty by then
+    is used again. `least_on_s`, `least_off_s`: a host stays on, or asleep, at least so long. `enable_after_s`: how long
+    after the order to start a host is enabled in OpenNebula; None: its `boot_s`. `asleep_reading_s`: how often it is
+    looked whether a sleeping host still has no power; 0: never. `minute_of_day` tells the time of the day, as it is
+    meant by `quiet_hours`, of seconds since the epoch. `models` give the power of the hosts that match, the
+    first that does; `power` is that of all others.
+    """
+
+    mode: PowerMode = PowerMode.OFF
+    policy: EnergyPolicy = ALWAYS_ON
+    period_s: int = 300
+    handed_over: tuple[HostPattern, ...] = ()
+    floor: int = 1
+    most_booting: int = 4
+    boot_timeout_s: int = 900
+    shutdown_timeout_s: int = 600
+    emptying_timeout_s: int = 3600
+    first_pause_s: int = 300
+    longest_pause_s: int = 86_400
+    least_on_s: int = 600
+    least_off_s: int = 300
+    enable_after_s: int | None = None
+    asleep_reading_s: int = 300
+    quiet_hours: tuple[QuietHours, ...] = ()
+    minute_of_day: Callable[[int], int] = utc_minute
+    models: tuple[tuple[HostPattern, HostPower], ...] = ()
+    power: HostPower = field(default_factory=HostPower)
+
+    @property
+    def enforced(self) -> bool:
+        """Is what the policy says done?"""
+        return self.mode is PowerMode.ENFORCE
+
+    def is_handed_over(self, host: Host) -> bool:
+        """May this host be switched on and off?"""
+        return any(pattern.matches(host) for pattern in self.handed_over)
+
+    def power_of(self, host: Host) -> HostPower:
+        """What is known of the power of this host."""
+        return next((power for pattern, power in self.models if pattern.matches(host)), self.power)
+
+    def is_quiet(self, now_s: int) -> bool:
+        """Is nothing to be switched at this instant?"""
+        return any(hours.contain(self.minute_of_day(now_s)) for hours in self.quiet_hours)
+
+    def pause_s(self, failures: int) -> int:
+        """How long a host is left alone after so many failures in a row."""
+        return min(self.first_pause_s * 2 ** min(max(failures - 1, 0), 32), self.longest_pause_s)
+
+
+def handed_over_ids(rules: PowerRules, hosts: Iterable[Host]) -> frozenset[int]:
+    """The hosts that may be switched."""
+    return frozenset(host.id for host in hosts if rules.is_handed_over(host))
