@@ -32,13 +32,6 @@ class AlikeNodes:
         self._freed_when_placed: dict[int, int] = {}
         self._shields: list[HeldNodes] = []
 
-    def copy(self) -> AlikeNodes:
-        """Others that are held alike, to be changed on their own; shields are not taken over."""
-        other = AlikeNodes(0)
-        other.profile, other._held, other._times_freed = self.profile.copy(), dict(self._held), self._times_freed
-        other._freed_when_placed = dict(self._freed_when_placed)
-        return other
-
     def held(self) -> Mapping[int, HeldNodes]:
         """Who has or is promised nodes, by lease; not to be changed."""
         return self._held

@@ -48,13 +48,6 @@ class HostSteps:
         self._counts: IntArray = np.ones(hosts, dtype=np.int64)
         self._known_line: _Line | None = None
 
-    def copy(self) -> HostSteps:
-        """Other steps that say the same."""
-        other = HostSteps.__new__(HostSteps)
-        other._times, other._free, other._counts = self._times.copy(), self._free.copy(), self._counts.copy()
-        other._known_line = self._known_line
-        return other
-
     # -- looking -----------------------------------------------------------------------------------------
 
     def as_steps(self, row: int) -> tuple[IntArray, IntArray]:

@@ -29,12 +29,6 @@ class ExclusiveLanes:
         self._since_s = since_s
         self._lanes: dict[int, AvailabilityProfile] = {}
 
-    def copy(self) -> ExclusiveLanes:
-        """Other lanes that are taken at the same times."""
-        other = ExclusiveLanes(self._since_s)
-        other._lanes = {lane: profile.copy() for lane, profile in self._lanes.items()}
-        return other
-
     def is_free(self, lane: int, start_s: int, end_s: int | None) -> bool:
         """Nothing runs in the lane between two instants."""
         return lane not in self._lanes or self._lanes[lane].fits(1, start_s, end_s)

@@ -34,12 +34,6 @@ class AvailabilityProfile:
 
     # -- looking -----------------------------------------------------------------------------------------
 
-    def copy(self) -> AvailabilityProfile:
-        """Another profile that says the same; marks are not taken over."""
-        other = AvailabilityProfile(0)
-        other._times, other._free, other._count = self._times.copy(), self._free.copy(), self._count
-        return other
-
     @property
     def since_s(self) -> int:
         """The first instant that is known."""

@@ -3,6 +3,9 @@
 It answers from when on a gang fits together, and whether it fits exactly then (advance reservations, VW07). What has
 been reserved is taken back by naming it again. Overheads are reservations of a kind of their own; one that names a lane
 has that lane to itself, too.
+
+What is reserved is laid into the hosts' steps when somebody looks at them: where nodes are counted nobody does, and
+most of what is reserved is taken back without anybody having looked.
 """
 
 from __future__ import annotations
@@ -51,19 +54,16 @@ class SlotTable:
     """
 
     def __init__(self, capacity: IntArray, since_s: int) -> None:
-        self._hosts = HostSteps(capacity, since_s)
-        self._since_s = since_s
+        self._steps = HostSteps(capacity, since_s)
+        self._since_s = self._laid_in_since_s = since_s
         self._reservations: dict[int, tuple[SlotReservation, ...]] = {}
+        self._first_end_s = END_OF_TIME_S
         self._journal: list[SlotTableChange] = []
+        # Not laid in yet: what is taken, by identity, what is given back, and how much more the hosts have.
+        self._to_take: dict[int, SlotReservation] = {}
+        self._to_give: list[SlotReservation] = []
+        self._more: IntArray | None = None
         self.lanes = ExclusiveLanes(since_s)
-
-    def copy(self) -> SlotTable:
-        """Another table with the same reservations, to be changed on its own; marks are not taken over."""
-        other = SlotTable.__new__(SlotTable)
-        other._hosts, other._since_s = self._hosts.copy(), self._since_s
-        other._reservations, other._journal = dict(self._reservations), []
-        other.lanes = self.lanes.copy()
-        return other
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -196,24 +196,24 @@ class SlotTable:
         if reservation in known:
             raise ValueError(f"{reservation} is in the slot table already")
         self._reservations[reservation.lease_id] = tuple(sorted((*known, reservation), key=_order))
-        self._charge(reservation, made=True)
+        self._first_end_s = min(self._first_end_s, _end_of(reservation))
+        self._to_take[id(reservation)] = reservation
+        self._note(reservation, made=True)
 
     def release(self, reservation: SlotReservation) -> None:
         """Give room and lane back. Raises ValueError where it is not reserved."""
         known = self.reservations_of(reservation.lease_id)
         if reservation not in known:
             raise ValueError(f"{reservation} is not in the slot table")
-        left = tuple(other for other in known if other != reservation)
-        if left:
-            self._reservations[reservation.lease_id] = left
-        else:
-            del self._reservations[reservation.lease_id]
-        self._charge(reservation, made=False)
+        held = known[known.index(reservation)]
+        self._keep(reservation.lease_id, tuple(other for other in known if other is not held))
+        if self._to_take.pop(id(held), None) is None:
+            self._to_give.append(held)
+        self._note(held, made=False)
 
     def change_capacity(self, more: IntArray) -> None:
         """From now on each host has so much more, or less where negative, shape (H, R). Not undone by `rollback`."""
-        for row in np.flatnonzero(more.any(axis=1)).tolist():
-            self._hosts.add(row, self._since_s, END_OF_TIME_S, more[row])
+        self._more = more if self._more is None else self._more + more
 
     def checkpoint(self) -> int:
         """A mark for `rollback` and `changes_since`, until the next `forget_before`."""
@@ -233,27 +233,53 @@ class SlotTable:
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant, and reservations that have ended. Marks end here."""
         self._since_s = max(self._since_s, instant_s)
-        self._hosts.forget_before(instant_s)
         self.lanes.forget_before(instant_s)
         self._journal.clear()
-        for lease_id, known in list(self._reservations.items()):
-            left = tuple(one for one in known if one.end_s is None or one.end_s > instant_s)
-            if left:
-                self._reservations[lease_id] = left
-            else:
-                del self._reservations[lease_id]
+        if instant_s < self._first_end_s:
+            return
+        ended = [one for known in self._reservations.values() for one in known if _end_of(one) <= instant_s]
+        for one in ended:
+            self._keep(one.lease_id, tuple(other for other in self._reservations[one.lease_id] if other is not one))
+            self._to_take.pop(id(one), None)
+        ends_s = (_end_of(one) for known in self._reservations.values() for one in known)
+        self._first_end_s = min(ends_s, default=END_OF_TIME_S)
 
-    def _charge(self, reservation: SlotReservation, *, made: bool) -> None:
-        end_s = END_OF_TIME_S if reservation.end_s is None else reservation.end_s
-        by_row: dict[int, IntArray] = {}
-        for row, amounts in zip(reservation.host_rows, reservation.amounts, strict=True):
-            by_row[row] = by_row.get(row, 0) + np.array(amounts, dtype=np.int64)
-        for row, taken in by_row.items():
-            self._hosts.add(row, reservation.start_s, end_s, -taken if made else taken)
+    def _keep(self, lease_id: int, left: tuple[SlotReservation, ...]) -> None:
+        if left:
+            self._reservations[lease_id] = left
+        else:
+            del self._reservations[lease_id]
+
+    def _note(self, reservation: SlotReservation, *, made: bool) -> None:
         if reservation.lane is not None:
             change_lane = self.lanes.occupy if made else self.lanes.vacate
             change_lane(reservation.lane, reservation.start_s, reservation.end_s)
         self._journal.append(SlotTableChange(reservation, made))
+
+    @property
+    def _hosts(self) -> HostSteps:
+        """The steps of all hosts, with everything laid in."""
+        if self._laid_in_since_s < self._since_s:
+            self._steps.forget_before(self._since_s)
+            self._laid_in_since_s = self._since_s
+        if self._more is not None:
+            for row in np.flatnonzero(self._more.any(axis=1)).tolist():
+                self._steps.add(row, self._since_s, END_OF_TIME_S, self._more[row])
+            self._more = None
+        for reservation in self._to_give:
+            self._lay_in(reservation, 1)
+        for reservation in self._to_take.values():
+            self._lay_in(reservation, -1)
+        self._to_give.clear()
+        self._to_take.clear()
+        return self._steps
+
+    def _lay_in(self, reservation: SlotReservation, sign: int) -> None:
+        by_row: dict[int, IntArray] = {}
+        for row, amounts in zip(reservation.host_rows, reservation.amounts, strict=True):
+            by_row[row] = by_row.get(row, 0) + np.array(amounts, dtype=np.int64)
+        for row, taken in by_row.items():
+            self._steps.add(row, reservation.start_s, _end_of(reservation), sign * taken)
 
 
 def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...] | None:
@@ -269,6 +295,10 @@ def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...
     if behind[-1] < size:
         return None
     return tuple(order[behind.searchsorted(np.arange(size), side="right")].tolist())
+
+
+def _end_of(reservation: SlotReservation) -> int:
+    return END_OF_TIME_S if reservation.end_s is None else reservation.end_s
 
 
 def _or_endless(duration_s: int | None) -> int:

@@ -107,16 +107,6 @@ class Timeline:
             if lease_id not in self._stays:
                 self.hold(stays)
 
-    def copy(self) -> Timeline:
-        """Another timeline that says the same, and may be changed on its own."""
-        other = Timeline.__new__(Timeline)
-        other.host_ids, other._stays = self.host_ids, dict(self._stays)
-        other.all_stays, other.firm_stays = self.all_stays.copy(), self.firm_stays.copy()
-        other._base, other._firm_base, other._accepting = self._base, self._firm_base, self._accepting
-        other.alike = None if self.alike is None else self.alike.copy()
-        other._alike_slots, other._gives_way = self._alike_slots, self._gives_way
-        return other
-
     def replace(self, lease_id: int, stays: tuple[Stay, ...]) -> tuple[Stay, ...]:
         """Hold other stays for a lease than until now; returns those that it had."""
         before = self._take_out(lease_id)

@@ -31,13 +31,6 @@ class UnlikeHosts:
         self._freed_when_placed: dict[int, int] = {}
         self._row_freed: IntArray = np.zeros(len(table.free_during(table.since_s, None)), dtype=np.int64)
 
-    def copy(self) -> UnlikeHosts:
-        """Another one that holds the same, over a table of its own."""
-        other = UnlikeHosts.__new__(UnlikeHosts)
-        other.table, other._stays, other._times_freed = self.table.copy(), dict(self._stays), self._times_freed
-        other._freed_when_placed, other._row_freed = dict(self._freed_when_placed), self._row_freed.copy()
-        return other
-
     def stay_of(self, lease_id: int) -> SlotReservation | None:
         """The room that the lease has or is promised."""
         return self._stays.get(lease_id)
