@@ -1,7 +1,11 @@
-"""YAML without its traps: no key twice, no aliases that a small file unfolds to a huge one, no invisible characters."""
+"""YAML without its traps: no key twice, no aliases that a small file unfolds to a huge one, no invisible characters.
+
+As in YAML 1.2 only `true` and `false` are truth values: `on`, `off`, `yes` and `no` are words.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -50,6 +54,14 @@ class _StrictLoader(yaml.SafeLoader):
                     raise _refusal(f"the key '{key.value[:40]}' stands twice: keep one", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_StrictLoader.add_implicit_resolver(_BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 def _is_plain(text: str) -> bool:

@@ -22,6 +22,7 @@ from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.policy_registry import preemption_policies
 from one_preempt.settings import Settings, SettingsError, parse_settings
 from one_preempt.simulation.experiments import ccpe13_table3
+from one_preempt.strict_yaml import load_strict_yaml
 from tests.papers.contended_testbed import contended_testbed
 
 ROOT = Path(__file__).parents[1]
@@ -154,7 +155,7 @@ def keys_of(kind: inspect.Type, prefix: str = "") -> Iterator[tuple[str, inspect
     """Every key of a section and below, as `limits.attempts` or `leases.rules[].name`."""
     if isinstance(kind, inspect.UnionType):
         kind = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
-    if isinstance(kind, inspect.ListType):
+    if isinstance(kind, inspect.ListType | inspect.VarTupleType):
         yield from keys_of(kind.item_type, prefix + "[]")
     if not isinstance(kind, inspect.StructType):
         return
@@ -171,7 +172,8 @@ KEYS = dict(keys_of(inspect.type_info(Settings)))
 def shipped_value(field: inspect.Field) -> object:
     if field.required:
         return REQUIRED
-    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return list(default) if isinstance(default, tuple) else default
 
 
 def words_of(kind: inspect.Type) -> set[str]:
@@ -202,7 +204,7 @@ def flattened(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[
 
 
 def test_the_shipped_configuration_has_every_key_with_its_default() -> None:
-    written = dict(flattened(yaml.safe_load(SHIPPED.read_text())))
+    written = dict(flattened(load_strict_yaml(SHIPPED.read_text())))
     assert set(written) == {key for key in KEYS if "[]" not in key}
     differing = {key for key, value in written.items() if value != shipped_value(KEYS[key])}
     assert differing <= {"victims.methods"}, "the methods are written out; the next test holds them"
