@@ -9,7 +9,7 @@ CHECKED := one_preempt tests benchmarks
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo picture test rank-cases fuzz lint format bench experiments lock clean
+.PHONY: help setup demo picture test blue rank-cases fuzz lint format bench experiments lock clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ picture: $(RUNTIME) ## Make the picture of the demonstration, docs/images/demo.s
 
 test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(TESTS)
+
+blue: $(DEVELOPMENT) ## Compare every start of 30 days of a real log with the textbook, some minutes
+	@BLUE=all $(BIN)/python -m pytest -n auto --maxprocesses 4 tests/simulation/simulator/test_blue_slice.py
 
 rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, some minutes
 	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases

@@ -1,7 +1,9 @@
 """A workload on nodes that are alike, scheduled by the production code and by plain implementations of the textbook.
 
 The plain ones share nothing with the production code: they keep lists of jobs and count. Decisions are made when jobs
-arrive or end; a job that has overrun its estimate is assumed to end a second from now.
+arrive, start or end, and when a start comes that was promised; a job that has overrun its estimate is assumed to end a
+second from now. Whoever is promised a start for the next second waits for such a job: its end is looked at, not every
+second.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class Job:
 
 
 Starts = dict[int, int]
-# (now, ids that have ended, ids that have arrived) -> ids that start
-Decide = Callable[[int, list[int], list[int]], Sequence[int]]
+# (now, ids that have ended, ids that have arrived) -> ids that start, starts that others are promised
+Decide = Callable[[int, list[int], list[int]], tuple[Sequence[int], Sequence[int]]]
 
 
 def read_trace() -> list[Job]:
@@ -45,17 +47,22 @@ def replay(jobs: Sequence[Job], decide: Decide) -> Starts:
     by_id = {job.id: job for job in jobs}
     events = sorted((job.submit_s, ARRIVAL, job.id) for job in jobs)
     starts: Starts = {}
-    while events:
-        now_s = events[0][0]
+    next_start_s: int | None = None
+    while events or next_start_s is not None:
+        now_s = min(at_s for at_s in (events[0][0] if events else None, next_start_s) if at_s is not None)
         ended: list[int] = []
         arrived: list[int] = []
         while events and events[0][0] == now_s:
             _, what, job_id = heapq.heappop(events)
             (arrived if what == ARRIVAL else ended).append(job_id)
-        for job_id in decide(now_s, ended, arrived):
-            assert job_id not in starts
-            starts[job_id] = now_s
-            heapq.heappush(events, (now_s + by_id[job_id].run_s, END, job_id))
+        starting, promised_s = decide(now_s, ended, arrived)
+        while starting:
+            for job_id in starting:
+                assert job_id not in starts
+                starts[job_id] = now_s
+                heapq.heappush(events, (now_s + by_id[job_id].run_s, END, job_id))
+            starting, promised_s = decide(now_s, [], [])
+        next_start_s = min((start_s for start_s in promised_s if start_s > now_s + 1), default=None)
     return starts
 
 
@@ -85,7 +92,7 @@ def scheduled(
     expected_ends: dict[int, int] = {}
     queue: dict[int, TimedRequest[DemandT]] = {}
 
-    def decide(now_s: int, ended: list[int], arrived: list[int]) -> Sequence[int]:
+    def decide(now_s: int, ended: list[int], arrived: list[int]) -> tuple[Sequence[int], Sequence[int]]:
         for job_id in ended:
             site.withdraw(job_id)
             del expected_ends[job_id]
@@ -100,7 +107,7 @@ def scheduled(
             expected_ends[job_id] = now_s + estimate_s[job_id]
         if decisions is not None:
             decisions.append(decision)
-        return decision.starting
+        return decision.starting, [one.start_s for one in decision.promised]
 
     return replay(jobs, decide)
 
@@ -142,13 +149,13 @@ def plain_easy(jobs: Sequence[Job], nodes: int) -> Starts:
     """Mu'alem and Feitelson 2001: shadow time and extra nodes of the head, then whoever respects both."""
     cluster = PlainCluster(jobs, nodes)
 
-    def decide(now_s: int, ended: list[int], arrived: list[int]) -> list[int]:
+    def decide(now_s: int, ended: list[int], arrived: list[int]) -> tuple[list[int], list[int]]:
         cluster.observe(ended, arrived)
         started = []
         while cluster.queue and cluster.jobs[cluster.queue[0]].nodes <= cluster.free():
             started.append(cluster.start(cluster.queue[0], now_s))
         if not cluster.queue:
-            return started
+            return started, []
         collected, shadow_s, wanted = cluster.free(), now_s, cluster.jobs[cluster.queue[0]].nodes
         for end_s, job_id in cluster.expected_ends(now_s):
             if collected >= wanted:
@@ -161,7 +168,7 @@ def plain_easy(jobs: Sequence[Job], nodes: int) -> Starts:
             if job.nodes <= (min(cluster.free(), extra) if over else cluster.free()):
                 extra -= job.nodes if over else 0
                 started.append(cluster.start(job_id, now_s))
-        return started
+        return started, [shadow_s]
 
     return replay(jobs, decide)
 
@@ -178,7 +185,7 @@ def plain_conservative(jobs: Sequence[Job], nodes: int) -> Starts:
             if job_id != without:
                 yield start_s, start_s + cluster.jobs[job_id].estimate_s, cluster.jobs[job_id].nodes
 
-    def decide(now_s: int, ended: list[int], arrived: list[int]) -> list[int]:
+    def decide(now_s: int, ended: list[int], arrived: list[int]) -> tuple[list[int], list[int]]:
         cluster.observe(ended, arrived)
         taken = list(usage(stays(now_s)))
         if any(start_s < now_s for start_s in reserved.values()) or any(used > nodes for _, used in taken):
@@ -191,7 +198,7 @@ def plain_conservative(jobs: Sequence[Job], nodes: int) -> Starts:
         for job_id in due:
             del reserved[job_id]
             cluster.start(job_id, now_s)
-        return due
+        return due, list(reserved.values())
 
     return replay(jobs, decide)
 

@@ -259,7 +259,7 @@ def naive_conservative_on_hosts(jobs: list[Job]) -> Starts:
             start_s += 1
         return start_s, tuple(map(int, ways[0]))
 
-    def decide(now_s: int, ended: list[int], arrived: list[int]) -> list[int]:
+    def decide(now_s: int, ended: list[int], arrived: list[int]) -> tuple[list[int], list[int]]:
         for job_id in ended:
             del reserved[job_id]
         queue.extend(arrived)
@@ -270,7 +270,7 @@ def naive_conservative_on_hosts(jobs: list[Job]) -> Starts:
         due = [job_id for job_id in queue if reserved[job_id][0] == now_s]
         for job_id in due:
             queue.remove(job_id)
-        return due
+        return due, [reserved[job_id][0] for job_id in queue]
 
     return replay(jobs, decide)
 
