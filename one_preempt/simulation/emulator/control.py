@@ -8,6 +8,10 @@ All live under ``one_preempt.emulator.`` and take the session string of an admin
 - ``cloud_fault(operation, misbehaviour, vm_id, host_id, count)`` lets driver operations go wrong (-1 = any, always);
 - ``fill_datastore(datastore_id, free_mib)`` leaves so much room on a datastore, -1 gives the rest back;
 - ``kill_host(host_id)`` lets a machine die, ``revive_host(host_id, guests_survived)`` brings it back;
+- ``power(host, order)`` switches a machine: order is on, off or hard-off; or tells whether it has power: status. The
+  answer is ``on`` or ``off`` as things are, and a fault where its controller does not answer;
+- ``power_times(boot_s, shutdown_s)`` sets how long machines boot (120 at first) and shut down (0 at first);
+- ``power_mishap(host_id, mishap)`` lets a machine's power go wrong from now on (a `PowerMishap`), with "" no more;
 - ``raft(state)`` lets the front-end be SOLO (0), CANDIDATE (1), FOLLOWER (2) or LEADER (3);
 - ``audit()`` returns the cloud's broken accounting as a JSON list, empty where all is well;
 - ``overloads()`` returns, as a JSON list, when more was to run on a host than it may use, whatever it was charged for;
@@ -23,12 +27,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from one_preempt.core.energy.power_model import HostPower
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.signatures import PARAMETER_ERROR, UNKNOWN_METHOD
 from one_preempt.simulation.emulator.wire import Call, Fault
 from one_preempt.simulation.simulated_cloud.durations import Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault as CloudFault
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
+from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
 
 if TYPE_CHECKING:
     from one_preempt.simulation.emulator.front import CloudFront
@@ -41,6 +47,7 @@ class Control:
 
     def __init__(self, faults: EndpointFaults) -> None:
         self._faults = faults
+        self._power: SimulatedHostPower | None = None
 
     def answer(self, front: CloudFront, call: Call) -> int | str | bool:
         """The value of the reply. Raises `Fault` for a wrong name or wrong arguments."""
@@ -99,6 +106,40 @@ class Control:
         front.cloud.revive_host(host_id, guests_survived)
         return host_id
 
+    def _power_of(self, front: CloudFront) -> SimulatedHostPower:
+        if self._power is None:
+            self._power = SimulatedHostPower(front.cloud)
+        return self._power
+
+    def _switch(self, front: CloudFront, host: str, order: str) -> str:
+        power = self._power_of(front)
+        match order:
+            case "on":
+                outcome = power.switch_on(host)
+            case "off" | "hard-off":
+                outcome = power.switch_off(host, hard=order == "hard-off")
+            case "status":
+                outcome = power.status(host).outcome
+            case _:
+                raise ValueError(f"'{order}' is no order: on, off, hard-off or status")
+        if not outcome.accepted:
+            raise ValueError(outcome.text)
+        return power.status(host).status.value
+
+    def _power_times(self, front: CloudFront, boot_s: int, shutdown_s: int) -> bool:
+        if min(boot_s, shutdown_s) < 0:
+            raise ValueError("times are not negative")
+        self._power_of(front).power = HostPower(boot_s=boot_s, shutdown_s=shutdown_s)
+        return True
+
+    def _power_mishap(self, front: CloudFront, host_id: int, mishap: str) -> int:
+        mishaps = self._power_of(front).mishaps
+        if mishap:
+            mishaps[front.cloud.host(host_id).id] = PowerMishap(mishap)
+        else:
+            mishaps.pop(host_id, None)
+        return host_id
+
     def _raft(self, front: CloudFront, state: int) -> int:
         if state not in range(4):
             raise ValueError(f"there is no raft state {state}")
@@ -124,6 +165,9 @@ _METHODS: dict[str, Callable[..., int | str | bool]] = {
     "fill_datastore": Control._fill_datastore,
     "kill_host": Control._kill_host,
     "revive_host": Control._revive_host,
+    "power": Control._switch,
+    "power_times": Control._power_times,
+    "power_mishap": Control._power_mishap,
     "raft": Control._raft,
     "audit": Control._audit,
     "overloads": Control._overloads,
