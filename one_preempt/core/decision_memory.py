@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
@@ -18,6 +19,7 @@ class DecisionMemory:
     """
 
     concerns: LeaseConcerns = field(default_factory=LeaseConcerns)
+    queue: KnownQueue = field(default_factory=KnownQueue)
     rooms: KnownRooms = field(default_factory=KnownRooms)
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None

@@ -55,21 +55,25 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
 
 
 class LeaseConcerns:
-    """The leases of one cloud by what concerns them."""
+    """The leases of one cloud by what concerns them. Every state that is decided upon is observed in turn."""
 
     def __init__(self) -> None:
+        self._is_new = True
         self._known: dict[int, Lease] = {}
         self._concerned: dict[Concern, dict[int, Lease]] = {concern: {} for concern in Concern}
 
     def observe(self, state: ClusterState) -> None:
         """Look at what is new or has changed, and forget what is gone."""
-        known, leases, vms = self._known, state.leases, state.snapshot.vms
-        for lease_id, lease in leases.items():
-            if known.get(lease_id) is not lease:
-                self._look_at(lease, [vms[vm_id] for vm_id in lease.vm_ids])
-        if len(known) > len(leases):
-            for lease_id in known.keys() - leases.keys():
+        known, leases, vms, changed = self._known, state.leases, state.snapshot.vms, state.changed_lease_ids
+        if self._is_new or changed is None:
+            changed = frozenset(leases.keys() | known.keys())
+            self._is_new = False
+        for lease_id in changed:
+            lease = leases.get(lease_id)
+            if lease is None:
                 self._forget(lease_id)
+            elif known.get(lease_id) is not lease:
+                self._look_at(lease, [vms[vm_id] for vm_id in lease.vm_ids])
 
     def all(self, concern: Concern) -> Mapping[int, Lease]:
         """The leases that are concerned, by id, in no order; not to be changed."""
@@ -89,6 +93,6 @@ class LeaseConcerns:
                 self._concerned[concern].pop(lease.id, None)
 
     def _forget(self, lease_id: int) -> None:
-        del self._known[lease_id]
+        self._known.pop(lease_id, None)
         for concerned in self._concerned.values():
             concerned.pop(lease_id, None)

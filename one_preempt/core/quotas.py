@@ -18,6 +18,11 @@ CENTI = 100
 _COUNT_ANEW = frozenset({VmState.STOPPED, VmState.UNDEPLOYED, VmState.SUSPENDED})
 
 
+def counts_anew(vm: VirtualMachine) -> bool:
+    """Its quotas do not count it as running now, and will when it starts."""
+    return vm.state in _COUNT_ANEW
+
+
 class QuotaBook:
     """Running quotas with what this cycle has already promised on top."""
 
@@ -27,7 +32,7 @@ class QuotaBook:
 
     def obstacle(self, vms: Iterable[VirtualMachine]) -> str | None:
         """Which running quota stands against starting all of `vms`, in a few words; None when none does."""
-        anew = [vm for vm in vms if vm.state in _COUNT_ANEW]
+        anew = [vm for vm in vms if counts_anew(vm)]
         for who, owner_id, quotas, defaults in self._quotas_of(anew):
             mine = [vm for vm in anew if owner_id == (vm.uid if who == "user" else vm.gid)]
             count, resources = self._promised.get((who, owner_id), (0, NO_RESOURCES))
@@ -47,7 +52,7 @@ class QuotaBook:
     def promise(self, vms: Iterable[VirtualMachine]) -> None:
         """Count `vms` as started."""
         for vm in vms:
-            if vm.state in _COUNT_ANEW:
+            if counts_anew(vm):
                 for key in (("user", vm.uid), ("group", vm.gid)):
                     count, resources = self._promised.get(key, (0, NO_RESOURCES))
                     self._promised[key] = (count + 1, resources + vm.resources)

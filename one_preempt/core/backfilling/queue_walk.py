@@ -32,6 +32,8 @@ class QueueWalk:
         self, queue: Sequence[TimedRequest[AnyDemand]], availability: Availability[AnyDemand], now_s: int
     ) -> BackfillingDecision:
         """See `BackfillingPolicy`."""
+        if not queue:
+            return BackfillingDecision((), (), ())
         before = {request.lease_id: availability.start_of(request.lease_id) for request in queue}
         kept = self._kept_promises(before, availability, now_s)
         starting: list[int] = []

@@ -23,6 +23,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
+from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
@@ -138,7 +139,7 @@ def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> Pree
     for vm in present:
         if vm.lock_level is not LockLevel.NONE:
             return _give_up(preemption, "preemptor-locked", f"VM {vm.id} of the preemptor was locked meanwhile")
-        if phase_of(vm) not in _ARRIVED and not draft.may_start(lease, vm):
+        if phase_of(vm) not in _ARRIVED and not may_start(lease, vm):
             return _give_up(preemption, "preemptor-changed", f"VM {vm.id} of the preemptor is {vm.state_name} now")
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
     Action,
@@ -34,10 +33,11 @@ from one_preempt.core.model.plan import (
 )
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
-from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import without_unnamed
 from one_preempt.core.overhead.learned import LearnedRates, learn
 from one_preempt.core.policies import Policies
+from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
 from one_preempt.core.victims import SAVES
 
@@ -134,17 +134,16 @@ class PlanDraft:
 
     def startable(self, lease: Lease) -> list[VirtualMachine]:
         """The members that are to be started: none while one that waits may not be, for a gang starts together."""
-        waiting = [vm for vm in self.members(lease) if phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)]
-        return waiting if all(self.may_start(lease, vm) for vm in waiting) else []
-
-    @staticmethod
-    def may_start(lease: Lease, vm: VirtualMachine) -> bool:
-        """oned would deploy it, and nobody has put it on HOLD: without a LEASE attribute that is somebody's wish."""
-        return vm.may_be_deployed and (lease.explicit or vm.state is not VmState.HOLD)
+        return startable(lease, self.members(lease))
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""
         return self.state.actions.get(action_id) or self._failed.get(action_id)
+
+    @property
+    def failed_lease_ids(self) -> Set[int]:
+        """The leases of which a start has failed inside the retry window."""
+        return self._failed_starts.keys()
 
     def failed_starts(self, lease_id: int) -> list[ActionRecord]:
         """The starts of a lease's VMs that failed inside the retry window."""

@@ -9,32 +9,37 @@ promised a start, is the backfilling policy's question.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 
 from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.known_queue import QueuePlace, queue_key
 from one_preempt.core.lease_concerns import RETURNING_STATES, Concern
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import is_promised
-from one_preempt.core.phases.queue_room import QueueRoom, Turn, lacks_room, promised_stay, start_id
+from one_preempt.core.phases.queue_room import QueueRoom, lacks_room, promised_stay, start_id
 from one_preempt.core.phases.reschedule import marked_vms
-from one_preempt.core.phases.room_ahead import booked, takes_s
+from one_preempt.core.phases.room_ahead import booked
+from one_preempt.core.queue_turn import Turn
 
 
-def waiting_leases(draft: PlanDraft) -> list[Lease]:
-    """Leases that want room now, in the order in which they get it."""
-    return sorted(_waiting(draft), key=lambda lease: _turn(draft, lease, draft.members(lease)))
+def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
+    """The queue: leases that want room now, and VMs that are to move, in the order in which they get it."""
+    waiting = draft.concerns.all(Concern.QUEUE)
+    places = draft.memory.queue.in_order(waiting, draft.state.snapshot.vms, draft.policies, draft.rates)
+    marked = [_marked_place(draft, lease, vm) for lease, vm in marked_vms(draft)]
+    if not marked and not draft.failed_lease_ids:
+        return places
+    return sorted([*places, *marked], key=lambda place: (refused_too_often(draft, place.lease), place.key))
 
 
-def _waiting(draft: PlanDraft) -> list[Lease]:
-    return [lease for lease in draft.concerns.all(Concern.QUEUE).values() if lease.id not in draft.busy_leases]
-
-
-def _turn(draft: PlanDraft, lease: Lease, vms: list[VirtualMachine]) -> tuple[float, ...]:
-    """When `vms` of a lease are served: lowest first."""
-    return (refused_too_often(draft, lease), not lease.preempts, *draft.policies.queue_order.key(lease, vms))
+def _marked_place(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> QueuePlace:
+    key = (*queue_key(draft.policies, lease, [vm]), vm.id)
+    return QueuePlace(key, Turn(lease, (vm,), marked=True).lasting(None), free_to_start=True)
 
 
 def refused_too_often(draft: PlanDraft, lease: Lease) -> bool:
@@ -48,39 +53,43 @@ def refused_too_often(draft: PlanDraft, lease: Lease) -> bool:
 
 def place_waiting(draft: PlanDraft) -> None:
     """Give each waiting lease the room it needs, all its VMs together, or note why it waits; so VMs that move."""
+    queue = _queue(draft)
     room = QueueRoom(draft)
-    queue = list(_queue(draft))
-    requests = [
-        TimedRequest(turn.id, turn, None if turn.marked else takes_s(draft, turn.lease, turn.vms)) for turn in queue
-    ]
-    decision = draft.policies.backfilling.decide(requests, room, draft.state.now_s)
+    decision = draft.policies.backfilling.decide(queue, room, draft.state.now_s)
     promised = {one.lease_id: one.start_s for one in decision.promised}
-    for turn in queue:
-        if turn.id in room.placed:
-            start(draft, turn.lease, turn.vms, room.placed[turn.id])
+    for request in queue:
+        turn, placed = request.demand, room.placed.get(request.lease_id)
+        if placed is not None:
+            start(draft, turn.lease, turn.vms, placed)
         elif not turn.marked:
-            _wait(draft, turn, room, promised.get(turn.id))
+            _wait(draft, turn, room.unplaced.get(request.lease_id), promised.get(request.lease_id))
     _write_promises(draft, promised)
 
 
-def _queue(draft: PlanDraft) -> Iterable[Turn]:
+def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
     """Whose turn it is to be looked at, first to last; why others are not is noted."""
-    turns = [
-        (_turn(draft, lease, draft.members(lease)), Turn(lease, tuple(draft.startable(lease))))
-        for lease in _waiting(draft)
-        if lease.id not in draft.reserved
-    ]
-    turns += [((*_turn(draft, lease, [vm]), vm.id), Turn(lease, (vm,), marked=True)) for lease, vm in marked_vms(draft)]
-    looked_at = 0
-    for _, turn in sorted(turns, key=lambda entry: entry[0]):
-        if not turn.vms or 0 < draft.policies.match.max_vm <= looked_at:
+    queue = []
+    aside, tried, most_vms = draft.busy_leases | draft.reserved, _tried(draft), draft.policies.match.max_vm
+    vms = 0
+    for place in in_turn(draft):
+        turn = place.request.demand
+        lease_id = turn.lease.id
+        if not turn.vms or (lease_id in aside and not turn.marked) or 0 < most_vms <= vms:
             continue
-        looked_at += len(turn.vms)
-        hindrance = None if turn.marked else hindrance_of(draft, turn.lease, turn.vms)
-        if hindrance is None:
-            yield turn
-        else:
-            draft.waits[turn.lease.id] = hindrance
+        vms += len(turn.vms)
+        if not turn.marked and (lease_id in tried or not place.free_to_start):
+            hindrance = hindrance_of(draft, turn.lease, turn.vms)
+            if hindrance is not None:
+                draft.waits[lease_id] = hindrance
+                continue
+        queue.append(place.request)
+    return queue
+
+
+def _tried(draft: PlanDraft) -> set[int | None]:
+    """The leases of whose VMs anything was asked lately; of all others oned has refused none."""
+    state = draft.state
+    return {state.lease_of_vm.get(record.vm_id) for record in (*state.actions.values(), *state.failed_actions)}
 
 
 def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
@@ -94,28 +103,33 @@ def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed:
     draft.starting.add(lease.id)
 
 
-def _wait(draft: PlanDraft, turn: Turn, room: QueueRoom, promised_at_s: int | None) -> None:
+def _wait(draft: PlanDraft, turn: Turn, unplaced: Unplaced | None, promised_at_s: int | None) -> None:
     """Say why it waits, and until when as far as that is known."""
-    lease = turn.lease
-    unplaced = room.unplaced.get(turn.id)
+    lease_id, told = turn.lease.id, _BEHIND
     if promised_at_s is not None:
-        if promised_at_s > draft.state.now_s + 1:
-            draft.wake_by(promised_at_s)
-            expected = f"at {utc_text(promised_at_s)}"
-            draft.statuses[lease.id] = f"waits for room; starts {expected} at the latest as things stand"
-        else:
+        soon = promised_at_s <= draft.state.now_s + 1
+        told, draft.statuses[lease_id] = _EXPECTED_ANY_MOMENT if soon else _expected(promised_at_s)
+        if not soon:
             # Whoever should have ended by now is waited for, not looked at, and not told of, every second.
-            expected = "any moment"
-            draft.statuses[lease.id] = "waits for room; starts as soon as it is really free"
-    if unplaced is not None:
-        draft.waits[lease.id] = unplaced.reason
-        if lacks_room(unplaced):
-            draft.lacking_room.add(lease.id)
-    elif promised_at_s is not None:
-        draft.waits[lease.id] = Reason("promised", f"waits for room, which is expected {expected}")
-    else:
-        draft.waits[lease.id] = Reason("behind", "waits behind others in the queue, and must not overtake them")
-        draft.lacking_room.add(lease.id)
+            draft.wake_by(promised_at_s)
+    draft.waits[lease_id] = told if unplaced is None else unplaced.reason
+    if promised_at_s is None if unplaced is None else lacks_room(unplaced):
+        draft.lacking_room.add(lease_id)
+
+
+_BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")
+_EXPECTED_ANY_MOMENT = (
+    Reason("promised", "waits for room, which is expected any moment"),
+    "waits for room; starts as soon as it is really free",
+)
+
+
+@lru_cache(maxsize=4096)
+def _expected(at_s: int) -> tuple[Reason, str]:
+    """Why a lease waits that is promised a start, and what its owner is told."""
+    expected = f"at {utc_text(at_s)}"
+    told = f"waits for room; starts {expected} at the latest as things stand"
+    return Reason("promised", f"waits for room, which is expected {expected}"), told
 
 
 def _write_promises(draft: PlanDraft, promised: Container[int]) -> None:

@@ -6,42 +6,22 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 
 from one_preempt.core.availability.slot_table import GangSlot
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.lease_concerns import RETURNING_STATES
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reschedule import reschedule
 from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, reserved_ahead, rows_of, stay_at
+from one_preempt.core.queue_turn import Turn
 from one_preempt.core.suspendable import is_suspendable, may_be_suspended_later
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One entry of the queue: the VMs of a lease that are to start, or one VM that is `marked` to move elsewhere."""
-
-    lease: Lease
-    vms: tuple[VirtualMachine, ...]
-    marked: bool = False
-
-    @property
-    def id(self) -> int:
-        """Told apart: the lease's id, or a negative number for a VM that moves."""
-        return -1 - self.vms[0].id if self.marked else self.lease.id
-
-    @property
-    def returning(self) -> bool:
-        """It was sent out, and comes back."""
-        return self.lease.state in RETURNING_STATES
 
 
 class QueueRoom:
@@ -54,6 +34,7 @@ class QueueRoom:
         self._draft = draft
         self._named = draft.timeline.all_stays
         self._alike = draft.timeline.alike
+        self._reserved: tuple[int, ...] | None = None
         self.placed: dict[int, tuple[Placement, ...]] = {}
         self.unplaced: dict[int, Unplaced] = {}
 
@@ -164,11 +145,9 @@ class QueueRoom:
         """Hosts for all VMs until `end_s`."""
         if self._alike is None:
             return self._matched(turn, ceiling(self._draft, start_s, end_s))
-        nodes = len(turn.vms)
-        if not self._alike.profile.fits(nodes, start_s, end_s):
-            text = f"{nodes} hosts" if nodes > 1 else "one host"
-            reason = Reason(reasons.CAPACITY, f"It needs {text} for longer than that many are free.")
-            return Unplaced(reason, {reasons.CAPACITY: nodes})
+        profile, nodes = self._alike.profile, len(turn.vms)
+        if nodes > profile.free_at(start_s) or not profile.fits(nodes, start_s, end_s):
+            return _too_few_free(nodes)
         gives_way = is_suspendable(self._draft.state, self._draft.policies, turn.lease)
         firm = None if gives_way else self._draft.timeline.firm_stays.free_during(start_s, end_s)
         return self._matched(turn, firm)
@@ -192,8 +171,7 @@ class QueueRoom:
 
         Only what was promised firmly is worth being suspended for: a promise to the queue is not.
         """
-        draft = self._draft
-        reserved = reserved_ahead(draft)
+        draft, reserved = self._draft, self._reserved_ahead()
         if not reserved:
             return unplaced
         worth_s = may_be_suspended_later(draft.state, draft.policies, draft.rates, turn.lease, turn.vms)
@@ -210,9 +188,17 @@ class QueueRoom:
             placed = self._placed(turn, start_s, start_s + worth_s)
         return unplaced if isinstance(placed, Unplaced) else placed
 
+    def _reserved_ahead(self) -> tuple[int, ...]:
+        """Who was promised a start firmly; looked up again when one of them has started instead."""
+        if self._reserved is None:
+            self._reserved = reserved_ahead(self._draft)
+        return self._reserved
+
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:
         """Hold the room of what starts now, up to where something firm begins."""
         self.placed[turn.id] = placed
+        if self._reserved is not None and turn.lease.id in self._reserved:
+            self._reserved = None
         timeline, rows, amounts = self._draft.timeline, rows_of(self._draft, placed), amounts_of(turn.vms)
         timeline.withdraw(turn.lease.id)
         if self._alike is None:
@@ -220,6 +206,13 @@ class QueueRoom:
         else:
             until_s = self._alike.profile.free_until(len(amounts), start_s, end_s)
         timeline.hold((stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=False),))
+
+
+@lru_cache(maxsize=1024)
+def _too_few_free(nodes: int) -> Unplaced:
+    text = f"{nodes} hosts" if nodes > 1 else "one host"
+    reason = Reason(reasons.CAPACITY, f"It needs {text} for longer than that many are free.")
+    return Unplaced(reason, {reasons.CAPACITY: nodes})
 
 
 def _counted(request: TimedRequest[Turn]) -> TimedRequest[int]:
@@ -239,4 +232,4 @@ def start_id(vm: VirtualMachine, *, returning: bool) -> str:
 
 def lacks_room(unplaced: Unplaced) -> bool:
     """Some host would do if others left it."""
-    return any(unplaced.counts.get(code) for code in (reasons.CAPACITY, reasons.DEVICES))
+    return bool(unplaced.counts.get(reasons.CAPACITY) or unplaced.counts.get(reasons.DEVICES))

@@ -1,0 +1,86 @@
+"""The queue, remembered from one decision to the next.
+
+What a lease asks for, and its place by the order of the policy, are found once: they hold as long as the lease is the
+same object, and the rates are the same by which it is known how long its start takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.observed_room import needed_s
+from one_preempt.core.overhead.rates import RatesByStorage
+from one_preempt.core.policies import Policies
+from one_preempt.core.queue_turn import Turn, startable
+from one_preempt.core.quotas import counts_anew
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Where a lease, or a VM that moves, stands in the queue: that of the lowest `key` is served first.
+
+    `free_to_start`: neither a lock nor a quota can stand against its start.
+    """
+
+    key: tuple[float, ...]
+    request: TimedRequest[Turn]
+    free_to_start: bool
+
+    @property
+    def lease(self) -> Lease:
+        """Whose place it is."""
+        return self.request.demand.lease
+
+
+class KnownQueue:
+    """The places of all leases that wait."""
+
+    def __init__(self) -> None:
+        self._under: tuple[object, ...] = ()
+        self._places: dict[int, QueuePlace] = {}
+        self._in_order: Sequence[QueuePlace] = ()
+
+    def in_order(
+        self,
+        waiting: Mapping[int, Lease],
+        vms: Mapping[int, VirtualMachine],
+        policies: Policies,
+        rates: RatesByStorage,
+    ) -> Sequence[QueuePlace]:
+        """The places of these leases in the order of the queue: what may preempt first, then as the policy has it.
+
+        So room that was freed for a request is not handed to a lease that would be sent out again at once.
+        """
+        under = (policies.queue_order, policies.time.exclusion, rates)
+        if under != self._under:
+            self._under, self._places = under, {}
+        places = self._places
+        changed = [lease for lease_id, lease in waiting.items() if _is_another(places.get(lease_id), lease)]
+        for lease in changed:
+            members = [vms[vm_id] for vm_id in lease.vm_ids]
+            turn = Turn(lease, tuple(startable(lease, members)))
+            places[lease.id] = QueuePlace(
+                queue_key(policies, lease, members),
+                turn.lasting(needed_s(policies, rates, lease, turn.vms)),
+                not any(vm.lock_level is not LockLevel.NONE or counts_anew(vm) for vm in turn.vms),
+            )
+        gone = places.keys() - waiting.keys() if len(places) > len(waiting) else ()
+        for lease_id in gone:
+            del places[lease_id]
+        if changed or gone:
+            self._in_order = sorted(places.values(), key=attrgetter("key"))
+        return self._in_order
+
+
+def queue_key(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
+    """When `vms` of a lease are served: lowest first."""
+    return (not lease.preempts, *policies.queue_order.key(lease, vms))
+
+
+def _is_another(place: QueuePlace | None, lease: Lease) -> bool:
+    return place is None or place.request.demand.lease is not lease

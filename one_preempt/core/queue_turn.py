@@ -1,0 +1,46 @@
+"""One entry of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.lease_concerns import RETURNING_STATES
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The VMs of a lease that are to start, or one VM that is `marked` to move elsewhere."""
+
+    lease: Lease
+    vms: tuple[VirtualMachine, ...]
+    marked: bool = False
+
+    @property
+    def id(self) -> int:
+        """Told apart: the lease's id, or a negative number for a VM that moves."""
+        return -1 - self.vms[0].id if self.marked else self.lease.id
+
+    @property
+    def returning(self) -> bool:
+        """It was sent out, and comes back."""
+        return self.lease.state in RETURNING_STATES
+
+    def lasting(self, duration_s: int | None) -> TimedRequest[Turn]:
+        """What it asks for in terms of time; None: nobody knows for how long."""
+        return TimedRequest(self.id, self, duration_s)
+
+
+def may_start(lease: Lease, vm: VirtualMachine) -> bool:
+    """oned would deploy it, and nobody has put it on HOLD: without a LEASE attribute that is somebody's wish."""
+    return vm.may_be_deployed and (lease.explicit or vm.state is not VmState.HOLD)
+
+
+def startable(lease: Lease, members: Sequence[VirtualMachine]) -> list[VirtualMachine]:
+    """The members that are to be started: none while one that waits may not be, for a gang starts together."""
+    waiting = [vm for vm in members if phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)]
+    return waiting if all(may_start(lease, vm) for vm in waiting) else []
