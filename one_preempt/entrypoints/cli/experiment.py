@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,13 +56,31 @@ def simulations(one: Experiment) -> int | None:
     "--out", type=click.Path(path_type=Path, file_okay=False), default=RESULTS_FOLDER, show_default=True, metavar="DIR",
     help="Where results are kept as they come; run again after a break, the rest is done.",
 )  # fmt: skip
+@click.option(
+    "--traces", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+    help="Recorded workloads for an experiment that takes such, in place of drawn ones.",
+)  # fmt: skip
+@click.option("--first", type=click.IntRange(0), metavar="N", help="No more than the first N simulations, if it can.")
 @json_option
-def experiment_run(name: str | None, run_all: bool, small: bool, jobs: int, out: Path, as_json: bool) -> int:
+def experiment_run(
+    name: str | None,
+    run_all: bool,
+    small: bool,
+    jobs: int,
+    out: Path,
+    traces: Path | None,
+    first: int | None,
+    as_json: bool,
+) -> int:
     """Run the experiment NAME. Exit code 1: a figure is outside its tolerance, or a required claim does not hold."""
     if run_all == (name is not None):
         raise click.UsageError("name one experiment, or give --all")
-    chosen = experiments().values() if run_all else [experiment(name or "")]
-    results = [_result(one, small, jobs, out) for one in chosen]
+    chosen: Sequence[Experiment] = list(experiments().values()) if run_all else [experiment(name or "")]
+    if not run_all:
+        chosen = [_narrowed(chosen[0], traces, first)]
+    elif traces is not None or first is not None:
+        raise click.UsageError("--traces and --first are for one experiment: name it")
+    results = [_result(one, small, jobs, out, first) for one in chosen]
     if as_json:
         documents = [document(result) for result in results]
         write_json(documents if run_all else documents[0])
@@ -71,11 +90,23 @@ def experiment_run(name: str | None, run_all: bool, small: bool, jobs: int, out:
     return int(any(map(fails, results)))
 
 
-def _result(one: Experiment, small: bool, jobs: int, out: Path) -> ExperimentResult:
+def _narrowed(one: Experiment, traces: Path | None, first: int | None) -> Experiment:
+    """The same experiment over recorded workloads, where these are given."""
+    replicated = one if isinstance(one, ReplicatedExperiment) else None
+    if first is not None and (replicated is None or not replicated.in_parts):
+        raise click.UsageError(f"{one.name} is judged as a whole: leave out --first")
+    if traces is None:
+        return one
+    if replicated is None or replicated.over is None:
+        raise click.UsageError(f"{one.name} takes no recorded workloads: leave out --traces")
+    return replicated.over(traces.resolve())
+
+
+def _result(one: Experiment, small: bool, jobs: int, out: Path, first: int | None) -> ExperimentResult:
     if not isinstance(one, ReplicatedExperiment):
         return one.run()
-    with progress(one.name, len(one.tasks(small))) as tell:
-        return run(one, folder_of(out, one, small), small, jobs, tell)
+    with progress(one.name, len(one.tasks(small)[:first])) as tell:
+        return run(one, folder_of(out, one, small), small, jobs, tell, first)
 
 
 def fails(result: ExperimentResult) -> bool:

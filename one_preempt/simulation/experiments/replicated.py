@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from one_preempt.simulation.experiments.experiment import ExperimentResult
 from one_preempt.simulation.probes.figures import Figure
@@ -39,6 +40,10 @@ class ReplicatedExperiment:
         tasks: All tasks, of the full experiment or of the small one, in the order of the results.
         simulate: Plays one task; the same task gives the same figures in every process.
         conclude: From all results, in the order of the tasks, to ours beside the published.
+        in_parts: `conclude` takes the results that there are, and says what they do not tell yet.
+        over: The same experiment over the recorded workloads in a folder, where it can take such; raises
+            `OnePreemptError` where they are not there.
+        traces: The folder that was given to `over`.
     """
 
     name: str
@@ -48,6 +53,9 @@ class ReplicatedExperiment:
     tasks: Callable[[bool], Sequence[Task]]
     simulate: Callable[[Task], Figures]
     conclude: Callable[[Sequence[TaskResult]], ExperimentResult]
+    in_parts: bool = False
+    over: Callable[[Path], ReplicatedExperiment] | None = None
+    traces: Path | None = None
 
     def run(self) -> ExperimentResult:
         """All of it here and now, keeping nothing; `runner` knows better ways."""

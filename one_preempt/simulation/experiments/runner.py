@@ -27,23 +27,30 @@ def folder_of(out: Path, experiment: Experiment, small: bool) -> Path:
 
 
 def run(
-    experiment: ReplicatedExperiment, folder: Path, small: bool = False, jobs: int = 1, on_done: OnDone | None = None
+    experiment: ReplicatedExperiment,
+    folder: Path,
+    small: bool = False,
+    jobs: int = 1,
+    on_done: OnDone | None = None,
+    first: int | None = None,
 ) -> ExperimentResult:
     """Play what is not yet in `folder`, conclude, and write there what came of it.
 
-    `on_done` is told how many tasks are done, those of earlier runs included. Raises `OnePreemptError` where the folder
-    cannot be used.
+    `on_done` is told how many tasks are done, those of earlier runs included. With `first` no more than so many of the
+    tasks are played, in their order; whatever was played before is concluded from too. Raises `OnePreemptError` where
+    the folder cannot be used.
     """
     tell = on_done or (lambda _done: None)
     tasks = experiment.tasks(small)
+    wanted = tasks[:first]
     with opened(folder, experiment, small) as state:
         results = {task: result for task, result in state.load().items() if task in set(tasks)}
         tell(len(results))
-        for result in _played(experiment, [task for task in tasks if task not in results], jobs):
+        for result in _played(experiment, [task for task in wanted if task not in results], jobs):
             state.append(result)
             results[result.task] = result
             tell(len(results))
-        in_order = [results[task] for task in tasks]
+        in_order = [results[task] for task in tasks if task in results]
         state.finish(in_order)
         concluded = experiment.conclude(in_order)
         state.write("rows.csv", csv_text([_flat(row) for row in concluded.rows]).encode())
@@ -67,7 +74,7 @@ def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) 
     # Fresh processes: a copy of this one would share its threads' locks.
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(tasks)), fresh, initializer=_begin_worker) as pool:
-        futures = {pool.submit(_simulate, experiment.name, task): task for task in tasks}
+        futures = {pool.submit(_simulate, experiment.name, experiment.traces, task): task for task in tasks}
         try:
             for future in as_completed(futures):
                 yield TaskResult(futures[future], future.result())
@@ -76,9 +83,12 @@ def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) 
             raise
 
 
-def _simulate(name: str, task: Task) -> Figures:
+def _simulate(name: str, traces: Path | None, task: Task) -> Figures:
     found = experiment_named(name)
     assert isinstance(found, ReplicatedExperiment)
+    if traces is not None:
+        assert found.over is not None
+        found = found.over(traces)
     return found.simulate(task)
 
 
