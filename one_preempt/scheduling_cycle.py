@@ -102,17 +102,20 @@ class SchedulingCycle:
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = self._last = replace(reconciled.state, memory=self._memory)
+        # What an interrupted decision leaves is not relied upon.
+        memory, self._memory = self._memory, DecisionMemory()
+        state = self._last = replace(reconciled.state, memory=memory)
         plan = decide(state, self._policies)
         violations = verify(state, plan) if self._is_recounted(plan) else ()
         if violations:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
-            # From scratch too, for nothing shows yet whether the plan or what was remembered is wrong.
-            self._memory = DecisionMemory()
-            state = self._last = replace(state, memory=self._memory)
+            # From scratch too, for nothing shows whether the plan was wrong or what was remembered.
+            memory = DecisionMemory()
+            state = self._last = replace(state, memory=memory)
             plan = decide(state, replace(self._policies, mode=Mode.ADVISE))
             if verify(state, plan):
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
+        self._memory = memory
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)

@@ -2,73 +2,145 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import repeat
+
 import numpy as np
 
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
-from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.cluster_state import ClusterState, IntArray
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
 
+# What a VM needs: CPU in hundredths, MiB. None: something tells hosts apart for it.
+Kind = tuple[int, int]
 
-def alike_slots(state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> int | None:
-    """How many VMs of the one kind there is have room if no stay of `room` takes any; None where VMs or hosts differ.
 
-    The kind is that of all VMs that wait, run until a known end, or are promised room. What else runs only makes the
-    hosts smaller.
-    """
-    usable = state.hosts.accepts_vms
-    capacity = state.hosts.capacity[usable]
-    if not room.stays or not len(capacity) or (capacity != capacity[0]).any():
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of which kind all VMs of a lease are. `follows_load`: that may change while nothing but a host's load does."""
+
+    kind: Kind | None
+    follows_load: bool
+
+
+class AlikeHosts:
+    """Whether nothing tells hosts apart, remembered for the leases of which nothing has changed since."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._under: tuple[object, object] | None = None
+        self._seen: dict[int, _Seen] = {}
+        self._leases_of_kind: dict[Kind | None, int] = {}
+        self._following_load: set[int] = set()
+        self._counted: _Counted | None = None
+
+    def slots(self, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> int | None:
+        """How many VMs of the one kind there is have room if no stay of `room` takes any; None where VMs or hosts
+        differ.
+
+        The kind is that of all VMs that wait, run until a known end, or are promised room. What else runs only makes
+        the hosts smaller.
+        """
+        self._observe(state, matchmaker, room)
+        if not room.stays or len(self._leases_of_kind) != 1:
+            return None
+        kind = next(iter(self._leases_of_kind))
+        if kind is None:
+            return None
+        of = (room.base, room.accepting, state.hosts.capacity)
+        if self._counted is None or not self._counted.is_of(kind, of):
+            self._counted = _Counted(kind, of, _count(kind, *of))
+        return self._counted.slots
+
+    def _observe(self, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> None:
+        """Look at what has changed since the last observation."""
+        changed = room.changed_since(self._number)
+        self._number = room.number
+        under = (matchmaker, room.accepting)
+        if changed is None or self._under is None or not all(map(_is, under, self._under)):
+            self._under = under
+            self._forget(list(self._seen))
+            self._look_at(state.leases, state, matchmaker, room)
+        else:
+            following = self._following_load - changed
+            self._forget((*changed, *following))
+            self._look_at((*changed, *following), state, matchmaker, room)
+
+    def _forget(self, lease_ids: Iterable[int]) -> None:
+        for lease_id in lease_ids:
+            seen = self._seen.pop(lease_id, None)
+            if seen is not None:
+                self._leases_of_kind[seen.kind] -= 1
+                if not self._leases_of_kind[seen.kind]:
+                    del self._leases_of_kind[seen.kind]
+            self._following_load.discard(lease_id)
+
+    def _look_at(
+        self, lease_ids: Iterable[int], state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom
+    ) -> None:
+        for lease_id in lease_ids:
+            lease = state.leases.get(lease_id)
+            if lease is None or not lease.vm_ids or not (lease.state in _WAITING or lease_id in room.stays):
+                continue
+            seen = _see(lease, state, matchmaker, room)
+            self._seen[lease_id] = seen
+            self._leases_of_kind[seen.kind] = self._leases_of_kind.get(seen.kind, 0) + 1
+            if seen.follows_load:
+                self._following_load.add(lease_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """How many VMs of a kind have room on the hosts that some arrays describe."""
+
+    kind: Kind
+    of: tuple[object, ...]
+    slots: int | None
+
+    def is_of(self, kind: Kind, of: tuple[object, ...]) -> bool:
+        return kind == self.kind and all(map(_is, of, self.of))
+
+
+def _count(kind: Kind, base: IntArray, accepting: BoolArray, capacity: IntArray) -> int | None:
+    """None where hosts differ, or where more is taken than there is."""
+    capacity, base = capacity[accepting], base[accepting]
+    if not len(capacity) or (capacity != capacity[0]).any() or (base < 0).any():
         return None
-    need = _need_of_all(state, matchmaker, room)
-    base = room.base[usable]
-    if need is None or (base < 0).any():
-        return None
-    counts = [base[:, resource] // amount for resource, amount in enumerate(need) if amount > 0]
+    counts = [base[:, resource] // amount for resource, amount in enumerate(kind) if amount > 0]
     return int(np.minimum.reduce(counts).sum()) if counts else None
 
 
-def _need_of_all(state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> tuple[int, int] | None:
-    """What each VM needs, where all need the same and may go anywhere."""
-    need: tuple[int, int] | None = None
-    anywhere = _Anywhere(state)
-    for lease in state.leases.values():
-        if lease.state not in _WAITING and lease.id not in room.stays:
-            continue
-        if len(room.stays.get(lease.id, ())) > 1:
-            return None
-        for vm_id in lease.vm_ids:
-            vm = state.snapshot.vms[vm_id]
-            if need is None:
-                need = (vm.cpu_centi, vm.memory_mib)
-            if (vm.cpu_centi, vm.memory_mib) != need or not anywhere.may_go(vm, matchmaker):
-                return None
-    return need
-
-
-class _Anywhere:
-    """Which VMs may go to every host that takes any, as far as they themselves are concerned."""
-
-    def __init__(self, state: ClusterState) -> None:
-        self._hosts = state.hosts
-        self._known: dict[int, bool] = {}
-        self._matches: list[HostMatch] = []
-
-    def may_go(self, vm: VirtualMachine, matchmaker: Matchmaker) -> bool:
-        """No host is ruled out, or preferred by a device, a pinned core or a companion; where it is, hosts take VMs."""
-        if vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None:
-            return False
+def _see(lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
+    """The kind of a lease's VMs where they are alike, may go anywhere, and have or are promised one stay at most."""
+    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+    kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
+    if len(kinds) > 1 or len(room.stays.get(lease.id, ())) > 1 or not all(map(_is_plain, vms)):
+        return _Seen(None, follows_load=False)
+    matched: list[HostMatch] = []
+    anywhere = True
+    for vm in vms:
         if vm.host_id is not None:
-            row = self._hosts.index_by_id.get(vm.host_id)
-            return row is not None and bool(self._hosts.accepts_vms[row])
+            row = state.hosts.index_by_id.get(vm.host_id)
+            anywhere = anywhere and row is not None and bool(room.accepting[row])
+            continue
         match = matchmaker.match(vm)
-        if id(match) not in self._known:
-            # Kept, so that no other match gets the same identity.
-            self._matches.append(match)
-            everywhere = bool((match.mask == self._hosts.accepts_vms).all()) and not match.follows_current_vms
-            self._known[id(match)] = everywhere
-        return self._known[id(match)]
+        if not any(map(_is, matched, repeat(match))):
+            matched.append(match)
+            anywhere = anywhere and not match.follows_current_vms and bool((match.mask == room.accepting).all())
+    return _Seen(kinds.pop() if anywhere else None, any(match.follows_load for match in matched))
+
+
+def _is_plain(vm: VirtualMachine) -> bool:
+    """No device, pinned core or companion prefers a host."""
+    return not vm.pci_requests and vm.topology is None and vm.vm_group_id is None
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.overhead.learned import Learner
 
 
 @dataclass(slots=True, eq=False)
@@ -21,6 +23,8 @@ class DecisionMemory:
     concerns: LeaseConcerns = field(default_factory=LeaseConcerns)
     queue: KnownQueue = field(default_factory=KnownQueue)
     rooms: KnownRooms = field(default_factory=KnownRooms)
+    alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
+    learner: Learner = field(default_factory=Learner)
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None
 

@@ -5,126 +5,188 @@ Only speed depends on it: what is remembered is what `lease_room` would say agai
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from one_preempt.core.availability.timeline import ObservedRoom
-from one_preempt.core.in_place import in_place
-from one_preempt.core.model.cluster_state import ClusterState, IntArray
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.availability.timeline import ObservedRoom, Stay
+from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation
-from one_preempt.core.observed_room import LeaseRoom, Surroundings, lease_room
+from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 
 NOTHING: tuple[Reservation, ...] = ()
+_NEVER_S = 2**62
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was said of a lease, and of which objects; good until `until_s`, None = for ever."""
+    """What was said of a lease; good until `until_s`."""
 
     lease: Lease
-    reserved: tuple[Reservation, ...]
     room: LeaseRoom
-    until_s: int | None
-
-    def is_over(self, now_s: int) -> bool:
-        """Time has changed what there is to say."""
-        return self.until_s is not None and now_s >= self.until_s
+    until_s: int
 
 
 class KnownRooms:
     """The rooms of all leases over the hosts of one cloud."""
 
+    _known: dict[int, _Known]
+    _reserved: Mapping[int, tuple[Reservation, ...]]
+    _stays: dict[int, tuple[Stay, ...]]
+    _host_ids: tuple[int, ...]
+    _accepting: BoolArray
+    _free: IntArray | None
+    _paused: bool
+
     def __init__(self) -> None:
-        self._known: dict[int, _Known] = {}
         self._under: tuple[object, ...] = ()
-        self._accepts: bytes = b""
+        self._number = 0
         self._now_s = 0
         self._rates: RatesByStorage | None = None
-        self._more: IntArray = np.zeros((0, 2), dtype=np.int64)
-        self._firmly_more: IntArray = np.zeros((0, 2), dtype=np.int64)
+        self._forget_all(np.zeros((0, 2), dtype=np.int64))
 
-    def observed(self, state: ClusterState, policies: Policies, rates: RatesByStorage) -> ObservedRoom:
-        """Every lease whose end is known, or that gives way, or was promised room. All others are simply not free."""
+    def observed(
+        self, state: ClusterState, policies: Policies, rates: RatesByStorage, resting: frozenset[int]
+    ) -> ObservedRoom:
+        """Every lease whose end is known, or that gives way, or was promised room. All others are simply not free.
+
+        `resting` VMs are suspended in place. What is handed out holds until the next observation.
+        """
         surroundings = Surroundings(
             state,
             policies,
             rates,
-            resting=in_place(state.snapshot, state.actions, state.leases.values()).vm_ids,
+            resting,
             preemptors={one.preemption.preemptor_lease_id: one.preemption.placements for one in state.preemptions},
         )
-        self._begin(surroundings)
-        for lease_id in self._known.keys() - state.leases.keys():
-            self._forget(lease_id)
-        for lease in state.leases.values():
-            known, reserved = self._known.get(lease.id), state.reservations.get(lease.id, NOTHING)
-            if known is None or known.lease is not lease or known.reserved != reserved or known.is_over(state.now_s):
-                self._look_at(surroundings, lease, reserved)
-        stays = {lease_id: known.room.stays for lease_id, known in self._known.items() if known.room.stays}
-        hosts = state.hosts
+        anew = self._begin(surroundings)
+        changed = self._changed(state)
+        for lease_id in changed:
+            self._look_at(surroundings, state.leases[lease_id], state.reservations.get(lease_id, NOTHING))
+        if len(self._known) > len(state.leases):
+            gone = self._known.keys() - state.leases.keys()
+            for lease_id in gone:
+                self._say(lease_id, NO_ROOM)
+                del self._known[lease_id]
+            changed |= gone
+        if self._reserved != state.reservations:
+            self._reserved = dict(state.reservations)
+        self._count_up(state.hosts)
+        self._number += 1
         return ObservedRoom(
-            tuple(hosts.ids.tolist()),
-            hosts.free + self._more,
-            hosts.free + self._firmly_more,
-            stays,
-            hosts.accepts_vms,
+            self._host_ids,
+            self._base,
+            self._firm_base,
+            self._stays,
+            self._accepting,
+            number=self._number,
+            changed=None if anew else frozenset(changed),
         )
 
-    def _begin(self, surroundings: Surroundings) -> None:
+    def _begin(self, surroundings: Surroundings) -> bool:
         """Forget everything where what concerns all leases has changed."""
         state = surroundings.state
-        under = (
-            state.hosts.index_by_id,
-            surroundings.policies,
-            state.snapshot.datastores,
-        )
-        lasting = not surroundings.resting and not surroundings.preemptors and self._accepts == _accepts(state)
-        lasting, self._now_s = lasting and state.now_s >= self._now_s, state.now_s
+        under = (state.hosts.index_by_id, surroundings.policies, state.snapshot.datastores)
+        by_name = surroundings.resting or surroundings.preemptors
+        lasting = not by_name and state.paused == self._paused and state.now_s >= self._now_s
+        accepting, self._now_s = state.hosts.accepts_vms, state.now_s
         if (
             lasting
-            and surroundings.rates == self._rates
+            and (surroundings.rates is self._rates or surroundings.rates == self._rates)
             and len(self._under) == len(under)
             and all(map(_is, under, self._under))
+            and (accepting is self._accepting or accepting.tobytes() == self._accepting.tobytes())
         ):
-            return
-        self._known.clear()
-        self._under = under if not surroundings.resting and not surroundings.preemptors else ()
-        self._accepts, self._rates = _accepts(state), surroundings.rates
-        self._more = np.zeros((len(state.hosts.ids), 2), dtype=np.int64)
-        self._firmly_more = self._more.copy()
+            return False
+        self._under = () if by_name else under
+        self._rates = surroundings.rates
+        self._forget_all(np.zeros((len(state.hosts.ids), 2), dtype=np.int64))
+        self._paused, self._accepting = state.paused, accepting
+        self._host_ids = tuple(state.hosts.ids.tolist())
+        return True
+
+    def _forget_all(self, nothing: IntArray) -> None:
+        self._known, self._reserved, self._stays = {}, {}, {}
+        self._due_s = _NEVER_S
+        self._paused = False
+        self._host_ids = ()
+        self._accepting = np.zeros(len(nothing), dtype=np.bool_)
+        self._free = None
+        self._more, self._firmly_more = nothing, nothing.copy()
+        self._base, self._firm_base = nothing.copy(), nothing.copy()
+
+    def _changed(self, state: ClusterState) -> set[int]:
+        """Leases that are other objects now, or have other reservations, or of which time says something else."""
+        known, leases = self._known, state.leases
+        changed = {
+            lease_id
+            for lease_id, lease in leases.items()
+            if (before := known.get(lease_id)) is None or before.lease is not lease
+        }
+        if self._reserved != state.reservations:
+            either = self._reserved.keys() | state.reservations.keys()
+            changed |= {
+                lease_id
+                for lease_id in either & leases.keys()
+                if self._reserved.get(lease_id) != state.reservations.get(lease_id)
+            }
+        if state.now_s >= self._due_s:
+            changed |= {lease_id for lease_id in known.keys() & leases.keys() if known[lease_id].until_s <= state.now_s}
+            self._due_s = min((one.until_s for one in known.values() if one.until_s > state.now_s), default=_NEVER_S)
+        return changed
 
     def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
-        self._forget(lease.id)
         room = lease_room(surroundings, lease, reserved)
-        self._known[lease.id] = _Known(lease, reserved, room, _good_until_s(surroundings.state, room, reserved))
-        self._add(room, 1)
+        self._say(lease.id, room)
+        until_s = _good_until_s(surroundings.state, room, reserved)
+        self._known[lease.id] = _Known(lease, room, until_s)
+        self._due_s = min(self._due_s, until_s)
 
-    def _forget(self, lease_id: int) -> None:
-        known = self._known.pop(lease_id, None)
-        if known is not None:
-            self._add(known.room, -1)
+    def _say(self, lease_id: int, room: LeaseRoom) -> None:
+        """From now on this is said of the lease."""
+        before = self._known[lease_id].room if lease_id in self._known else NO_ROOM
+        if room.stays:
+            self._stays[lease_id] = room.stays
+        else:
+            self._stays.pop(lease_id, None)
+        if (room.rows, room.more) != (before.rows, before.more):
+            self._free = None
+            _add(self._more, before.rows, before.more, -1)
+            _add(self._more, room.rows, room.more, 1)
+        if (room.firm_rows, room.firmly_more) != (before.firm_rows, before.firmly_more):
+            self._free = None
+            _add(self._firmly_more, before.firm_rows, before.firmly_more, -1)
+            _add(self._firmly_more, room.firm_rows, room.firmly_more, 1)
 
-    def _add(self, room: LeaseRoom, sign: int) -> None:
-        if room.rows:
-            np.add.at(self._more, list(room.rows), sign * np.array(room.more, dtype=np.int64))
-        if room.firm_rows:
-            np.add.at(self._firmly_more, list(room.firm_rows), sign * np.array(room.firmly_more, dtype=np.int64))
+    def _count_up(self, hosts: HostTable) -> None:
+        """What would be free without any stay. The same arrays as before where they say the same."""
+        if hosts.free is self._free:
+            return
+        self._free = hosts.free
+        base, firm_base = hosts.free + self._more, hosts.free + self._firmly_more
+        if base.tobytes() != self._base.tobytes():
+            self._base = base
+        if firm_base.tobytes() != self._firm_base.tobytes():
+            self._firm_base = firm_base
 
 
-def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservation, ...]) -> int | None:
+def _add(to: IntArray, rows: tuple[int, ...], amounts: tuple[tuple[int, int], ...], sign: int) -> None:
+    if rows:
+        np.add.at(to, list(rows), sign * np.array(amounts, dtype=np.int64))
+
+
+def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservation, ...]) -> int:
     """When time alone changes what there is to say: a stay begins or ends. At once where local disks count."""
     if not room.lasts:
         return state.now_s
     bounds = [bound for stay in room.stays for bound in (stay.start_s, stay.end_s)]
     bounds += [bound for one in reserved for bound in (one.start_at_s, one.end_at_s)]
-    return min((at_s for at_s in bounds if at_s is not None and at_s > state.now_s), default=None)
-
-
-def _accepts(state: ClusterState) -> bytes:
-    return bytes([state.paused]) + state.hosts.accepts_vms.tobytes()
+    return min((at_s for at_s in bounds if at_s is not None and at_s > state.now_s), default=_NEVER_S)
 
 
 def _is(one: object, other: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from one_preempt.core.availability.timeline import ObservedRoom, Stay
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement
@@ -99,21 +99,6 @@ def _is_on_shared_storage(state: ClusterState, vm: VirtualMachine) -> bool:
     history = vm.last_history
     store = state.snapshot.datastores.get(history.datastore_id) if history is not None else None
     return history is None or (store is not None and store.shared)
-
-
-def without_unnamed(room: ObservedRoom) -> ObservedRoom:
-    """Promises name no hosts where these are counted; elsewhere one that names none is worth nothing."""
-    counted = room.alike_slots is not None
-    stays = {}
-    for lease_id, known in room.stays.items():
-        kept = tuple(
-            replace(stay, host_rows=()) if stay.promise and counted else stay
-            for stay in known
-            if counted or stay.host_rows
-        )
-        if kept:
-            stays[lease_id] = kept
-    return replace(room, stays=stays)
 
 
 def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:

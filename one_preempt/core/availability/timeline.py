@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class ObservedRoom:
     `accepting`, shape (H,): the hosts that take VMs.
     `host_ids` are the rows' hosts; `stays` by lease, in the order of time. `alike_slots`: all VMs that the
     queue is about need the same, and so many of them have room in all if none of `stays` has any; None where VMs or
-    hosts differ.
+    hosts differ. Observations of one cloud are numbered; `changed` are the leases that may have other stays, or be
+    other objects, than by the number before; None: any may. Arrays that say the same are the same.
     """
 
     host_ids: tuple[int, ...]
@@ -64,6 +65,12 @@ class ObservedRoom:
     stays: Mapping[int, tuple[Stay, ...]]
     accepting: BoolArray
     alike_slots: int | None = None
+    number: int = 0
+    changed: frozenset[int] | None = None
+
+    def changed_since(self, number: int) -> frozenset[int] | None:
+        """The leases that may have changed since an observation; None: any may."""
+        return self.changed if number == self.number - 1 else None
 
 
 class Timeline:
@@ -74,11 +81,15 @@ class Timeline:
         self.all_stays = UnlikeHosts(SlotTable(room.base, now_s))
         self.firm_stays = SlotTable(room.firm_base, now_s)
         self._base, self._firm_base, self._accepting = room.base, room.firm_base, room.accepting
-        self._gives_way = False
+        self._gives_way = bool((room.base != room.firm_base).any())
         self._stays: dict[int, tuple[Stay, ...]] = {}
+        self._told, self._number = room.stays, room.number
+        # Leases of which the decision has changed what the observation said.
+        self._touched: set[int] = set()
         self.alike: AlikeNodes | None = None
-        self._alike_slots: int | None = None
-        self.observe(room, now_s)
+        self._alike_slots = room.alike_slots
+        self._recount(room.alike_slots, now_s)
+        self._learn(room, room.stays)
 
     @property
     def stays(self) -> Mapping[int, tuple[Stay, ...]]:
@@ -99,13 +110,26 @@ class Timeline:
         self.all_stays.forget_before(now_s)
         self.firm_stays.forget_before(now_s)
         self._rebase(room)
+        are_counted = self.alike is not None
         self._recount(room.alike_slots, now_s)
-        changed = [lease_id for lease_id, stays in self._stays.items() if room.stays.get(lease_id) != stays]
-        for lease_id in changed:
-            self.replace(lease_id, room.stays.get(lease_id, ()))
-        for lease_id, stays in room.stays.items():
-            if lease_id not in self._stays:
+        # Other stays than those that are numbered may have been added in between.
+        changed = room.changed_since(self._number) if room.stays is self._told else None
+        if changed is None or are_counted != (self.alike is not None):
+            self._learn(room, self._stays.keys() | room.stays.keys())
+        else:
+            self._learn(room, changed | self._touched)
+        self._told, self._number = room.stays, room.number
+
+    def _learn(self, room: ObservedRoom, lease_ids: Iterable[int]) -> None:
+        """Hold for these leases what was observed; about all others nothing is new."""
+        for lease_id in sorted(lease_ids):
+            stays = _worth(room.stays.get(lease_id, ()), counted=room.alike_slots is not None)
+            known = self._stays.get(lease_id, ())
+            if known and known != stays:
+                self.replace(lease_id, stays)
+            elif stays and not known:
                 self.hold(stays)
+        self._touched.clear()
 
     def replace(self, lease_id: int, stays: tuple[Stay, ...]) -> tuple[Stay, ...]:
         """Hold other stays for a lease than until now; returns those that it had."""
@@ -127,6 +151,7 @@ class Timeline:
         """Hold all stays of a lease of which nothing is known yet, free or not."""
         lease_id = stays[0].lease_id
         self._stays[lease_id] = stays
+        self._touched.add(lease_id)
         for stay in stays:
             if stay.promise and stay.host_rows:
                 self.all_stays.hold_stay(stay.slot_reservation)
@@ -140,6 +165,7 @@ class Timeline:
     def _take_out(self, lease_id: int) -> tuple[Stay, ...]:
         """Hold nothing more for a lease. Stays that have ended are forgotten by the tables already."""
         stays = self._stays.pop(lease_id, ())
+        self._touched.add(lease_id)
         for stay in stays:
             if not stay.host_rows:
                 continue
@@ -184,10 +210,12 @@ class Timeline:
     def adopt_promise(self, stay: Stay) -> None:
         """Know what the backfilling policy has promised to a lease; of a gang some VMs may have room already."""
         self._stays[stay.lease_id] = (*self._had(stay.lease_id), stay)
+        self._touched.add(stay.lease_id)
 
     def drop_promise(self, lease_id: int) -> None:
         """Know that the backfilling policy has taken its promise back."""
         had = self._had(lease_id)
+        self._touched.add(lease_id)
         if had:
             self._stays[lease_id] = had
         else:
@@ -230,6 +258,8 @@ class Timeline:
 
     def _rebase(self, room: ObservedRoom) -> None:
         """What others took or gave back, whose stays nobody knows."""
+        if room.base is self._base and room.firm_base is self._firm_base and room.accepting is self._accepting:
+            return
         freed = (room.base > self._base).any(axis=1) | (room.accepting & ~self._accepting)
         self.all_stays.table.change_capacity(room.base - self._base)
         self.firm_stays.change_capacity(room.firm_base - self._firm_base)
@@ -237,6 +267,16 @@ class Timeline:
         self._gives_way = bool((room.base != room.firm_base).any())
         if freed.any():
             self.all_stays.room_freed(np.flatnonzero(freed).tolist())
+
+
+def _worth(stays: tuple[Stay, ...], *, counted: bool) -> tuple[Stay, ...]:
+    """Promises name no hosts where these are counted; elsewhere one that names none is worth nothing."""
+    if counted:
+        if any(stay.promise and stay.host_rows for stay in stays):
+            return tuple(replace(stay, host_rows=()) if stay.promise else stay for stay in stays)
+    elif not all(stay.host_rows for stay in stays):
+        return tuple(stay for stay in stays if stay.host_rows)
+    return stays
 
 
 def _covers(new: Stay, old: Stay) -> bool:

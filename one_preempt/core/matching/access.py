@@ -129,6 +129,18 @@ class AccessRules:
         return Granted(found.everything, frozenset(found.ids), frozenset(found.group_ids), frozenset(found.cluster_ids))
 
 
+def have_same_owners(one: Directory, other: Directory) -> bool:
+    """The same rules, and the same users in the same groups."""
+    if one is other:
+        return True
+    if one.acl_rules is not other.acl_rules or one.users.keys() != other.users.keys():
+        return False
+    return all(
+        user is other.users[uid] or (user.gid, user.group_ids) == (other.users[uid].gid, other.users[uid].group_ids)
+        for uid, user in one.users.items()
+    )
+
+
 @dataclass(slots=True)
 class _Collected:
     everything: bool = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
+from operator import is_not
 
 import numpy as np
 
@@ -85,21 +86,21 @@ class StaticHostMatch:
     def _observed(self) -> Room:
         return Room(self._snapshot, self._hosts)
 
-    def following(self, snapshot: PoolSnapshot, hosts: HostTable) -> StaticHostMatch | None:
-        """The same for hosts that have only become more or less loaded; None where they have changed otherwise."""
+    def follow(self, snapshot: PoolSnapshot, hosts: HostTable) -> bool:
+        """Match with hosts that have only become more or less loaded; False where they have changed otherwise."""
         before = self._hosts.hosts
         if len(before) != len(hosts.hosts) or not before:
-            return None
-        changed = [(old, new) for old, new in zip(before, hosts.hosts, strict=True) if old is not new]
+            return False
+        changed = list(compress(zip(before, hosts.hosts, strict=True), map(is_not, before, hosts.hosts)))
         if not all(_is_alike(old, new) for old, new in changed):
-            return None
-        other = copy(self)
-        other._snapshot, other._hosts = snapshot, hosts
-        other.__dict__.pop("_observed", None)
+            return False
+        self._snapshot, self._hosts = snapshot, hosts
+        self.__dict__.pop("_observed", None)
         if changed:
-            other.__dict__.pop("table", None)
-            other._found = {key: match for key, match in self._found.items() if not match.follows_load}
-        return other
+            self.__dict__.pop("table", None)
+            for key in [key for key, match in self._found.items() if match.follows_load]:
+                del self._found[key]
+        return True
 
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` as they were observed."""

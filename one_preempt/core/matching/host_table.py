@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from itertools import compress, count
+from operator import is_not
 
 import numpy as np
 
@@ -20,11 +21,15 @@ def host_table(hosts: Mapping[int, Host], before: HostTable | None = None) -> Ho
     `before` is a table of an earlier observation: a host that is the same object there keeps its row.
     """
     if before is not None and len(hosts) == len(before.hosts):
-        changed = [row for row, host in enumerate(before.hosts) if hosts.get(host.id) is not host]
+        # The rows are in the order of this index.
+        now = [hosts.get(host_id) for host_id in before.index_by_id]
+        changed = list(compress(count(), map(is_not, now, before.hosts)))
         if not changed:
             return before
-        if len(changed) * _FEW <= len(hosts) and all(before.hosts[row].id in hosts for row in changed):
-            return _with_rows(before, hosts, changed)
+        if len(changed) * _FEW <= len(hosts):
+            renewed = [host for row in changed if (host := now[row]) is not None]
+            if len(renewed) == len(changed):
+                return _with_rows(before, changed, renewed)
     ordered = tuple(hosts[host_id] for host_id in sorted(hosts))
     return HostTable(
         ids=np.array([host.id for host in ordered], dtype=np.int64),
@@ -36,15 +41,21 @@ def host_table(hosts: Mapping[int, Host], before: HostTable | None = None) -> Ho
     )
 
 
-def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: list[int]) -> HostTable:
+def _with_rows(before: HostTable, rows: list[int], renewed: list[Host]) -> HostTable:
+    """Columns that say the same are the same."""
     ordered = list(before.hosts)
-    for row in rows:
-        ordered[row] = hosts[ordered[row].id]
-    changed = [ordered[row] for row in rows]
-    free, capacity, accepts_vms = before.free.copy(), before.capacity.copy(), before.accepts_vms.copy()
-    free[rows], capacity[rows] = _free(changed), _capacity(changed)
-    accepts_vms[rows] = [host.accepts_vms for host in changed]
-    return replace(before, free=free, capacity=capacity, accepts_vms=accepts_vms, hosts=tuple(ordered))
+    for row, host in zip(rows, renewed, strict=True):
+        ordered[row] = host
+    free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
+    free[rows] = _free(renewed)
+    now_capacity, now_accept = _capacity(renewed), [host.accepts_vms for host in renewed]
+    if now_capacity.tobytes() != capacity[rows].tobytes():
+        capacity = capacity.copy()
+        capacity[rows] = now_capacity
+    if now_accept != accepts_vms[rows].tolist():
+        accepts_vms = accepts_vms.copy()
+        accepts_vms[rows] = now_accept
+    return HostTable(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:

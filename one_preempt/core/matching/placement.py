@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from one_preempt.core.matching import reasons
-from one_preempt.core.matching.access import AccessRules
+from one_preempt.core.matching.access import AccessRules, have_same_owners
 from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
 from one_preempt.core.matching.devices import assign_devices
@@ -43,14 +43,10 @@ class Matchmaker:
         hosts: HostTable,
         options: MatchOptions,
         prematched: Mapping[int, Prematch] | None = None,
-        before: Matchmaker | None = None,
     ) -> None:
-        """`before` matched an earlier snapshot with the same options: what says nothing new is not matched again."""
         self.snapshot = snapshot
         self.hosts = hosts
         self.options = options
-        if before is not None and self._follows(before):
-            return
         self.expressions = Expressions()
         access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
         known = prematched or {}
@@ -62,23 +58,25 @@ class Matchmaker:
         )
         self._orders: dict[str, IntArray] = {}
 
-    def _follows(self, before: Matchmaker) -> bool:
-        """Take over from a matchmaker of the same cloud, whose hosts may only have become more or less loaded."""
-        snapshot, known = self.snapshot, before.snapshot
+    def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
+        """Match the VMs of a later snapshot from now on, of which only the load of hosts may be new.
+
+        What was matched holds then, but for what speaks of the load. False where more is new: nothing was done.
+        """
+        known = self.snapshot
         same = (
-            before.options is self.options
-            and snapshot.directory.acl_rules is known.directory.acl_rules
-            and snapshot.directory.users.keys() == known.directory.users.keys()
+            options is self.options
+            and snapshot.datastores is known.datastores
+            and snapshot.networks is known.networks
             and snapshot.zone_id == known.zone_id
-            and not before.has_prematched
+            and not self.has_prematched
+            and have_same_owners(snapshot.directory, known.directory)
         )
-        host_match = before._host_match.following(snapshot, self.hosts) if same else None
-        if host_match is None or snapshot.datastores is not known.datastores or snapshot.networks is not known.networks:
+        if not same or not self._host_match.follow(snapshot, hosts):
             return False
-        self.expressions, self._host_match = before.expressions, host_match
-        self._datastores, self._networks = before._datastores, before._networks
-        self._orders = {rank: order for rank, order in before._orders.items() if self._is_lasting(rank)}
-        self.has_prematched = False
+        self.snapshot, self.hosts = snapshot, hosts
+        for rank in [rank for rank in self._orders if not self._is_lasting(rank)]:
+            del self._orders[rank]
         return True
 
     def _is_lasting(self, rank: str) -> bool:

@@ -48,6 +48,20 @@ class LearnedRates:
         return self.by_storage.get(datastore_id, self.configured)
 
 
+class Learner:
+    """Learns anew only when there is anything new to learn from."""
+
+    def __init__(self) -> None:
+        self._from: tuple[tuple[ObservedOverhead, ...], OverheadRates] | None = None
+        self._rates: LearnedRates | None = None
+
+    def learned(self, observations: tuple[ObservedOverhead, ...], configured: OverheadRates) -> LearnedRates:
+        """As `learn` says; the same object where it says the same as the last time."""
+        if self._rates is None or self._from != (observations, configured):
+            self._from, self._rates = (observations, configured), learn(observations, configured)
+        return self._rates
+
+
 def learn(observations: Iterable[ObservedOverhead], configured: OverheadRates) -> LearnedRates:
     """`configured` as `observations` refine it. Without any, exactly `configured`."""
     observed: dict[tuple[int, OverheadKind], list[ObservedOverhead]] = defaultdict(list)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from one_preempt.core.alike_hosts import alike_slots
 from one_preempt.core.availability.lanes import ExclusiveLanes
-from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.availability.timeline import ObservedRoom, Timeline
 from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.in_place import InPlace, in_place
 from one_preempt.core.lease_concerns import LeaseConcerns
@@ -34,8 +33,7 @@ from one_preempt.core.model.plan import (
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observed_room import without_unnamed
-from one_preempt.core.overhead.learned import LearnedRates, learn
+from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
@@ -107,9 +105,9 @@ class PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         memory = state.memory if state.memory is not None else DecisionMemory()
         memory.concerns.observe(state)
-        matchmaker = Matchmaker(state.snapshot, state.hosts, policies.match, before=memory.matchmaker)
-        quotas = QuotaBook(state.snapshot.directory)
-        rates = learn(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
+        rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
+        resting = in_place(state.snapshot, state.actions, state.leases.values())
+        matchmaker = _matchmaker(memory, state, policies)
         return cls(
             state=state,
             policies=policies,
@@ -117,11 +115,13 @@ class PlanDraft:
             concerns=memory.concerns,
             matchmaker=matchmaker,
             room=matchmaker.new_room(),
-            quotas=quotas,
+            quotas=QuotaBook(state.snapshot.directory),
             rates=rates,
-            timeline=_timeline(memory, state, policies, rates, matchmaker),
+            timeline=_timeline(
+                memory, matchmaker, memory.rooms.observed(state, policies, rates, resting.vm_ids), state
+            ),
             resting_room=np.zeros_like(state.hosts.free),
-            in_place=in_place(state.snapshot, state.actions, state.leases.values()),
+            in_place=resting,
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
             _failed={record.id: record for record in state.failed_actions},
@@ -265,12 +265,17 @@ class PlanDraft:
         )
 
 
-def _timeline(
-    memory: DecisionMemory, state: ClusterState, policies: Policies, rates: LearnedRates, matchmaker: Matchmaker
-) -> Timeline:
+def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies) -> Matchmaker:
+    """The one of the decision before, where what it has matched still holds."""
+    known = memory.matchmaker
+    if known is not None and known.follow(state.snapshot, state.hosts, policies.match):
+        return known
+    return Matchmaker(state.snapshot, state.hosts, policies.match)
+
+
+def _timeline(memory: DecisionMemory, matchmaker: Matchmaker, room: ObservedRoom, state: ClusterState) -> Timeline:
     """What is free from now on: what was known before, told what has changed, or all of it anew."""
-    room = memory.rooms.observed(state, policies, rates)
-    room = without_unnamed(replace(room, alike_slots=alike_slots(state, matchmaker, room)))
+    room = replace(room, alike_slots=memory.alike_hosts.slots(state, matchmaker, room))
     timeline = memory.take_timeline()
     if timeline is None or not timeline.can_follow(room, state.now_s):
         return Timeline(room, state.now_s)
