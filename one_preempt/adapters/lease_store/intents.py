@@ -7,6 +7,7 @@ from dataclasses import replace
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Plan
 from one_preempt.core.model.power_sequence import PowerSequence
+from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.ports import CallResult
 
 # A failed action is remembered this long, so that it is not tried again at once.
@@ -17,21 +18,20 @@ VICTIM_WINDOW_S = 3600
 OVERHEADS_KEPT = 64
 VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
 
+_action_record = quick_constructor(ActionRecord)
+_with_answer = quick_variant(ActionRecord, "attempts", "outcome", "outcome_at_s", "error_code", "error_text")
+_with_end = quick_variant(
+    ActionRecord, "outcome", "outcome_at_s", "error_code", "error_text", "closed_at_s", "succeeded"
+)
+
 
 def intended(action: Action, now_s: int) -> ActionRecord:
     """The record of an action that a plan wants and nobody has issued yet."""
-    return ActionRecord(
-        id=action.id,
-        kind=action.kind,
-        vm_id=action.vm_id,
-        lease_id=action.lease_id,
-        preemption_id=action.preemption_id,
-        host_id=action.host_id,
-        datastore_id=action.datastore_id,
-        reason_code=action.reason.code,
-        reason_text=action.reason.text,
-        intended_at_s=now_s,
-    )
+    reason = action.reason
+    return _action_record(
+        action.id, action.kind, action.vm_id, action.lease_id, action.preemption_id, action.host_id,
+        action.datastore_id, reason.code, reason.text, intended_at_s=now_s,
+    )  # fmt: skip
 
 
 def intended_again(known: ActionRecord | None, action: Action, now_s: int) -> ActionRecord | None:
@@ -50,17 +50,24 @@ def intended_again(known: ActionRecord | None, action: Action, now_s: int) -> Ac
 
 def attempted(record: ActionRecord) -> ActionRecord:
     """The record while a call is under way: one attempt more, nothing answered."""
-    return replace(record, attempts=record.attempts + 1, outcome=None, outcome_at_s=None, error_code="", error_text="")
+    return _with_answer(record, record.attempts + 1, None, None, "", "")
 
 
 def answered(record: ActionRecord, result: CallResult, now_s: int) -> ActionRecord:
     """The record once a call was answered, or known to have none."""
-    return replace(
-        record,
-        outcome=result.outcome,
-        outcome_at_s=now_s,
-        error_code=result.error_code,
-        error_text=result.error_text,
+    return _with_answer(record, record.attempts, result.outcome, now_s, result.error_code, result.error_text)
+
+
+def closed_like(known: ActionRecord, closed: ActionRecord) -> ActionRecord:
+    """The known action with what became of it: the intent and its attempts stay."""
+    return _with_end(
+        known,
+        closed.outcome,
+        closed.outcome_at_s,
+        closed.error_code,
+        closed.error_text,
+        closed.closed_at_s,
+        closed.succeeded,
     )
 
 

@@ -16,6 +16,7 @@ from one_preempt.adapters.lease_store.intents import (
     VICTIM_WINDOW_S,
     answered,
     attempted,
+    closed_like,
     distinct_actions,
     intended_again,
     unknown_action,
@@ -34,11 +35,13 @@ from one_preempt.core.model.ledger import (
 )
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, VerdictGiven
 from one_preempt.ports import CallResult
 
 Id = TypeVar("Id", int, str)
 Value = TypeVar("Value")
+_ledger = quick_constructor(Ledger)
 
 
 class MemoryLeaseStore:
@@ -74,6 +77,8 @@ class MemoryLeaseStore:
         self._overheads = LatestOverheads(start.observed_overheads)
         self._power = PowerBook(start)
         self._paused = start.paused
+        # Leases of which the record or the reservations changed since the last `load`; None: nobody has looked yet.
+        self._changed: set[int] | None = None
 
     def acquire_writer(self) -> None:
         """Nobody else can write to this process's memory."""
@@ -87,7 +92,8 @@ class MemoryLeaseStore:
         if not self._keeps_log:
             del self._victims_out_at_s[:first_victim]
             first_victim = 0
-        return Ledger(
+        changed, self._changed = self._changed, set()
+        return _ledger(
             leases=self._handed_out(self._live.in_order()),
             preemptions=tuple(sorted(self._preemptions.values(), key=lambda o: (o.opened_at_s, o.preemption.id))),
             open_actions=self._handed_out(self._actions.open_in_order()),
@@ -101,6 +107,7 @@ class MemoryLeaseStore:
             power_sequences=self._power.sequences,
             power_orders=self._power.orders,
             power_asked_at_s=self._power.asked_at_s,
+            changed_lease_ids=None if changed is None else frozenset(changed),
         )
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -110,7 +117,7 @@ class MemoryLeaseStore:
         for closed in changes.closed_actions:
             known = self._actions.get(closed.id)
             if known is not None:
-                self._actions.put(_closed_like(known, closed))
+                self._actions.put(closed_like(known, closed))
         for transition in changes.transitions:
             self._log_transition(transition)
         for capacity in changes.host_capacities:
@@ -217,6 +224,7 @@ class MemoryLeaseStore:
         return record
 
     def _write_lease(self, record: LeaseRecord) -> None:
+        self._note_change(record.id)
         before = self._live.values.get(record.id)
         if record.ended_at_s is None:
             self._ended.pop(record.id, None)
@@ -232,8 +240,10 @@ class MemoryLeaseStore:
             self._change_members(left, joined)
 
     def _change_members(self, left: Sequence[int], joined: Sequence[int]) -> None:
-        self._memberships.update(joined)
-        self._memberships.subtract(left)
+        for vm_id in joined:
+            self._memberships[vm_id] += 1
+        for vm_id in left:
+            self._memberships[vm_id] -= 1
         for vm_id in {*left, *joined}:
             if not self._memberships[vm_id]:
                 del self._memberships[vm_id]
@@ -248,13 +258,19 @@ class MemoryLeaseStore:
         if transition.vm_id in self._memberships:
             self._vm_states.put(transition.vm_id, transition.to_state)
 
+    def _note_change(self, lease_id: int) -> None:
+        if self._changed is not None:
+            self._changed.add(lease_id)
+
     def _give_verdict(self, given: VerdictGiven) -> None:
+        self._note_change(given.lease_id)
         for records in (self._live.values, self._ended):
             if given.lease_id in records:
                 record = records[given.lease_id]
                 records[given.lease_id] = replace(record, verdict=given.verdict, verdict_text=given.text)
 
     def _book(self, lease_id: int, promised: tuple[Reservation, ...]) -> None:
+        self._note_change(lease_id)
         if promised:
             self._reservations.put(lease_id, promised)
         else:
@@ -268,16 +284,3 @@ class MemoryLeaseStore:
         ]
         for lease_id, left in over:
             self._book(lease_id, left)
-
-
-def _closed_like(known: ActionRecord, closed: ActionRecord) -> ActionRecord:
-    """The known action with what became of it: the intent and its attempts stay."""
-    return replace(
-        known,
-        outcome=closed.outcome,
-        outcome_at_s=closed.outcome_at_s,
-        error_code=closed.error_code,
-        error_text=closed.error_text,
-        closed_at_s=closed.closed_at_s,
-        succeeded=closed.succeeded,
-    )

@@ -146,7 +146,7 @@ class Ledger:
     power_sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
     power_orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     power_asked_at_s: int | None = None
-    changed_lease_ids: frozenset[int] | None = None
+    changed_lease_ids: frozenset[int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

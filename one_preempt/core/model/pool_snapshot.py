@@ -48,5 +48,5 @@ class PoolSnapshot:
     unreadable_vm_ids: frozenset[int] = frozenset()
     problems: tuple[str, ...] = ()
     own_uid: int = ONEADMIN_UID
-    changed_vm_ids: frozenset[int] | None = None
-    changed_host_ids: frozenset[int] | None = None
+    changed_vm_ids: frozenset[int] | None = field(default=None, compare=False)
+    changed_host_ids: frozenset[int] | None = field(default=None, compare=False)

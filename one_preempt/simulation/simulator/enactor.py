@@ -14,6 +14,7 @@ from one_preempt.simulation.simulated_cloud.templates import write_template
 from one_preempt.simulation.simulated_cloud.vm_actions import state_name
 
 OWN_CHOICE = -1
+_ACCEPTED = CallResult(Outcome.ACCEPTED)
 APPEND = 1
 CHANGED_HANDS = "CHANGED_HANDS"
 _SIMPLE_ACTIONS = frozenset({
@@ -37,7 +38,7 @@ class SimulatedEnactor:
             self._call(action)
         except OnedError as error:
             return CallResult(Outcome.REFUSED, error.code.name, str(error))
-        return CallResult(Outcome.ACCEPTED)
+        return _ACCEPTED
 
     def _changed_hands(self, action: Action) -> str:
         """Why the VM is not ours to act on any more, '' where it is as expected."""

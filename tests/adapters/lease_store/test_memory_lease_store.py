@@ -12,7 +12,7 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import HostCapacity, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
-from one_preempt.core.model.reservation import Booking, Reservation
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.ports import CallResult
 
 NOW_S = 1_800_000_000
@@ -104,6 +104,23 @@ def test_without_a_log_a_failure_is_remembered_as_long_as_it_counts() -> None:
     store.apply(LedgerChanges(closed_actions=(failed,)))
     assert store.load(NOW_S + HOUR_S + 1).failed_actions == ()
     assert store.actions() == ()
+
+
+def test_a_ledger_names_the_leases_that_are_not_what_they_were() -> None:
+    store = full(live_views=True)
+    assert store.load(NOW_S).changed_lease_ids is None
+    assert store.load(NOW_S).changed_lease_ids == frozenset()
+    store.begin_attempt(STOP, NOW_S)
+    store.apply(LedgerChanges(admitted=(replace(LEASE, id=2, vm_ids=(2,)),), transitions=(MOVE,)))
+    assert store.load(NOW_S).changed_lease_ids == frozenset({2})
+    store.record_plan(Plan(NOW_S, "moml", bookings=(Booking(7, ()),), verdicts=(VerdictGiven(2, Verdict.REFUSED, ""),)))
+    assert store.load(NOW_S).changed_lease_ids == frozenset({2, 7})
+    store.apply(LedgerChanges(updated=(replace(LEASE, ended_at_s=NOW_S),)))
+    noted = Booking(9, (Reservation(9, NOW_S, NOW_S),))
+    store.record_plan(Plan(NOW_S, "moml", bookings=(noted,)))
+    assert store.load(NOW_S).changed_lease_ids == frozenset({7, 9})
+    store.prune(NOW_S + 1)
+    assert store.load(NOW_S).changed_lease_ids == frozenset({9})
 
 
 def test_leases_that_come_out_of_turn_are_read_in_the_order_of_their_ids() -> None:
