@@ -27,6 +27,7 @@ from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, SECONDS_PE
 SLICE_FILE = "haizea-blue-30days.swf.gz"
 RESERVATIONS_FILE = "haizea-blue-30days-injected-ARs.tar.gz"
 LOG_FILE = "SDSC-BLUE-2000-4.2-cln.swf.gz"
+HIGHEST_RHO = 30
 SPAN_S, SMALL_SPAN_S = 30 * SECONDS_PER_DAY, SECONDS_PER_DAY
 NODES, SHARED_NODES = 512, 144
 RHOS, DELTAS_H = (5, 10, 15, 20, 25, 30), (1, 2, 3, 4)

@@ -15,12 +15,13 @@ class ImmediatePowerCalls:
         self._control = control
         self._reports: dict[int, PowerReport] = {}
 
-    def put(self, step: HostPowerStep, now_s: int) -> bool:
+    def is_busy(self, host_id: int) -> bool:
+        """Its answer was not taken yet."""
+        return host_id in self._reports
+
+    def put(self, step: HostPowerStep, now_s: int) -> None:
         """Ask, and keep the answer until it is taken."""
-        if step.host_id in self._reports:
-            return False
         self._reports[step.host_id] = self._answer(step, now_s)
-        return True
 
     def take_reports(self) -> Sequence[PowerReport]:
         """What was answered since the last call, by host id."""
