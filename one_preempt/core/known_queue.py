@@ -60,11 +60,15 @@ class KnownQueue:
         if under != self._under:
             self._under, self._places = under, {}
         places = self._places
-        changed = [lease for lease_id, lease in waiting.items() if _is_another(places.get(lease_id), lease)]
-        for lease in changed:
+        changed = False
+        for lease_id, lease in waiting.items():
+            known = places.get(lease_id)
+            if known is not None and known.request.demand.lease is lease:
+                continue
+            changed = True
             members = [vms[vm_id] for vm_id in lease.vm_ids]
             turn = Turn(lease, tuple(startable(lease, members)))
-            places[lease.id] = QueuePlace(
+            places[lease_id] = QueuePlace(
                 queue_key(policies, lease, members),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
                 not any(vm.lock_level is not LockLevel.NONE or counts_anew(vm) for vm in turn.vms),
@@ -80,7 +84,3 @@ class KnownQueue:
 def queue_key(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
     """When `vms` of a lease are served: lowest first."""
     return (not lease.preempts, *policies.queue_order.key(lease, vms))
-
-
-def _is_another(place: QueuePlace | None, lease: Lease) -> bool:
-    return place is None or place.request.demand.lease is not lease

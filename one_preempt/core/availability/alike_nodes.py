@@ -72,7 +72,7 @@ class AlikeNodes:
     def bring_forward(self, request: TimedRequest[int], not_before_s: int) -> int:
         """Let a lease that is promised nodes start earlier, if that has become possible; returns its start."""
         held = self._held[request.lease_id]
-        if self._freed_when_placed[request.lease_id] == self._times_freed:
+        if not self.is_search_due(request.lease_id):
             return held.start_s
         self._freed_when_placed[request.lease_id] = self._times_freed
         start_s = self.profile.earlier_fit(request.demand, request.duration_s, not_before_s, held.start_s)
@@ -96,6 +96,10 @@ class AlikeNodes:
     def room_freed(self) -> None:
         """Nodes came free before their time: promises may be brought forward."""
         self._times_freed += 1
+
+    def is_search_due(self, lease_id: int) -> bool:
+        """Has anything come free since the lease was placed or last looked for an earlier start?"""
+        return self._freed_when_placed[lease_id] != self._times_freed
 
     def search_again(self, lease_id: int) -> None:
         """Look for an earlier start for a promised lease whatever came free since: not all that was found was taken."""

@@ -7,8 +7,9 @@ Feitelson 2001).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.backfilling.policy import AnyDemand, Availability, BackfillingDecision, PromisedStart
@@ -66,23 +67,19 @@ class QueueWalk:
 
     def _kept_promises(
         self, before: Mapping[int, int | None], availability: Availability[AnyDemand], now_s: int
-    ) -> frozenset[int]:
+    ) -> Collection[int]:
         """Withdraw the promises that are out of turn, and all of them where one cannot be kept; returns the others.
 
         Those are made anew in the order of the queue, so that a lost host or a lease that overran does not put the
         first in the queue behind leases that happened to be promised later starts.
         """
-        kept = []
-        for position, (lease_id, start_s) in enumerate(before.items()):
-            if start_s is None:
-                continue
-            if self.promises is None or position < self.promises:
-                kept.append((lease_id, start_s))
-            else:
+        kept = {lease_id: start_s for lease_id, start_s in before.items() if start_s is not None}
+        if self.promises is not None:
+            for lease_id in kept.keys() - islice(before, self.promises):
                 availability.withdraw(lease_id)
-        lease_ids = [lease_id for lease_id, _ in kept]
-        if all(start_s >= now_s for _, start_s in kept) and availability.keeps(lease_ids):
-            return frozenset(lease_ids)
-        for lease_id in lease_ids:
+                del kept[lease_id]
+        if not kept or (min(kept.values()) >= now_s and availability.keeps(kept)):
+            return kept
+        for lease_id in kept:
             availability.withdraw(lease_id)
-        return frozenset()
+        return ()

@@ -8,7 +8,7 @@ promised a start, is the backfilling policy's question.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from one_preempt.core.availability.timed_request import TimedRequest
@@ -20,11 +20,19 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.promised import is_promised
-from one_preempt.core.phases.queue_room import QueueRoom, lacks_room, promised_stay, start_id
+from one_preempt.core.phases.promises import write_promises
+from one_preempt.core.phases.queue_room import QueueRoom, lacks_room, start_id
 from one_preempt.core.phases.reschedule import marked_vms
-from one_preempt.core.phases.room_ahead import booked
 from one_preempt.core.queue_turn import Turn
+
+
+def waiting_leases(draft: PlanDraft) -> list[Lease]:
+    """Leases that want room now, in the order in which they get it."""
+    return [
+        place.lease
+        for place in in_turn(draft)
+        if not place.request.demand.marked and place.lease.id not in draft.busy_leases
+    ]
 
 
 def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
@@ -63,7 +71,7 @@ def place_waiting(draft: PlanDraft) -> None:
             start(draft, turn.lease, turn.vms, placed)
         elif not turn.marked:
             _wait(draft, turn, room.unplaced.get(request.lease_id), promised.get(request.lease_id))
-    _write_promises(draft, promised)
+    write_promises(draft, promised)
 
 
 def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
@@ -130,22 +138,6 @@ def _expected(at_s: int) -> tuple[Reason, str]:
     expected = f"at {utc_text(at_s)}"
     told = f"waits for room; starts {expected} at the latest as things stand"
     return Reason("promised", f"waits for room, which is expected {expected}"), told
-
-
-def _write_promises(draft: PlanDraft, promised: Container[int]) -> None:
-    """What the queue was promised, or is promised no more, as far as it has changed."""
-    for lease in draft.concerns.ordered(Concern.QUEUE):
-        firm = is_promised(draft, lease) and any(one.firm for one in draft.state.reservations.get(lease.id, ()))
-        if firm or lease.id in draft.reserved or lease.id in draft.bookings:
-            continue
-        stay = promised_stay(draft, lease.id) if lease.id in promised else None
-        known = draft.timeline.stays.get(lease.id, ())
-        if stay is not None and known != (stay,):
-            draft.timeline.adopt_promise(stay)
-        elif stay is None and known and known[0].promise:
-            draft.timeline.drop_promise(lease.id)
-        if lease.id not in draft.busy_leases or lease.id in draft.starting:
-            draft.book(booked(draft, lease, [stay] if stay is not None else []))
 
 
 def _why_here(lease: Lease, returning: bool) -> Reason:

@@ -18,7 +18,7 @@ from one_preempt.core.model.policies import Mode, VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import in_turn, refused_too_often, start
+from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.room_ahead import (
@@ -66,14 +66,7 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
     """Decide a preemption for each request that may preempt and was not placed, in queue order."""
     if not draft.lacking_room:
         return
-    requests = [
-        place.lease
-        for place in in_turn(draft)
-        if place.lease.preempts
-        and place.lease.id in draft.lacking_room
-        and place.lease.id not in draft.busy_leases
-        and not place.request.demand.marked
-    ]
+    requests = [lease for lease in waiting_leases(draft) if lease.preempts and lease.id in draft.lacking_room]
     for lease in requests:
         vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
         obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, end_of(now_s, takes_s(draft, lease, vms))))

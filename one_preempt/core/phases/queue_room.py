@@ -34,6 +34,7 @@ class QueueRoom:
         self._draft = draft
         self._named = draft.timeline.all_stays
         self._alike = draft.timeline.alike
+        self._promises = self._named if self._alike is None else self._alike
         self._reserved: tuple[int, ...] | None = None
         self.placed: dict[int, tuple[Placement, ...]] = {}
         self.unplaced: dict[int, Unplaced] = {}
@@ -42,7 +43,7 @@ class QueueRoom:
 
     def start_of(self, lease_id: int) -> int | None:
         """The start that the lease is promised."""
-        return self._named.start_of(lease_id) if self._alike is None else self._alike.start_of(lease_id)
+        return self._promises.start_of(lease_id)
 
     def place(self, request: TimedRequest[Turn], not_before_s: int) -> int | None:
         """Start it now if it fits now; else promise it the first start that is known. None where none is."""
@@ -82,9 +83,11 @@ class QueueRoom:
     def bring_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
         """Start it now, or let it keep its promise, or have an earlier one."""
         now_s, lease_id = self._draft.state.now_s, request.lease_id
-        before_s = self.start_of(lease_id)
+        before_s = self._promises.start_of(lease_id)
         assert before_s is not None, "only promised leases are brought forward"
-        start_s = self._brought_forward(request, not_before_s)
+        start_s = before_s
+        if self._promises.is_search_due(lease_id):
+            start_s = self._brought_forward(request, not_before_s)
         if start_s > now_s:
             return start_s
         again = self._given_up(request, before_s)
@@ -96,11 +99,11 @@ class QueueRoom:
 
     def withdraw(self, lease_id: int) -> None:
         """Take a promise back."""
-        (self._named if self._alike is None else self._alike).withdraw(lease_id)
+        self._promises.withdraw(lease_id)
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""
-        return (self._named if self._alike is None else self._alike).keeps(lease_ids)
+        return self._promises.keeps(lease_ids)
 
     def shield(self, lease_id: int) -> None:
         """Where hosts are counted, keep others off what comes free in the second in which this lease starts."""
@@ -117,10 +120,6 @@ class QueueRoom:
     def _brought_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
         if self._alike is not None:
             return self._alike.bring_forward(_counted(request), not_before_s)
-        if not self._named.is_search_due(request.lease_id):
-            start_s = self._named.start_of(request.lease_id)
-            assert start_s is not None
-            return start_s
         demand = gang_demand(self._draft, request.demand.vms)
         return self._named.bring_forward(TimedRequest(request.lease_id, demand, request.duration_s), not_before_s)
 

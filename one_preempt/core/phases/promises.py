@@ -1,0 +1,48 @@
+"""What the queue was promised, or is promised no more, is written down as far as it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.promised import is_promised
+from one_preempt.core.phases.queue_room import promised_stay
+from one_preempt.core.phases.room_ahead import booked
+
+
+def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
+    """Have the timeline and the ledger know of the starts that the backfilling policy has `promised` to leases."""
+    waiting = draft.concerns.all(Concern.QUEUE)
+    for lease_id in sorted(promised.keys() | (draft.state.reservations.keys() & waiting.keys())):
+        if lease_id not in promised or not _is_written(draft, lease_id):
+            _write(draft, waiting[lease_id], is_in_queue=lease_id in promised)
+
+
+def _is_written(draft: PlanDraft, lease_id: int) -> bool:
+    """Hosts are counted, and all know the promise already: most of many, in most cycles."""
+    if draft.timeline.alike is None:
+        return False
+    held = draft.timeline.alike.held()[lease_id]
+    known, reserved = draft.timeline.stays.get(lease_id, ()), draft.state.reservations.get(lease_id, ())
+    if len(known) != 1 or len(reserved) != 1 or known[0].host_rows or reserved[0].host_ids:
+        return False
+    (stay,), (written,) = known, reserved
+    if not stay.promise or written.firm:
+        return False
+    return held.start_s == stay.start_s == written.start_at_s and held.end_s == stay.end_s == written.end_at_s
+
+
+def _write(draft: PlanDraft, lease: Lease, *, is_in_queue: bool) -> None:
+    firm = is_promised(draft, lease) and any(one.firm for one in draft.state.reservations.get(lease.id, ()))
+    if firm or lease.id in draft.reserved or lease.id in draft.bookings:
+        return
+    stay = promised_stay(draft, lease.id) if is_in_queue else None
+    known = draft.timeline.stays.get(lease.id, ())
+    if stay is not None and known != (stay,):
+        draft.timeline.adopt_promise(stay)
+    elif stay is None and known and known[0].promise:
+        draft.timeline.drop_promise(lease.id)
+    if lease.id not in draft.busy_leases or lease.id in draft.starting:
+        draft.book(booked(draft, lease, [stay] if stay is not None else []))
