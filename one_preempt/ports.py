@@ -161,8 +161,11 @@ class EventSource(Protocol):
 class PowerCalls(Protocol):
     """Puts orders and questions to power control without waiting for it."""
 
-    def put(self, step: HostPowerStep, now_s: int) -> bool:
-        """Whether it was put: not while another one for the same host has no answer yet."""
+    def is_busy(self, host_id: int) -> bool:
+        """Something was put for this host, and there is no answer yet."""
+
+    def put(self, step: HostPowerStep, now_s: int) -> None:
+        """Begin it; not to be called while the host is busy."""
 
     def take_reports(self) -> Sequence[PowerReport]:
         """What was answered since the last call, by host id."""

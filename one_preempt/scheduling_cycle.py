@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
 from one_preempt.core.decision_memory import DecisionMemory
+from one_preempt.core.energy.power_rules import PowerMode
 from one_preempt.core.held_rooms import held_rooms
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.core.model.ledger import ActionRecord, LedgerChanges, Outcome
+from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
+from one_preempt.core.observe_power import observe_power
 from one_preempt.core.policies import Policies
-from one_preempt.core.reconcile import reconcile
+from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from one_preempt.ports import CallResult, Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
+from one_preempt.power_enactment import PowerEnactment, PowerResults
 
 # How many calls are sent before leadership is looked at again.
 BATCH = 25
@@ -45,6 +48,7 @@ class CycleReport:
     violations: tuple[Violation, ...] = ()
     results: tuple[tuple[Action, CallResult], ...] = ()
     is_refused: bool = False
+    power_results: PowerResults = ()
 
     @property
     def discrepancies(self) -> tuple[Discrepancy, ...]:
@@ -67,6 +71,7 @@ class SchedulingCycle:
         held_capacity: HeldCapacity | None = None,
         events: EventSource | None = None,
         verification: Verification = Verification.FULL,
+        power: PowerEnactment | None = None,
     ) -> None:
         """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all."""
         self._reader = reader
@@ -79,6 +84,7 @@ class SchedulingCycle:
         self._held_capacity = held_capacity
         self._events = events
         self._verification = verification
+        self._power = power
         self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0
@@ -95,10 +101,13 @@ class SchedulingCycle:
                 self._store.release_writer()
                 return CycleReport(snapshot.raft_state)
             self._store.acquire_writer()
+        if self._power is not None:
+            self._power.take_reports()
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
         last_at_s = self._observed_at_s or None
         reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, self._last)
+        reconciled = self._with_power(reconciled, ledger, now_s)
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
@@ -112,7 +121,7 @@ class SchedulingCycle:
             # From scratch too, for nothing shows whether the plan was wrong or what was remembered.
             memory = DecisionMemory()
             state = self._last = replace(state, memory=memory)
-            plan = decide(state, replace(self._policies, mode=Mode.ADVISE))
+            plan = decide(state, _cautious(self._policies))
             if verify(state, plan):
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
         self._memory = memory
@@ -120,15 +129,32 @@ class SchedulingCycle:
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
+        powered = self._power.enact(plan, self._may_act) if self._power is not None else ()
         self._prune(now_s)
-        return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results))
+        return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results), power_results=powered)
+
+    def _with_power(self, reconciled: Reconciliation, ledger: Ledger, now_s: int) -> Reconciliation:
+        """The same with the power of hosts as it is observed, where it concerns anybody."""
+        rules = self._policies.power
+        if not (ledger.power_sequences or ledger.power_orders or rules.handed_over):
+            return reconciled
+        readings = self._power.readings if self._power is not None else {}
+        observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s)
+        told = (*reconciled.state.discrepancies, *observed.discrepancies)
+        return Reconciliation(
+            replace(reconciled.state, power=observed.known, discrepancies=told),
+            replace(reconciled.changes, power_sequences=observed.changed),
+        )
+
+    def _may_act(self) -> bool:
+        return _may_act(self._reader.read_raft_state())
 
     def _is_recounted(self, plan: Plan) -> bool:
         """Whether this plan is one of those that are verified."""
         if self._verification is not Verification.SAMPLED:
             return self._verification is Verification.FULL
         self._since_recount += 1
-        if self._since_recount == RECOUNT_EVERY or plan.preemptions or _promises_firmly(plan):
+        if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.power_steps or _promises_firmly(plan):
             self._since_recount = 0
             return True
         return False
@@ -166,7 +192,7 @@ class SchedulingCycle:
         results: list[tuple[Action, CallResult]] = []
         unanswered = 0
         for action in ready_actions(plan, state):
-            if len(results) % BATCH == 0 and not _may_act(self._reader.read_raft_state()):
+            if len(results) % BATCH == 0 and not self._may_act():
                 break
             if _sends_out(action) and self._store.is_paused():
                 continue
@@ -193,6 +219,11 @@ def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], afte
         timely = after_s < heard_at_s <= now_s
         transitions.append(replace(transition, observed_at_s=heard_at_s) if timely else transition)
     return replace(changes, transitions=tuple(transitions))
+
+
+def _cautious(policies: Policies) -> Policies:
+    """Preempt nobody, and send no host to sleep."""
+    return replace(policies, mode=Mode.ADVISE, power=replace(policies.power, mode=PowerMode.ADVISE))
 
 
 def _promises_firmly(plan: Plan) -> bool:

@@ -6,17 +6,20 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.phases.answer_at_once import answer_at_once
 from one_preempt.core.phases.book_reservations import book_reservations
+from one_preempt.core.phases.consolidate import empty_hosts
 from one_preempt.core.phases.continue_preemptions import continue_preemptions
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.end_stays import end_stays
 from one_preempt.core.phases.hold_leases import hold_leases
 from one_preempt.core.phases.keep_reservations import keep_reservations
+from one_preempt.core.phases.let_sleep import let_sleep
 from one_preempt.core.phases.mend_reservations import mend_reservations
 from one_preempt.core.phases.place_waiting import place_waiting
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
 from one_preempt.core.phases.preparations import plan_preparations
 from one_preempt.core.phases.repair_gangs import repair_gangs
 from one_preempt.core.phases.return_in_place import return_in_place
+from one_preempt.core.phases.supply import supply_reservations, supply_waiting
 from one_preempt.core.phases.tell_owners import tell_owners
 from one_preempt.core.policies import Policies
 
@@ -30,17 +33,21 @@ def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
     """The plan as it was drafted. What the next decision may start from is left in the state's memory."""
     draft = PlanDraft.begin(state, policies)
     continue_preemptions(draft)
+    empty_hosts(draft)
     return_in_place(draft)
     repair_gangs(draft)
     end_stays(draft)
+    supply_reservations(draft)
     mend_reservations(draft)
     plan_preparations(draft)
     book_reservations(draft)
     keep_reservations(draft)
     place_waiting(draft)
+    supply_waiting(draft)
     preempt_for_waiting(draft)
     answer_at_once(draft)
     hold_leases(draft)
+    let_sleep(draft)
     if policies.tells_owners:
         tell_owners(draft)
     draft.remember()

@@ -150,13 +150,14 @@ class KnownPower:
     """What the decision may know of power, all by host id. `sequences` are as observed now, not as last written.
 
     `capacities` are the last that were known, for hosts that show none while they sleep. `asked_at_s`: when the
-    energy policy was asked its periodic question last.
+    energy policy was asked its periodic question last. `readings`: the last reading of power of each host.
     """
 
     sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
     orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     capacities: Mapping[int, HostCapacity] = field(default_factory=dict)
     asked_at_s: int | None = None
+    readings: Mapping[int, PowerReport] = field(default_factory=dict)
 
 
 NOTHING_KNOWN = KnownPower()

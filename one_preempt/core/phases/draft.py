@@ -11,6 +11,7 @@ import numpy as np
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import ObservedRoom, Timeline
 from one_preempt.core.decision_memory import DecisionMemory
+from one_preempt.core.hosts_to_come import with_hosts_to_come
 from one_preempt.core.in_place import InPlace, in_place
 from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.devices import assign_devices
@@ -34,6 +35,7 @@ from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
+from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
@@ -63,7 +65,7 @@ class PlanDraft:
     `in_place` are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go
     to what was promised a start. `reserved` are leases for which their reservation decides,
     not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
-    start.
+    start. `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
     """
 
     state: ClusterState
@@ -94,6 +96,7 @@ class PlanDraft:
     verdicts: dict[int, VerdictGiven] = field(default_factory=dict)
     lanes: ExclusiveLanes = field(default_factory=ExclusiveLanes)
     preparations: dict[int, Preparation] = field(default_factory=dict)
+    power: PowerDraft | None = None
     choices: int = 0
     giving_way: tuple[GivingWay, ...] | None = None
     wake_at_s: int | None = None
@@ -104,6 +107,9 @@ class PlanDraft:
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         memory = state.memory if state.memory is not None else DecisionMemory()
+        power = PowerDraft.begin(state, policies.power)
+        if power is not None:
+            state = power.seen(state)
         memory.concerns.observe(state)
         rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
         resting = in_place(state.snapshot, state.actions, state.leases.values())
@@ -118,12 +124,13 @@ class PlanDraft:
             quotas=QuotaBook(state.snapshot.directory),
             rates=rates,
             timeline=_timeline(
-                memory, matchmaker, memory.rooms.observed(state, policies, rates, resting.vm_ids), state
+                memory, matchmaker, memory.rooms.observed(state, policies, rates, resting.vm_ids), state, power
             ),
             resting_room=np.zeros_like(state.hosts.free),
             in_place=resting,
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
+            power=power,
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
         )
@@ -250,7 +257,7 @@ class PlanDraft:
             Refusal(vm_ids=self.state.leases[lease_id].vm_ids, lease_id=lease_id, reason=reason)
             for lease_id, reason in sorted(self.waits.items())
         )
-        return Plan(
+        plan = Plan(
             made_at_s=self.state.now_s,
             policy=self.policies.preemption.name,
             actions=tuple(self.actions),
@@ -263,6 +270,7 @@ class PlanDraft:
             verdicts=tuple(verdict for _, verdict in sorted(self.verdicts.items())),
             wake_at_s=self.wake_at_s,
         )
+        return plan if self.power is None else self.power.complete(plan)
 
 
 def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies) -> Matchmaker:
@@ -273,9 +281,15 @@ def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies)
     return Matchmaker(state.snapshot, state.hosts, policies.match)
 
 
-def _timeline(memory: DecisionMemory, matchmaker: Matchmaker, room: ObservedRoom, state: ClusterState) -> Timeline:
+def _timeline(
+    memory: DecisionMemory, matchmaker: Matchmaker, room: ObservedRoom, state: ClusterState, power: PowerDraft | None
+) -> Timeline:
     """What is free from now on: what was known before, told what has changed, or all of it anew."""
-    room = replace(room, alike_slots=memory.alike_hosts.slots(state, matchmaker, room))
+    if power is not None and power.to_come is not None:
+        # These hosts are not like the others yet.
+        room = with_hosts_to_come(room, state, power.to_come)
+    else:
+        room = replace(room, alike_slots=memory.alike_hosts.slots(state, matchmaker, room))
     timeline = memory.take_timeline()
     if timeline is None or not timeline.can_follow(room, state.now_s):
         return Timeline(room, state.now_s)

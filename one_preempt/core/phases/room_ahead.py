@@ -48,9 +48,12 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> GangDemand:
     A VM that is on a host may come back to it once it was stopped.
     """
     allowed = []
+    lease_id = draft.state.lease_of_vm.get(vms[0].id)
     for vm in vms:
         waiting = vm if vm.host_id is None else replace(vm, state=VmState.STOPPED, lcm_state=0)
         mask = draft.matchmaker.match(waiting).mask
+        if draft.power is not None:
+            mask = draft.power.visible(mask, lease_id)
         rules = group_rules(vm, draft.room)
         allowed.append(mask if rules is None else mask & rules.mask)
     rows_by_role: dict[tuple[int, str], list[int]] = {}

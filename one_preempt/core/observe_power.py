@@ -1,0 +1,306 @@
+"""Where the power of each host stands, read off what was observed since: the phases of `PowerSequence`.
+
+A phase is left when its effect is seen, and only one phase is left with one observation: what must still hold after
+that effect is seen in an observation that began later. Nothing here depends on what this process did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.model.cluster_state import Discrepancy
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.ledger import Ledger, Outcome
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.power import PowerStatus
+from one_preempt.core.model.power_sequence import (
+    KnownPower,
+    PowerPhase,
+    PowerReport,
+    PowerSequence,
+)
+
+_NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
+# Codes for `reason_code` of what is not begun by a plan.
+TAKEN_OVER = "taken-over"
+IN_USE = "in-use"
+FAILED = "failed"
+DONE = "done"
+POWER_CAME = "power-came"
+_TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPower:
+    """What is known now, what of it is to be written, and what was not as the ledger had it."""
+
+    known: KnownPower
+    changed: tuple[PowerSequence, ...] = ()
+    discrepancies: tuple[Discrepancy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostSight:
+    """One host as it is seen now; `vm_ids` are those on it, None where VMs exist that could not be read."""
+
+    host: Host
+    vm_ids: frozenset[int] | None
+    report: PowerReport | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Surely nobody is on it."""
+        return self.vm_ids is not None and not self.vm_ids
+
+    def status_since(self, instant_s: int) -> PowerStatus:
+        """Whether it has power, as read not before an instant."""
+        if self.report is None or self.report.status is None or self.report.asked_at_s < instant_s:
+            return PowerStatus.UNKNOWN
+        return self.report.status
+
+
+def observe_power(
+    snapshot: PoolSnapshot, ledger: Ledger, reports: Mapping[int, PowerReport], rules: PowerRules, now_s: int
+) -> ObservedPower:
+    """The sequences of `ledger` as they stand now. `reports` are the last readings of power, by host id."""
+    vms_on = who_is_on(snapshot) if any(sequence.is_ours for sequence in ledger.power_sequences.values()) else {}
+    sequences: dict[int, PowerSequence] = {}
+    discrepancies: list[Discrepancy] = []
+    for host_id, before in ledger.power_sequences.items():
+        host = snapshot.hosts.get(host_id)
+        if host is None:
+            sequences[host_id] = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
+            continue
+        vm_ids = None if snapshot.unreadable_vm_ids else vms_on.get(host_id, frozenset())
+        sight = HostSight(host, vm_ids, reports.get(host_id))
+        sequences[host_id] = after = observed(before, sight, rules, now_s)
+        if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
+            text = f"host {after.host_name}: {after.reason_text}"
+            discrepancies.append(Discrepancy(f"power-{after.reason_code}", text))
+    changed = tuple(one for one in sequences.values() if one != ledger.power_sequences[one.host_id])
+    known = KnownPower(sequences, ledger.power_orders, ledger.host_capacities, ledger.power_asked_at_s, reports)
+    return ObservedPower(known, changed, tuple(discrepancies))
+
+
+def who_is_on(snapshot: PoolSnapshot) -> dict[int, frozenset[int]]:
+    """The VMs on each host: by the host's own list, and all that hold capacity or are moved from or to it."""
+    found: dict[int, set[int]] = {host.id: set(host.vm_ids) for host in snapshot.hosts.values() if host.vm_ids}
+    for vm in snapshot.vms.values():
+        for host_id in {vm.host_id, *vm.charged_host_ids}:
+            if host_id is not None:
+                found.setdefault(host_id, set()).add(vm.id)
+    return {host_id: frozenset(vm_ids) for host_id, vm_ids in found.items()}
+
+
+def observed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    """Where one sequence stands, now that its host was seen."""
+    match sequence.phase:
+        case PowerPhase.AWAKE:
+            return sequence
+        case PowerPhase.DISABLING:
+            return _disabling(sequence, sight, rules, now_s)
+        case PowerPhase.EMPTYING:
+            return _emptying(sequence, sight, rules, now_s)
+        case PowerPhase.GOING_OFFLINE:
+            return _going_offline(sequence, sight, rules, now_s)
+        case PowerPhase.CHECKING:
+            return _checking(sequence, sight, now_s)
+        case PowerPhase.SWITCHING_OFF:
+            return _switching_off(sequence, sight, rules, now_s)
+        case PowerPhase.ASLEEP:
+            return _asleep(sequence, sight, now_s)
+        case PowerPhase.SWITCHING_ON:
+            return _switching_on(sequence, sight, rules, now_s)
+        case PowerPhase.ENABLING:
+            return _enabling(sequence, sight, rules, now_s)
+        case PowerPhase.FAILED:
+            return _failed(sequence, sight, now_s)
+
+
+def _entered(sequence: PowerSequence, phase: PowerPhase, now_s: int, code: str, text: str) -> PowerSequence:
+    """The same sequence in another phase; nothing was called for that yet."""
+    return replace(
+        sequence,
+        phase=phase,
+        since_s=now_s,
+        reason_code=code,
+        reason_text=text,
+        attempts=0,
+        outcome=None,
+        outcome_at_s=None,
+        answer_text="",
+        emptied_vm_ids=sequence.emptied_vm_ids if phase is PowerPhase.EMPTYING else (),
+    )
+
+
+def next_phase(sequence: PowerSequence, phase: PowerPhase, now_s: int) -> PowerSequence:
+    """The phase that follows, for the reason that the sequence has."""
+    return _entered(sequence, phase, now_s, sequence.reason_code, sequence.reason_text)
+
+
+def given_up(sequence: PowerSequence, now_s: int, code: str, text: str) -> PowerSequence:
+    """The host is to be used again: enabled at once, for it never lost its power."""
+    return replace(_entered(sequence, PowerPhase.ENABLING, now_s, code, text), began_at_s=0)
+
+
+def to_be_woken(sequence: PowerSequence, now_s: int, code: str, text: str) -> PowerSequence:
+    """The host is to be switched on."""
+    return replace(_entered(sequence, PowerPhase.SWITCHING_ON, now_s, code, text), began_at_s=now_s)
+
+
+def _taken_over(sequence: PowerSequence, now_s: int, seen: HostState) -> PowerSequence:
+    text = f"it is {seen.name} by somebody else's hand, and is left to him"
+    return _entered(sequence, PowerPhase.AWAKE, now_s, TAKEN_OVER, text)
+
+
+def _with_failure(sequence: PowerSequence, rules: PowerRules, now_s: int, text: str) -> PowerSequence:
+    failures = sequence.failures + 1
+    pause_s = rules.pause_s(failures)
+    text = f"{text}; it is left alone for {pause_s} s after {failures} failure{'s' if failures > 1 else ''} in a row"
+    return replace(sequence, failures=failures, not_before_s=now_s + pause_s, reason_code=FAILED, reason_text=text)
+
+
+# -- on the way to sleep -------------------------------------------------------------------------------------
+
+
+def _disabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    state = sight.host.state
+    if state is HostState.DISABLED:
+        ours = sequence.attempts > 0 and sequence.outcome not in _NOTHING_DONE
+        return next_phase(sequence, PowerPhase.EMPTYING, now_s) if ours else _taken_over(sequence, now_s, state)
+    if sequence.outcome is Outcome.REFUSED:
+        text = f"OpenNebula does not disable it: {sequence.answer_text}"
+        return _with_failure(next_phase(sequence, PowerPhase.AWAKE, now_s), rules, now_s, text)
+    if sequence.outcome is Outcome.DROPPED:
+        text = f"it was left on: {sequence.answer_text}"
+        return _entered(sequence, PowerPhase.AWAKE, now_s, DONE, text)
+    if not sight.host.accepts_vms and (sequence.attempts == 0 or now_s - sequence.since_s > rules.boot_timeout_s):
+        return _taken_over(sequence, now_s, state)
+    return sequence
+
+
+def _emptying(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    if sight.host.state is not HostState.DISABLED:
+        return _taken_over(sequence, now_s, sight.host.state)
+    if sight.is_empty:
+        return next_phase(sequence, PowerPhase.GOING_OFFLINE, now_s)
+    others = sorted((sight.vm_ids or frozenset()) - set(sequence.emptied_vm_ids))
+    if others:
+        return given_up(sequence, now_s, IN_USE, f"VM {others[0]} was put on it: it is used again")
+    if now_s - sequence.since_s > rules.emptying_timeout_s:
+        return given_up(
+            sequence, now_s, IN_USE, f"it was not empty after {rules.emptying_timeout_s} s: it is used again"
+        )
+    return sequence
+
+
+def _going_offline(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    state = sight.host.state
+    if state is HostState.OFFLINE:
+        ours = sequence.attempts > 0 and sequence.outcome not in _NOTHING_DONE
+        return next_phase(sequence, PowerPhase.CHECKING, now_s) if ours else _taken_over(sequence, now_s, state)
+    if state is not HostState.DISABLED:
+        return _taken_over(sequence, now_s, state)
+    if sequence.outcome is Outcome.REFUSED:
+        text = f"OpenNebula does not put it OFFLINE: {sequence.answer_text}"
+        return _with_failure(given_up(sequence, now_s, FAILED, ""), rules, now_s, text)
+    return sequence if sight.is_empty else _used_again(sequence, sight, now_s)
+
+
+def _used_again(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSequence:
+    """Somebody is on it, or perhaps is."""
+    if sight.vm_ids is None:
+        return sequence
+    return given_up(sequence, now_s, IN_USE, f"VM {min(sight.vm_ids)} was put on it: it is used again")
+
+
+def _checking(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSequence:
+    if sight.host.state is not HostState.OFFLINE:
+        return _taken_over(sequence, now_s, sight.host.state)
+    if sight.is_empty:
+        return next_phase(sequence, PowerPhase.SWITCHING_OFF, now_s)
+    return _used_again(sequence, sight, now_s)
+
+
+def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    was_ordered = sequence.attempts > 0
+    if sight.vm_ids or sight.host.state is not HostState.OFFLINE:
+        if was_ordered:
+            return to_be_woken(sequence, now_s, IN_USE, "it is used again, and was told to switch off already")
+        if sight.host.state is not HostState.OFFLINE:
+            return _taken_over(sequence, now_s, sight.host.state)
+        return _used_again(sequence, sight, now_s)
+    if not was_ordered:
+        return sequence
+    ordered_at_s = sequence.outcome_at_s
+    if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.OFF:
+        return replace(next_phase(sequence, PowerPhase.ASLEEP, now_s), failures=0, not_before_s=0)
+    if sequence.outcome is Outcome.REFUSED and sequence.attempts == 1:
+        # Nothing was done, so that it still runs.
+        text = f"it cannot be switched off: {sequence.answer_text}"
+        return _with_failure(given_up(sequence, now_s, FAILED, ""), rules, now_s, text)
+    if now_s - sequence.since_s > rules.shutdown_timeout_s and now_s >= sequence.not_before_s:
+        text = f"it was told to switch off and did not within {rules.shutdown_timeout_s} s"
+        again = replace(sequence, since_s=now_s, outcome=None, outcome_at_s=None)
+        return _with_failure(again, rules, now_s, text)
+    return sequence
+
+
+# -- asleep and on the way back ------------------------------------------------------------------------------
+
+
+def _asleep(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSequence:
+    state = sight.host.state
+    if state is HostState.DISABLED:
+        return _taken_over(sequence, now_s, state)
+    if state is not HostState.OFFLINE or sight.vm_ids:
+        return to_be_woken(sequence, now_s, TAKEN_OVER, "it was enabled while it slept: it is switched on")
+    if sight.status_since(sequence.since_s) is PowerStatus.ON:
+        text = "it was switched on by somebody else's hand: it is used again"
+        return replace(_entered(sequence, PowerPhase.ENABLING, now_s, POWER_CAME, text), began_at_s=now_s)
+    return sequence
+
+
+def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    if sight.host.accepts_vms:
+        return _awake(sequence, now_s)
+    if sight.host.state is HostState.DISABLED:
+        return _taken_over(sequence, now_s, sight.host.state)
+    ordered_at_s = sequence.outcome_at_s
+    if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.ON:
+        return next_phase(sequence, PowerPhase.ENABLING, now_s)
+    if sequence.outcome is Outcome.REFUSED:
+        text = f"it cannot be switched on: {sequence.answer_text}"
+    elif now_s - sequence.began_at_s > rules.boot_timeout_s:
+        text = f"it was told to switch on and has no power after {rules.boot_timeout_s} s"
+    else:
+        return sequence
+    return _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)
+
+
+def _enabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    state = sight.host.state
+    if sight.host.accepts_vms:
+        return _awake(sequence, now_s)
+    if state in (HostState.DISABLED, HostState.OFFLINE) and sequence.outcome is Outcome.ACCEPTED:
+        return _taken_over(sequence, now_s, state)
+    if now_s - max(sequence.began_at_s, sequence.since_s) <= rules.boot_timeout_s:
+        return sequence
+    text = f"it is not monitored {rules.boot_timeout_s} s after it was switched on"
+    return _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)
+
+
+def _awake(sequence: PowerSequence, now_s: int) -> PowerSequence:
+    """Only a host that came up after a boot has shown that it obeys."""
+    awake = next_phase(sequence, PowerPhase.AWAKE, now_s)
+    return replace(awake, failures=0, not_before_s=0, began_at_s=0) if sequence.began_at_s else awake
+
+
+def _failed(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSequence:
+    if sight.host.accepts_vms:
+        return _awake(sequence, now_s)
+    if sight.host.state is HostState.DISABLED:
+        return _taken_over(sequence, now_s, sight.host.state)
+    return sequence

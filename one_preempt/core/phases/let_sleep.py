@@ -1,0 +1,137 @@
+"""What the energy policy wants for the queue, now and then, and which hosts that have nothing to do go to sleep."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from one_preempt.core.energy.policy import Occasion, TimedWork
+from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.observe_power import who_is_on
+from one_preempt.core.phases.consolidate import Emptiable, consolidate, emptiable_hosts
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.place_waiting import waiting_leases
+from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.power_steps import continue_power
+from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.room_ahead import end_of, takes_s
+from one_preempt.core.phases.supply import wake_some
+from one_preempt.core.phases.supply_question import Request, ask
+
+# Why a lease waits that more hosts would help.
+_WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
+
+
+def let_sleep(draft: PlanDraft) -> None:
+    """The last word on power in this cycle: who is woken for the queue, emptied, or let sleep; and the next steps."""
+    power = draft.power
+    if power is None:
+        return
+    if power.asks_policy():
+        head = _head_of_queue(draft)
+        _look_after_queue(draft, power, head)
+        _let_idle_sleep(draft, power, head)
+    continue_power(draft)
+
+
+def _head_of_queue(draft: PlanDraft) -> Request | None:
+    """The first request that waits for room, as if it began once hosts that are woken now are up."""
+    power = draft.power
+    for lease in waiting_leases(draft):
+        waits = draft.waits.get(lease.id)
+        if waits is None or lease.id in draft.reserved:
+            continue
+        if lease.id in draft.lacking_room or waits.code in _WAITS_FOR_ROOM:
+            vms = tuple(draft.startable(lease))
+            to_come = power.to_come if power is not None else None
+            start_s = max(to_come.up_at_s.values()) if to_come is not None else draft.state.now_s
+            return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms))) if vms else None
+    return None
+
+
+def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None) -> None:
+    """Ask the periodic question, where it is time for it."""
+    now_s, asked_at_s, period_s = power.now_s, power.known.asked_at_s, power.rules.period_s
+    if asked_at_s is not None and asked_at_s <= now_s < asked_at_s + period_s:
+        draft.wake_by(asked_at_s + period_s)
+        return
+    power.asked_at_s = now_s
+    draft.wake_by(now_s + period_s)
+    hosts: Emptiable = emptiable_hosts(draft, power)
+    asked = ask(draft, power, Occasion.PERIODIC, head, emptiable=hosts.nodes)
+    decision = power.rules.policy.decide(asked.question)
+    why = "the queue waits for room" if head is not None else "the energy policy wants it on"
+    wake_some(power, asked.rows_to_wake, decision.wake, why)
+    consolidate(draft, power, hosts, decision.consolidate)
+
+
+# -- what has nothing to do ----------------------------------------------------------------------------------
+
+
+def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -> None:
+    idle = _idle_rows(draft, power)
+    if not idle:
+        return
+    put_off, late = _put_off(draft, power)
+    taken = _scheduled_rows(draft, late)
+    rows = [row for row in idle if row not in taken]
+    unscheduled = min(len(rows) - _promised_by_number(draft), power.spare)
+    if unscheduled <= 0:
+        return
+    asked = ask(draft, power, Occasion.IDLE, head, unscheduled=unscheduled, put_off=put_off)
+    count = min(power.rules.policy.decide(asked.question).switch_off, unscheduled)
+    promised = {row for lease_id in late for stay in draft.timeline.stays[lease_id] for row in stay.host_rows}
+    dearest_first = power.economical(rows)[::-1]
+    for row in sorted(dearest_first, key=lambda row: row in promised)[:count]:
+        power.let_sleep(row, "idle", "nothing runs on it, and nothing is scheduled there")
+
+
+def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:
+    """Hosts that may sleep, on which nobody is and where nobody was given room in this cycle."""
+    hosts, room = draft.state.hosts, draft.room
+    unused = (room.free == hosts.capacity).all(axis=1)
+    rows = [row for row in np.flatnonzero(unused).tolist() if not hosts.hosts[row].vm_ids and power.may_sleep(row)]
+    if not rows or draft.state.snapshot.unreadable_vm_ids:
+        return []
+    busy = {action.host_id for action in draft.actions}
+    busy |= {record.host_id for record in draft.state.actions.values()}
+    going_on = (*(opened.preemption for opened in draft.state.preemptions), *draft.preemptions)
+    busy |= {placement.host_id for preemption in going_on for placement in preemption.placements}
+    busy |= who_is_on(draft.state.snapshot).keys()
+    return [row for row in rows if hosts.hosts[row].id not in busy]
+
+
+def _put_off(draft: PlanDraft, power: PowerDraft) -> tuple[TimedWork, frozenset[int]]:
+    """Reservations to which the policy would not bind hosts yet: as work, and by lease."""
+    found: list[tuple[Lease, int, int, int]] = []
+    for lease in draft.concerns.ordered(Concern.TIME):
+        stays = draft.timeline.stays.get(lease.id, ())
+        if lease.state not in WAITING_STATES or not stays or not is_promised(draft, lease):
+            continue
+        first = stays[0]
+        if first.start_s <= power.now_s or not has_exact_start(draft, lease) or not first.host_rows:
+            continue
+        request = Request(lease, tuple(draft.members(lease)), first.start_s, first.end_s)
+        decision = power.rules.policy.decide(ask(draft, power, Occasion.ARRIVAL, request).question)
+        if decision.ask_again_s is not None:
+            end_s = first.start_s if first.end_s is None else first.end_s
+            found.append((lease, len(set(first.host_rows)), first.start_s, end_s))
+    nodes, starts, ends = (np.array([one[column] for one in found], dtype=np.int64) for column in (1, 2, 3))
+    return TimedWork(nodes, starts, ends), frozenset(one[0].id for one in found)
+
+
+def _scheduled_rows(draft: PlanDraft, late: frozenset[int]) -> set[int]:
+    """Rows on which somebody is or was promised room, but for those who are not bound to them yet."""
+    return {
+        row
+        for lease_id, stays in draft.timeline.stays.items()
+        if lease_id not in late
+        for stay in stays
+        for row in stay.host_rows
+    }
+
+
+def _promised_by_number(draft: PlanDraft) -> int:
+    """Hosts of which the queue was promised so many, and nobody knows which yet."""
+    stays = (stay for known in draft.timeline.stays.values() for stay in known)
+    return sum(len(stay.amounts) for stay in stays if not stay.host_rows)

@@ -1,0 +1,244 @@
+"""What of host power has been decided so far in this cycle, within the bounds that the administrator set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.energy.power_model import most_economical_first
+from one_preempt.core.energy.power_rules import PowerMode, PowerRules
+from one_preempt.core.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.power_sequence import (
+    HostPowerStep,
+    PowerPhase,
+    PowerSequence,
+    PowerStepKind,
+)
+from one_preempt.core.observe_power import to_be_woken
+
+ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
+_ON_THE_WAY_DOWN = frozenset({
+    PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING, PowerPhase.SWITCHING_OFF,
+    PowerPhase.ASLEEP,
+})  # fmt: skip
+
+
+class PowerDraft:
+    """The sequences of all hosts as they will be, and why hosts are left alone.
+
+    `granted` are, by lease, the rows of sleeping hosts that a reservation may count on; those of `bound` leases are
+    woken as soon as they are promised.
+    """
+
+    def __init__(self, state: ClusterState, rules: PowerRules) -> None:
+        self.rules = rules
+        self.now_s = state.now_s
+        self.paused = state.paused
+        self.known = state.power
+        self.to_come: HostsToCome | None = hosts_to_come(state, rules)
+        self.observed = state
+        self.sequences: dict[int, PowerSequence] = dict(state.power.sequences)
+        self.changed: set[int] = set()
+        self.steps: list[HostPowerStep] = []
+        self.advised: list[HostPowerStep] = []
+        self.granted: dict[int, BoolArray] = {}
+        self.bound: set[int] = set()
+        self.settled_orders: list[int] = []
+        self.asked_at_s: int | None = None
+        self._hosts = state.hosts
+        self._bridges: frozenset[str] | None = None
+
+    @classmethod
+    def begin(cls, state: ClusterState, rules: PowerRules) -> PowerDraft | None:
+        """None where power concerns nobody: it is off, and nothing of ours is under way or asleep."""
+        if rules.mode is PowerMode.OFF and not state.power.sequences and not state.power.orders:
+            return None
+        if not rules.handed_over and not state.power.sequences and not state.power.orders:
+            return None
+        return cls(state, rules)
+
+    def seen(self, state: ClusterState) -> ClusterState:
+        """The state as the decision is to see it: with hosts that come."""
+        return state if self.to_come is None else expecting(state, self.to_come)
+
+    def asks_policy(self) -> bool:
+        """Is the policy asked at all?"""
+        return self.rules.mode is not PowerMode.OFF and not self.paused
+
+    # -- hosts -------------------------------------------------------------------------------------------------
+
+    def host(self, row: int) -> Host:
+        """The host of a row, as it was observed."""
+        return self._hosts.hosts[row]
+
+    def is_awake(self, row: int) -> bool:
+        """It takes VMs, and is not on its way to sleep."""
+        return bool(self._hosts.accepts_vms[row]) and self.phase_of(row) not in _ON_THE_WAY_DOWN
+
+    def phase_of(self, row: int) -> PowerPhase:
+        """Where the host of a row stands."""
+        sequence = self.sequences.get(self.host(row).id)
+        return PowerPhase.AWAKE if sequence is None else sequence.phase
+
+    def visible(self, mask: BoolArray, lease_id: int | None) -> BoolArray:
+        """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it."""
+        if self.to_come is None:
+            return mask
+        granted = None if lease_id is None else self.granted.get(lease_id)
+        return mask & (~self.to_come.asleep if granted is None else ~self.to_come.asleep | granted)
+
+    @property
+    def asleep(self) -> BoolArray:
+        """The rows of hosts that sleep and can be woken, shape (H,)."""
+        return np.zeros_like(self._hosts.accepts_vms) if self.to_come is None else self.to_come.asleep
+
+    @property
+    def coming(self) -> BoolArray:
+        """The rows of hosts on their way up as the state has it, shape (H,)."""
+        return np.zeros_like(self._hosts.accepts_vms) if self.to_come is None else self.to_come.coming
+
+    # -- waking ------------------------------------------------------------------------------------------------
+
+    def can_wake(self, row: int, *, promised: bool = False) -> bool:
+        """It sleeps and may be woken now. What was promised in time is not kept by waiting for the end of a rest."""
+        sequence = self.sequences.get(self.host(row).id)
+        if sequence is None or self.paused or not self.rules.enforced:
+            return False
+        if sequence.phase is PowerPhase.SWITCHING_OFF:
+            ready = sequence.failures > 0
+        else:
+            ready = sequence.phase in (PowerPhase.ASLEEP, PowerPhase.FAILED)
+        rested = promised or self.now_s - sequence.since_s >= self.rules.least_off_s
+        if sequence.phase is PowerPhase.FAILED:
+            rested = self.now_s >= sequence.not_before_s
+        return ready and rested and not self.rules.is_quiet(self.now_s) and self.rules.is_handed_over(self.host(row))
+
+    @property
+    def boots_left(self) -> int:
+        """How many more hosts may be woken now."""
+        booting = sum(one.phase is PowerPhase.SWITCHING_ON or _boots(one) for one in self.sequences.values())
+        return max(self.rules.most_booting - booting, 0)
+
+    def economical(self, rows: Iterable[int]) -> list[int]:
+        """Rows in the order in which to wake their hosts."""
+        index = self._hosts.index_by_id
+        hosts = (self.host(row) for row in rows)
+        return [index[host_id] for host_id in most_economical_first((h.id, self.rules.power_of(h)) for h in hosts)]
+
+    def wake(self, row: int, code: str, text: str) -> None:
+        """Begin to wake the host of a row."""
+        self.write(to_be_woken(self.sequences[self.host(row).id], self.now_s, code, text))
+
+    # -- letting sleep -----------------------------------------------------------------------------------------
+
+    def may_sleep(self, row: int) -> bool:
+        """It is on, handed over, has been on for long enough, and nothing stands against switching it off now."""
+        host, rules = self.host(row), self.rules
+        if not self.is_awake(row) or not rules.is_handed_over(host) or rules.is_quiet(self.now_s):
+            return False
+        sequence = self.sequences.get(host.id)
+        if sequence is not None and (
+            sequence.is_ours
+            or self.now_s < sequence.not_before_s
+            or self.now_s - sequence.since_s < self.rules.least_on_s
+        ):
+            return False
+        return host.name not in self._bridge_hosts()
+
+    @property
+    def spare(self) -> int:
+        """How many more hosts may go to sleep before the floor is reached."""
+        rows = range(len(self._hosts.hosts))
+        on = sum(self.is_awake(row) and self.rules.is_handed_over(self.host(row)) for row in rows)
+        return max(on - self.rules.floor, 0)
+
+    def let_sleep(self, row: int, code: str, text: str, emptied_vm_ids: tuple[int, ...] = ()) -> None:
+        """Begin to send the host of a row to sleep, or say that it could sleep."""
+        host = self.host(row)
+        known = self.sequences.get(host.id)
+        sequence = PowerSequence(
+            host_id=host.id,
+            host_name=host.name,
+            phase=PowerPhase.DISABLING,
+            since_s=self.now_s,
+            reason_code=code,
+            reason_text=text,
+            emptied_vm_ids=emptied_vm_ids,
+            failures=known.failures if known is not None else 0,
+        )
+        if self.rules.enforced:
+            self.write(sequence)
+        else:
+            self.advised.append(disable_step(sequence))
+
+    # -- all ---------------------------------------------------------------------------------------------------
+
+    def write(self, sequence: PowerSequence) -> None:
+        """Have the sequence written down as it is now."""
+        if self.sequences.get(sequence.host_id) != sequence:
+            self.sequences[sequence.host_id] = sequence
+            self.changed.add(sequence.host_id)
+
+    def complete(self, plan: Plan) -> Plan:
+        """The plan with what was decided here."""
+        return replace(
+            plan,
+            power_sequences=tuple(self.sequences[host_id] for host_id in sorted(self.changed)),
+            power_steps=tuple(self.steps),
+            advised_power_steps=tuple(self.advised),
+            power_asked_at_s=self.asked_at_s,
+            settled_power_orders=tuple(self.settled_orders),
+        )
+
+    def _bridge_hosts(self) -> frozenset[str]:
+        """Hosts through which OpenNebula reaches a datastore."""
+        if self._bridges is None:
+            stores = self.observed.snapshot.datastores.values()
+            names = (
+                name
+                for store in stores
+                for key in ("TEMPLATE/BRIDGE_LIST", "TEMPLATE/REPLICA_HOST")
+                for text in store.attributes.get(key, ())
+                for name in text.split()
+            )
+            self._bridges = frozenset(names)
+        return self._bridges
+
+
+def disable_step(sequence: PowerSequence) -> HostPowerStep:
+    """The first call on the way to sleep; only a host that is to be emptied may have VMs."""
+    return power_step(sequence, PowerStepKind.DISABLE, ENABLED_STATES, must_be_empty=not sequence.emptied_vm_ids)
+
+
+def power_step(
+    sequence: PowerSequence,
+    kind: PowerStepKind,
+    expected_states: tuple[HostState, ...] = (),
+    *,
+    must_be_empty: bool = False,
+) -> HostPowerStep:
+    """A call for the phase in which a sequence is."""
+    return HostPowerStep(
+        host_id=sequence.host_id,
+        host_name=sequence.host_name,
+        kind=kind,
+        reason_code=sequence.reason_code,
+        reason_text=sequence.reason_text,
+        expected_states=expected_states,
+        must_be_empty=must_be_empty,
+    )
+
+
+def _boots(sequence: PowerSequence) -> bool:
+    return sequence.phase is PowerPhase.ENABLING and sequence.began_at_s > 0
+
+
+def withdrawn(sequence: PowerSequence, now_s: int) -> PowerSequence:
+    """Nothing was done yet, and nothing will be."""
+    return replace(sequence, phase=PowerPhase.AWAKE, since_s=now_s, attempts=0, outcome=None, emptied_vm_ids=())

@@ -1,0 +1,128 @@
+"""The next call for each host whose power is being changed, and what is undone because it is not wanted any more.
+
+As with all actions the same call stands in every plan until its effect is seen. While power is paused, or the host is
+not ours to switch any more, what did not take its power yet is undone, and what is on its way up comes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerPhase, PowerSequence, PowerStepKind
+from one_preempt.core.observe_power import given_up
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import PowerDraft, disable_step, power_step, withdrawn
+
+# How soon it is looked again for the effect of a call to oned, and of an order to a power controller.
+LOOK_AGAIN_S = 1
+READ_AGAIN_S = 5
+_NOT_OFF_YET = frozenset({PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING})
+_NEXT_AT_ONCE = frozenset({
+    PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING,
+})  # fmt: skip
+_BOTH_OFF_STATES = (HostState.DISABLED, HostState.OFFLINE)
+
+
+def take_orders(draft: PlanDraft) -> None:
+    """Do what administrators ordered, as far as it can be done now; each order is settled either way."""
+    power = draft.power
+    if power is None:
+        return
+    for host_id, order in sorted(power.known.orders.items()):
+        row = draft.state.hosts.index_by_id.get(host_id)
+        power.settled_orders.append(host_id)
+        if row is None:
+            continue
+        if order.goal is PowerGoal.ON and power.can_wake(row, promised=True):
+            power.wake(row, "ordered", "an administrator ordered it on")
+        elif order.goal is PowerGoal.OFF and power.may_sleep(row) and power.spare and not power.host(row).vm_ids:
+            power.let_sleep(row, "ordered", "an administrator ordered it off")
+
+
+def continue_power(draft: PlanDraft) -> None:
+    """Take every host one step further, or back."""
+    power = draft.power
+    if power is None:
+        return
+    for host_id, sequence in sorted(power.sequences.items()):
+        if sequence.phase is PowerPhase.AWAKE:
+            continue
+        row = draft.state.hosts.index_by_id.get(host_id)
+        if row is None:
+            continue
+        wanted = power.rules.enforced and not power.paused and power.rules.is_handed_over(power.host(row))
+        current = sequence if wanted else _undone(sequence, power.now_s)
+        power.write(current)
+        if current.phase is not PowerPhase.AWAKE:
+            steps = list(_steps(power, current, power.host(row).state, wanted=wanted))
+            power.steps += steps
+            _look_again(draft, current, power.rules, bool(steps))
+
+
+def _undone(sequence: PowerSequence, now_s: int) -> PowerSequence:
+    """What is not wanted any more, and did not take the host's power yet, is taken back."""
+    never_tried = sequence.attempts == 0
+    if sequence.phase is PowerPhase.DISABLING and never_tried:
+        return withdrawn(sequence, now_s)
+    if sequence.phase in _NOT_OFF_YET or (sequence.phase is PowerPhase.SWITCHING_OFF and never_tried):
+        return given_up(sequence, now_s, "unwanted", "power actions are paused, or it is not to be switched any more")
+    return sequence
+
+
+def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, wanted: bool) -> Iterator[HostPowerStep]:
+    asked = sequence.attempts > 0 and sequence.outcome is Outcome.ACCEPTED
+    late = power.now_s >= sequence.not_before_s
+    match sequence.phase:
+        case PowerPhase.DISABLING if wanted:
+            yield disable_step(sequence)
+        case PowerPhase.GOING_OFFLINE:
+            yield power_step(sequence, PowerStepKind.PUT_OFFLINE, (HostState.DISABLED,), must_be_empty=True)
+        case PowerPhase.SWITCHING_OFF:
+            if sequence.attempts > 0:
+                yield power_step(sequence, PowerStepKind.READ_POWER)
+            if not asked and late and wanted:
+                yield power_step(sequence, PowerStepKind.SWITCH_OFF, (HostState.OFFLINE,), must_be_empty=True)
+        case PowerPhase.ASLEEP:
+            if _reading_is_due(power, sequence):
+                yield power_step(sequence, PowerStepKind.READ_POWER)
+        case PowerPhase.SWITCHING_ON:
+            if sequence.attempts > 0:
+                yield power_step(sequence, PowerStepKind.READ_POWER)
+            if not asked and (wanted or sequence.attempts > 0):
+                yield power_step(sequence, PowerStepKind.SWITCH_ON)
+        case PowerPhase.ENABLING if state in _BOTH_OFF_STATES and power.now_s >= enabled_at_s(power, sequence):
+            yield power_step(sequence, PowerStepKind.ENABLE, (state,))
+
+
+def enabled_at_s(power: PowerDraft, sequence: PowerSequence) -> int:
+    """When the host is enabled: once its boot is over, or at once where it never lost its power."""
+    if not sequence.began_at_s:
+        return sequence.since_s
+    after_s = power.rules.enable_after_s
+    row = power.observed.hosts.index_by_id[sequence.host_id]
+    return sequence.began_at_s + (power.rules.power_of(power.host(row)).boot_s if after_s is None else after_s)
+
+
+def _reading_is_due(power: PowerDraft, sequence: PowerSequence) -> bool:
+    period_s, report = power.rules.asleep_reading_s, power.known.readings.get(sequence.host_id)
+    read_at_s = sequence.since_s if report is None else max(report.asked_at_s, sequence.since_s)
+    return period_s > 0 and power.now_s - read_at_s >= period_s
+
+
+def _look_again(draft: PlanDraft, sequence: PowerSequence, rules: PowerRules, has_steps: bool) -> None:
+    power = draft.power
+    assert power is not None
+    if sequence.phase in _NEXT_AT_ONCE:
+        draft.wake_by(power.now_s + LOOK_AGAIN_S)
+    elif sequence.phase is PowerPhase.ASLEEP:
+        if rules.asleep_reading_s:
+            draft.wake_by(power.now_s + rules.asleep_reading_s)
+    elif sequence.phase is PowerPhase.ENABLING and not has_steps:
+        draft.wake_by(max(enabled_at_s(power, sequence), power.now_s + READ_AGAIN_S))
+    elif sequence.phase is PowerPhase.SWITCHING_OFF and power.now_s < sequence.not_before_s:
+        draft.wake_by(sequence.not_before_s)
+    elif sequence.phase is not PowerPhase.FAILED:
+        draft.wake_by(power.now_s + (LOOK_AGAIN_S if sequence.attempts == 0 else READ_AGAIN_S))

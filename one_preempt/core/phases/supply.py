@@ -1,0 +1,235 @@
+"""Where room comes from: from hosts that are on, from waking others, or from preempting; and which hosts may sleep.
+
+The energy policy answers in numbers of hosts; here they become hosts. It is asked for each advance reservation that
+has no room on hosts that are on (ARRIVAL), again when one that sleeping hosts were promised to comes close (DUE), for
+each request that would otherwise preempt, now and then for the queue (PERIODIC), and when hosts have nothing to do
+(IDLE). Without host power none of this is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.energy.policy import Occasion
+from one_preempt.core.hosts_to_come import last_switching_s
+from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.book_reservations import is_unanswered
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.place_waiting import waiting_leases
+from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.power_steps import take_orders
+from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
+from one_preempt.core.phases.supply_question import Request, ask, largest_need, places, suited_rows
+
+# So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
+LOOKED_AT = 32
+
+
+# -- before reservations are judged --------------------------------------------------------------------------
+
+
+def supply_reservations(draft: PlanDraft) -> None:
+    """Which sleeping hosts each reservation may count on; those that must be woken for one by now are."""
+    power = draft.power
+    if power is None:
+        return
+    take_orders(draft)
+    if power.to_come is None or not power.asleep.any():
+        return
+    timed = sorted(draft.concerns.all(Concern.TIME).values(), key=lambda lease: (lease.arrived_at_s, lease.id))
+    for lease in timed:
+        if lease.terms.at_once or lease.state not in WAITING_STATES:
+            continue
+        if is_promised(draft, lease):
+            power.granted[lease.id] = power.asleep
+            _wake_in_time(draft, power, lease)
+        elif lease.terms.asks_for_time and is_unanswered(draft, lease):
+            _grant(draft, power, lease)
+
+
+def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
+    """A wish for a time that has no answer yet: what of the sleeping hosts may it be promised?"""
+    if lease.terms.deadline_at_s is not None or not power.asks_policy():
+        power.granted[lease.id] = power.asleep
+        return
+    request = _request(draft, lease, max(lease.terms.start_at_s or 0, draft.state.now_s))
+    if _fits_awake(draft, request):
+        return
+    asked = ask(draft, power, Occasion.ARRIVAL, request)
+    decision = power.rules.policy.decide(asked.question)
+    if decision.ask_again_s is not None:
+        power.granted[lease.id] = _mask(power, asked.rows_to_wake)
+        return
+    chosen = asked.rows_to_wake[: decision.wake]
+    power.granted[lease.id] = _mask(power, chosen)
+    power.bound.add(lease.id)
+
+
+def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
+    """Hosts that sleep and were promised are woken a boot before the start, in turns where not all may boot at once."""
+    stays = draft.timeline.stays.get(lease.id, ())
+    rows = sorted({row for stay in stays[:1] for row in stay.host_rows if power.asleep[row]})
+    if not rows:
+        return
+    boot_s = max(power.rules.power_of(power.host(row)).boot_s for row in rows)
+    turns = -(-len(rows) // power.rules.most_booting)
+    before_s = stays[0].start_s - turns * boot_s - draft.policies.time.preparation_margin_s
+    due_s = last_switching_s(power.rules, before_s, draft.state.now_s)
+    if draft.state.now_s < due_s:
+        draft.wake_by(due_s)
+        return
+    for row in _still_needed(draft, power, lease, stays, rows):
+        if power.boots_left and power.can_wake(row, promised=True):
+            power.wake(row, "reservation", f"{lease.label} was promised it and starts soon")
+
+
+def _still_needed(
+    draft: PlanDraft, power: PowerDraft, lease: Lease, stays: Sequence[Stay], rows: Sequence[int]
+) -> Sequence[int]:
+    """Those of the promised rows that must be woken: fewer where there is room on hosts that are on by now."""
+    if len(stays) > 1 or not has_exact_start(draft, lease) or not power.asks_policy():
+        return rows
+    request = _request(draft, lease, stays[0].start_s)
+    before = draft.timeline.withdraw(lease.id)
+    asked = ask(draft, power, Occasion.DUE, request)
+    decision = power.rules.policy.decide(asked.question)
+    chosen = [row for row in power.economical(rows) if row in asked.rows_to_wake][: decision.wake]
+    found = _fitted(draft, power, request, chosen, preempting=decision.preempt > 0)
+    if found is None:
+        draft.timeline.hold(before)
+        return rows
+    book(draft, lease, [stay_at(lease, request.vms, found, request.start_s, request.end_s, firm=True)])
+    return [row for row in chosen if row in found]
+
+
+def _fitted(
+    draft: PlanDraft, power: PowerDraft, request: Request, woken: Sequence[int], *, preempting: bool
+) -> tuple[int, ...] | None:
+    """Rows for the request on hosts that are on or come, and on these."""
+    granted = power.granted[request.lease.id]
+    power.granted[request.lease.id] = _mask(power, woken)
+    demand = gang_demand(draft, request.vms)
+    power.granted[request.lease.id] = granted
+    tables = [draft.timeline.all_stays.table, *([draft.timeline.firm_stays] if preempting else [])]
+    fits = (table.fit_at(demand, request.start_s, request.end_s) for table in tables)
+    return next((found for found in fits if found is not None), None)
+
+
+def _fits_awake(draft: PlanDraft, request: Request) -> bool:
+    """There is room for it on hosts that are on, or on their way, and nobody has to leave."""
+    if draft.timeline.is_empty:
+        return False
+    demand = gang_demand(draft, request.vms)
+    return draft.timeline.all_stays.table.fit_at(demand, request.start_s, request.end_s) is not None
+
+
+# -- after the queue was placed ------------------------------------------------------------------------------
+
+
+def supply_waiting(draft: PlanDraft) -> None:
+    """Wake hosts for what was just promised some, for who would preempt instead, and for the queue."""
+    power = draft.power
+    if power is None:
+        return
+    for lease_id in sorted(power.bound):
+        for row in sorted({row for stay in draft.timeline.stays.get(lease_id, ()) for row in stay.host_rows}):
+            if power.asleep[row] and power.boots_left and power.can_wake(row, promised=True):
+                power.wake(row, "reservation", f"{draft.state.leases[lease_id].label} was promised it")
+    if not power.asks_policy():
+        return
+    waiting = [lease for lease in waiting_leases(draft) if _lacks_room(draft, lease)]
+    for lease in waiting[:LOOKED_AT]:
+        if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
+            _instead_of_preempting(draft, power, lease)
+    for lease in waiting[:LOOKED_AT]:
+        _where_all_sleep(draft, power, lease)
+
+
+def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:
+    if lease.id in draft.reserved or not draft.startable(lease):
+        return False
+    return lease.id in draft.lacking_room
+
+
+def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
+    """It preempts nobody while hosts come that it fits on, or where the policy wakes some for it."""
+    if power.to_come is None:
+        return
+    now_s = draft.state.now_s
+    up_by_s = max(power.to_come.up_at_s.values())
+    vms = tuple(draft.startable(lease))
+    takes = takes_s(draft, lease, vms)
+    if power.coming.any():
+        table, demand = draft.timeline.all_stays.table, gang_demand(draft, vms)
+        if table.earliest_fit(demand, takes, now_s, up_by_s + 1) is not None:
+            _waits_for_hosts(draft, lease)
+            return
+    asked = ask(draft, power, Occasion.ARRIVAL, Request(lease, vms, up_by_s, end_of(up_by_s, takes)))
+    if not asked.rows_to_wake:
+        return
+    decision = power.rules.policy.decide(asked.question)
+    if wake_some(power, asked.rows_to_wake, decision.wake, f"{lease.label} waits for room") or (
+        decision.wake and power.coming.any()
+    ):
+        _waits_for_hosts(draft, lease)
+
+
+def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
+    """Where no host that is on or comes could ever take it, whatever the policy: one that could is woken."""
+    vms = draft.startable(lease)
+    if not power.asleep.any() or not vms:
+        return
+    need, capacity = largest_need(vms), draft.state.hosts.capacity
+    room = places(capacity, need, suited_rows(draft, vms))
+    on = np.array([power.is_awake(row) for row in range(len(room))], dtype=np.bool_) | power.coming
+    lacking = len(vms) - int(room[on].sum())
+    if int(room[on].sum()) >= len(vms):
+        return
+    for row in power.economical(np.flatnonzero(power.asleep & (room > 0)).tolist()):
+        if lacking <= 0:
+            break
+        if power.boots_left and power.can_wake(row):
+            power.wake(row, "queue", f"{lease.label} fits on no host that is on")
+        lacking -= int(room[row])
+    _waits_for_hosts(draft, lease)
+
+
+def _waits_for_hosts(draft: PlanDraft, lease: Lease) -> None:
+    draft.lacking_room.discard(lease.id)
+    draft.waits[lease.id] = Reason("waking", "waits for hosts that are being switched on")
+    draft.statuses[lease.id] = "waits for hosts that are being switched on"
+
+
+def wake_some(power: PowerDraft, rows: Sequence[int], count: int, text: str) -> int:
+    """Wake up to `count` of these rows, in their order; how many are."""
+    woken = 0
+    for row in rows:
+        if woken == min(count, woken + power.boots_left):
+            break
+        if power.can_wake(row):
+            power.wake(row, "queue", text)
+            woken += 1
+    return woken
+
+
+# -- both ----------------------------------------------------------------------------------------------------
+
+
+def _request(draft: PlanDraft, lease: Lease, start_s: int) -> Request:
+    vms: tuple[VirtualMachine, ...] = tuple(draft.members(lease))
+    return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
+
+
+def _mask(power: PowerDraft, rows: Iterable[int]) -> BoolArray:
+    mask = np.zeros_like(power.asleep)
+    mask[list(rows)] = True
+    return mask

@@ -1,0 +1,193 @@
+"""The question to the energy policy, counted from the draft. A node is a host that can take VMs of the request.
+
+Where a host takes several VMs of the request, so many together count as one node, rounded so that nodes are never
+promised that are not there: what is asked for up, what is there down. A host in use is one node that is in use until
+the last lease on it is expected to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.energy.policy import (
+    EmptiableNodes,
+    NodeCounts,
+    Occasion,
+    QueuedWork,
+    SupplyQuestion,
+    TimedWork,
+)
+from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import PowerDraft
+
+# What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
+UNKNOWN_END_S = 30 * 86_400
+UNKNOWN_DURATION_S = 3600
+_PLENTY = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The VMs that want nodes, between two instants; `end_s` None: nobody knows."""
+
+    lease: Lease
+    vms: Sequence[VirtualMachine]
+    start_s: int
+    end_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and what its numbers are counted from: the rows that could be woken for it, the cheapest first."""
+
+    question: SupplyQuestion
+    rows_to_wake: tuple[int, ...]
+
+
+def ask(
+    draft: PlanDraft,
+    power: PowerDraft,
+    occasion: Occasion,
+    request: Request | None,
+    *,
+    unscheduled: int = 0,
+    put_off: TimedWork | None = None,
+    emptiable: EmptiableNodes | None = None,
+) -> Asked:
+    """The question about `request`, None where the queue is empty."""
+    now_s = draft.state.now_s
+    counted = _counted(draft, power, request, unscheduled)
+    rows = counted.rows_to_wake
+    question = SupplyQuestion(
+        occasion=occasion,
+        now_s=now_s,
+        nodes_asked=counted.asked,
+        start_s=now_s if request is None else request.start_s,
+        nodes=counted.nodes,
+        queue=_queued_work(draft, counted.size),
+        running=_running_work(draft, power),
+        put_off=TimedWork() if put_off is None else put_off,
+        emptiable=EmptiableNodes() if emptiable is None else emptiable,
+        power=power.rules.power_of(power.host(rows[0])) if rows else power.rules.power,
+    )
+    return Asked(question, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    asked: int
+    size: int
+    nodes: NodeCounts
+    rows_to_wake: tuple[int, ...]
+
+
+def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unscheduled: int) -> _Counted:
+    awake = np.array([power.is_awake(row) for row in range(len(draft.state.hosts.ids))], dtype=np.bool_)
+    if request is None:
+        rows = power.economical(row for row in np.flatnonzero(power.asleep).tolist() if power.can_wake(row))
+        nodes = NodeCounts(int(awake.sum()), 0, 0, len(rows), booting=int(power.coming.sum()), unscheduled=unscheduled)
+        return _Counted(0, 1, nodes, tuple(rows))
+    suited = suited_rows(draft, request.vms)
+    need = largest_need(request.vms)
+    size = max(int(places(draft.state.hosts.capacity, need, suited).max(initial=1)), 1)
+    free = places(_free(draft, request, firm=False), need, suited & (awake | power.coming))
+    gives_way = request.lease.preempts and draft.policies.mode is Mode.ACT and not draft.state.paused
+    firm = places(_free(draft, request, firm=True), need, suited & awake) if gives_way else free
+    up_at_s = {} if power.to_come is None else power.to_come.up_at_s
+    able = [row for row in np.flatnonzero(power.asleep & suited).tolist() if up_at_s[row] <= request.start_s]
+    nodes = NodeCounts(
+        on=int((awake & suited).sum()),
+        free=int(free.sum()) // size,
+        preemptable=max(int(firm.sum()) - int(free.sum()), 0) // size,
+        bootable=len(able),
+        booting=int((power.coming & suited).sum()),
+        unscheduled=unscheduled,
+        required_at_start=_required_at(draft, request.start_s),
+    )
+    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(power.economical(able)))
+
+
+def suited_rows(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray:
+    """The rows of hosts that suit all of these VMs, whatever is free there."""
+    mask = draft.matchmaker.match(vms[0]).mask
+    for vm in vms[1:]:
+        mask = mask & draft.matchmaker.match(vm).mask
+    return mask
+
+
+def largest_need(vms: Sequence[VirtualMachine]) -> tuple[int, int]:
+    """What the largest of them takes: CPU in hundredths, MiB."""
+    return max(vm.cpu_centi for vm in vms), max(vm.memory_mib for vm in vms)
+
+
+def places(free: IntArray, need: tuple[int, int], mask: BoolArray) -> IntArray:
+    """How many VMs that need so much have room on each host of the mask, shape (H,)."""
+    found = np.where(mask & (free >= 0).all(axis=1), np.int64(_PLENTY), np.int64(0))
+    for resource, amount in enumerate(need):
+        if amount:
+            np.minimum(found, free[:, resource] // amount, out=found)
+    return np.maximum(found, 0)
+
+
+def _free(draft: PlanDraft, request: Request, *, firm: bool) -> IntArray:
+    timeline = draft.timeline
+    if timeline.is_empty:
+        return draft.room.free
+    table = timeline.firm_stays if firm else timeline.all_stays.table
+    return table.free_during(request.start_s, request.end_s)
+
+
+def _required_at(draft: PlanDraft, start_s: int) -> int:
+    """The hosts that firm reservations have at an instant."""
+    rows: set[int] = set()
+    for lease_id in draft.concerns.all(Concern.TIME):
+        for stay in draft.timeline.stays.get(lease_id, ()):
+            if stay.firm and stay.start_s <= start_s and (stay.end_s is None or stay.end_s > start_s):
+                rows.update(stay.host_rows)
+    return len(rows)
+
+
+def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
+    """What waits in the queue, in the order of arrival."""
+    now_s, leases = draft.state.now_s, draft.concerns.all(Concern.QUEUE).values()
+    waiting = sorted(
+        (lease for lease in leases if lease.id not in draft.reserved and lease.id not in draft.starting),
+        key=lambda lease: (lease.arrived_at_s, lease.id),
+    )
+    return QueuedWork(
+        _whole(-(-len(lease.vm_ids) // size) for lease in waiting),
+        _whole(max(now_s - lease.arrived_at_s, 0) for lease in waiting),
+        _whole(lease.remaining_s or UNKNOWN_DURATION_S for lease in waiting),
+    )
+
+
+def _running_work(draft: PlanDraft, power: PowerDraft) -> TimedWork:
+    """One entry for each host in use."""
+    now_s = draft.state.now_s
+    ends = [
+        max(_end_s(draft, vm_id) for vm_id in host.vm_ids)
+        for row, host in enumerate(draft.state.hosts.hosts)
+        if host.vm_ids and power.is_awake(row)
+    ]
+    return TimedWork(_whole(1 for _ in ends), _whole(now_s for _ in ends), _whole(ends))
+
+
+def _end_s(draft: PlanDraft, vm_id: int) -> int:
+    """When a VM is expected to be gone."""
+    now_s = draft.state.now_s
+    lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm_id, -1))
+    end_at_s = None if lease is None else lease.expected_end_at_s
+    return now_s + UNKNOWN_END_S if end_at_s is None else max(end_at_s, now_s + 1)
+
+
+def _whole(values: Iterable[int]) -> IntArray:
+    return np.array(list(values), dtype=np.int64)
