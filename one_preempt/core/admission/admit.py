@@ -1,26 +1,27 @@
 """From VMs to leases: what was admitted stands, what is new is judged, everything else is a VM as any other.
 
-Called once a cycle with every VM of the pool; a VM without LEASE and without a rule for it costs next to nothing.
+Called once a cycle, with the VMs and leases that may have changed; a VM without LEASE and without a rule for it costs
+next to nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, GroupRights, claim_beyond
-from one_preempt.core.admission.standing import may_preempt, review
-from one_preempt.core.admission.time_wish import NOT_STARTED, as_asked, counted_from, impossible_wish
+from one_preempt.core.admission.standing import asks_alike, may_preempt, review
+from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
+from one_preempt.core.concerned import Concerned
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 
 PLAIN = LeaseTerms()
-NOTHING_STANDS: Mapping[int, Lease] = {}
 RESERVATION_REFUSED = "reservation-refused"
 
 
@@ -52,10 +53,10 @@ def admit(
     recorded: Mapping[int, LeaseRecord],
     rules: AdmissionRules,
     now_s: int,
-    under_preemption: Collection[int] | None = None,
-    standing: Mapping[int, Lease] = NOTHING_STANDS,
+    under_preemption: Container[int] | None = None,
+    concerned: Concerned | None = None,
 ) -> Admission:
-    """Sort all VMs into leases.
+    """Sort VMs into leases.
 
     Args:
         vms: the VMs of the snapshot by id; those that are DONE are passed over.
@@ -63,20 +64,18 @@ def admit(
         rules: what the administrator grants.
         now_s: the instant of the decision, from which a relative START is counted.
         under_preemption: ids of leases that are victims of an open preemption. None: any may be.
-        standing: leases of `recorded` of which nothing has changed, as they were; they are not judged again.
+        concerned: the leases and VMs to look at; all others stand as they are, and are not told of. None: all of them.
     """
-    desk = _AdmissionDesk(rules, now_s)
-    live = [record for _, record in sorted(recorded.items()) if record.ended_at_s is None]
-    for record in live:
-        if record.id in standing:
-            desk.let_stand(record, standing[record.id])
-            continue
-        members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state != VmState.DONE]
-        if members:
+    desk = _AdmissionDesk(rules, now_s, recorded)
+    for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
+        record = recorded.get(lease_id)
+        if record is not None and record.ended_at_s is None:
+            members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state != VmState.DONE]
             desk.keep(record, members, under_preemption)
-    for vm_id in sorted(vms):
-        if vm_id not in desk.served and vms[vm_id].state != VmState.DONE:
-            desk.receive(vms[vm_id])
+    for vm_id in sorted(vms) if concerned is None else concerned.vm_ids:
+        vm = vms.get(vm_id)
+        if vm is not None and vm_id not in desk.served and vm.state != VmState.DONE:
+            desk.receive(vm)
     desk.close_gangs()
     return Admission(
         leases=tuple(sorted(desk.leases, key=lambda lease: lease.id)),
@@ -85,40 +84,52 @@ def admit(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    """What a VM claims, and what stands against it; the same for all that ask alike."""
+
+    vm: VirtualMachine
+    terms: LeaseTerms | MalformedLease
+    beyond: BeyondRightsClaim | None = None
+    impossible: ImpossibleWish | None = None
+
+    def holds_for(self, vm: VirtualMachine) -> bool:
+        """Would the same be said to `vm`?"""
+        return asks_alike(self.vm, vm) and (self.vm.state in NOT_STARTED) == (vm.state in NOT_STARTED)
+
+
 @dataclass(slots=True)
 class _AdmissionDesk:
-    """One admission while it is being worked out."""
+    """One admission while it is being worked out. `reviewed`: what was recorded and looked at; None has no VMs left."""
 
     rules: AdmissionRules
     now_s: int
+    recorded: Mapping[int, LeaseRecord]
     leases: list[Lease] = field(default_factory=list)
     records: list[LeaseRecord] = field(default_factory=list)
     notes: list[AdmissionNote] = field(default_factory=list)
     served: set[int] = field(default_factory=set)
-    gang_members: dict[GangKey, tuple[int, ...]] = field(default_factory=dict)
+    reviewed: dict[int, LeaseRecord | None] = field(default_factory=dict)
     candidates: list[tuple[VirtualMachine, LeaseTerms]] = field(default_factory=list)
-    leases_of_user: Counter[int] = field(default_factory=Counter)
+    last_judgement: _Judgement | None = None
+    leases_of_user: Counter[int] | None = None
 
     def keep(
-        self, record: LeaseRecord, members: Sequence[VirtualMachine], under_preemption: Collection[int] | None
+        self, record: LeaseRecord, members: Sequence[VirtualMachine], under_preemption: Container[int] | None
     ) -> None:
         """A lease that was admitted before."""
-        shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
-        reviewed = review(record, members, self.rules, self.now_s, under_preemption=shaken)
+        if not members:
+            self.reviewed[record.id] = None
+            return
+        reviewed = review(record, members, self.rules, self.now_s, under_preemption)
         if reviewed.record is not record:
             self.records.append(reviewed.record)
         if reviewed.code:
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
-        standing = reviewed.record
-        self.served.update(vm.id for vm in members)
-        self.leases.append(_lease(standing, members, self.rules.rights_of(members[0])))
-        self._count(standing)
-
-    def let_stand(self, record: LeaseRecord, lease: Lease) -> None:
-        """A lease that was looked at before and has not changed."""
+        self.reviewed[record.id] = standing = reviewed.record
+        lease = _lease(standing, members, self.rules.rights_of(members[0]))
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
-        self._count(record)
 
     def receive(self, vm: VirtualMachine) -> None:
         """A VM that belongs to no lease yet."""
@@ -135,7 +146,9 @@ class _AdmissionDesk:
 
     def close_gangs(self) -> None:
         """Once all VMs were seen: admit the gangs that are complete, and tell the others what is missing."""
-        gangs = form_gangs(self.candidates, self.gang_members)
+        if not self.candidates:
+            return
+        gangs = form_gangs(self.candidates, self._running_gangs())
         for key, members in gangs.complete:
             self._admit(list(members), key.terms)
         for key, members, text in gangs.waiting:
@@ -143,29 +156,55 @@ class _AdmissionDesk:
         for vm, text in gangs.extra:
             self._refuse(vm, "lease-complete", text)
 
-    def _count(self, record: LeaseRecord) -> None:
-        """Others of the same owner, and VMs with the same terms, are judged with this one in mind."""
-        if record.explicit:
-            self.leases_of_user[record.uid] += 1
-        if record.terms.size > 1:
-            self.gang_members[GangKey(record.uid, as_asked(record.terms))] = record.vm_ids
+    def _standing(self) -> Iterator[LeaseRecord]:
+        """All leases that were admitted before and are not over, as they stand now."""
+        for lease_id, record in self.recorded.items():
+            standing = self.reviewed.get(lease_id, record)
+            if standing is not None and standing.ended_at_s is None:
+                yield standing
+
+    def _running_gangs(self) -> dict[GangKey, tuple[int, ...]]:
+        """The gangs admitted before that candidates may take themselves for members of; of equal ones the youngest."""
+        names = {terms.name for _, terms in self.candidates}
+        gangs = [record for record in self._standing() if record.terms.name in names and record.terms.size > 1]
+        gangs.sort(key=lambda record: record.id)
+        return {GangKey(record.uid, as_asked(record.terms)): record.vm_ids for record in gangs}
+
+    def _leases_of(self, uid: int) -> int:
+        """How many leases a user has by LEASE attributes, those of this admission among them."""
+        if self.leases_of_user is None:
+            known = {record.id: record for record in (*self._standing(), *self.records)}
+            self.leases_of_user = Counter(record.uid for record in known.values() if record.explicit)
+        return self.leases_of_user[uid]
 
     def _judge(self, vm: VirtualMachine) -> None:
-        terms = self.rules.claimed_terms(vm)
+        judgement = self._judgement_on(vm)
+        terms = judgement.terms
         if isinstance(terms, MalformedLease):
             self._refuse(vm, terms.code, terms.text)
-            return
-        claim = claim_beyond(terms, self.rules, vm, self.now_s)
-        # A VM that has started had its START; it is new here only because the ledger was lost.
-        impossible = impossible_wish(terms, self.now_s) if vm.state in NOT_STARTED else None
-        if claim is not None:
-            self._beyond_rights(vm, terms, claim)
-        elif impossible is not None:
-            self._refuse(vm, impossible.code, impossible.text)
+        elif judgement.beyond is not None:
+            self._beyond_rights(vm, terms, judgement.beyond)
+        elif judgement.impossible is not None:
+            self._refuse(vm, judgement.impossible.code, judgement.impossible.text)
         elif terms.size > 1:
             self.candidates.append((vm, terms))
         else:
             self._admit([vm], terms)
+
+    def _judgement_on(self, vm: VirtualMachine) -> _Judgement:
+        """The members of a gang come one after the other, and mostly share one description."""
+        last = self.last_judgement
+        if last is not None and last.holds_for(vm):
+            return last
+        terms = self.rules.claimed_terms(vm)
+        if isinstance(terms, MalformedLease):
+            judgement = _Judgement(vm, terms)
+        else:
+            # A VM that has started had its START; it is new here only because the ledger was lost.
+            impossible = impossible_wish(terms, self.now_s) if vm.state in NOT_STARTED else None
+            judgement = _Judgement(vm, terms, claim_beyond(terms, self.rules, vm, self.now_s), impossible)
+        self.last_judgement = judgement
+        return judgement
 
     def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
         a_vm_as_any = terms.size == 1 and not terms.asks_for_time
@@ -179,7 +218,7 @@ class _AdmissionDesk:
         """A claim within its owner's rights, but for the number of leases, which depends on the others."""
         first = members[0]
         ceiling = self.rules.rights_of(first).max_leases
-        if ceiling is not None and self.leases_of_user[first.uid] >= ceiling:
+        if ceiling is not None and self._leases_of(first.uid) >= ceiling:
             for vm in members:
                 self._refuse(vm, "leases-not-granted", f"its owner has the {ceiling} leases that are granted: end one")
             return
@@ -203,8 +242,9 @@ class _AdmissionDesk:
             shielded_by_lock=rule.shielded_by_lock if rule is not None else True,
         )
         self.records.append(record)
+        if self.leases_of_user is not None:
+            self.leases_of_user[first.uid] += explicit
         self.leases.append(_lease(record, members, self.rules.rights_of(first)))
-        self.leases_of_user[first.uid] += explicit
 
     def _refuse(self, vm: VirtualMachine, code: str, text: str) -> None:
         """It waits on HOLD and says why. One that has started already goes on as it would without the attribute."""

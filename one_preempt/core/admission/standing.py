@@ -7,7 +7,7 @@ DURATION see `time_wish`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
@@ -48,9 +48,23 @@ def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
+def asks_alike(one: VirtualMachine, other: VirtualMachine) -> bool:
+    """Whatever is said to the claims of `one` is said to `other` too: the rules look at nothing else."""
+    return (
+        one.user_template is other.user_template
+        and (one.uid, one.gid, one.template_id) == (other.uid, other.gid, other.template_id)
+        and (one.uname, one.gname) == (other.uname, other.gname)
+    )
+
+
 def may_preempt(vms: Sequence[VirtualMachine], rules: AdmissionRules) -> bool:
     """Every member was granted it: by a rule for it, or by the rights of its owner where it has a LEASE."""
-    return all(_granted_preemption(vm, rules) for vm in vms)
+    return all(_granted_preemption(vm, rules) for vm in _one_of_each(vms))
+
+
+def _one_of_each(vms: Sequence[VirtualMachine]) -> list[VirtualMachine]:
+    """The first one, and every one that does not ask like the one before it: hundreds of a gang are judged as one."""
+    return [vm for number, vm in enumerate(vms) if not number or not asks_alike(vms[number - 1], vm)]
 
 
 def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:
@@ -61,17 +75,25 @@ def _granted_preemption(vm: VirtualMachine, rules: AdmissionRules) -> bool:
 
 
 def review(
-    record: LeaseRecord, vms: Sequence[VirtualMachine], rules: AdmissionRules, now_s: int, *, under_preemption: bool
+    record: LeaseRecord,
+    vms: Sequence[VirtualMachine],
+    rules: AdmissionRules,
+    now_s: int,
+    under_preemption: Container[int] | None,
 ) -> Review:
-    """Judge what the members of `record` ask for now against what was admitted."""
-    first = vms[0]
+    """Judge what the members of `record` ask for now against what was admitted.
+
+    `under_preemption`: ids of leases that are victims of an open preemption. None: any may be.
+    """
+    first, unlike = vms[0], _one_of_each(vms)
     request = requested(first, rules)
-    preempts = may_preempt(vms, rules)
+    preempts = may_preempt(unlike, rules)
     current = record if preempts == record.may_preempt else replace(record, may_preempt=preempts)
-    same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in vms)
-    if same_owner and request.terms == as_asked(record.terms) and _agree(vms[1:], request, rules):
+    same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
+    if same_owner and request.terms == as_asked(record.terms) and _agree(unlike[1:], request, rules):
         return Review(current)
-    granted = _granted(record, vms, request, rules, now_s, under_preemption=under_preemption)
+    shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
+    granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken)
     if isinstance(granted, str):
         return Review(current, "change-refused", f"the terms of lease {record.id} stay as admitted: {granted}")
     anew = asks_anew(record, vms, granted)

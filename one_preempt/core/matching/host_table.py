@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import compress, count
 from operator import is_not
 
@@ -11,25 +11,34 @@ import numpy as np
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import Host
 
-# When fewer than one host in so many changed, the others' rows are taken over.
-_FEW = 4
+
+def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[int] | None) -> list[int] | None:
+    """The rows of `before` whose hosts are other objects now; None where hosts came or went, or there is no table.
+
+    `told` are the ids of hosts that may have changed, None: any may.
+    """
+    if before is None or len(hosts) != len(before.hosts):
+        return None
+    index = before.index_by_id
+    if told is not None:
+        if not (told <= index.keys() and told <= hosts.keys()):
+            return None
+        return sorted(index[host_id] for host_id in told if hosts[host_id] is not before.hosts[index[host_id]])
+    # The rows are in the order of this index.
+    now = [hosts.get(host_id) for host_id in index]
+    rows = list(compress(count(), map(is_not, now, before.hosts)))
+    return None if any(now[row] is None for row in rows) else rows
 
 
-def host_table(hosts: Mapping[int, Host], before: HostTable | None = None) -> HostTable:
+def host_table(
+    hosts: Mapping[int, Host], before: HostTable | None = None, rows: Sequence[int] | None = None
+) -> HostTable:
     """Free and full capacity by oned's accounting, hosts in ascending id.
 
-    `before` is a table of an earlier observation: a host that is the same object there keeps its row.
+    With `before`, a table of the same hosts as they were, only its `rows` are made anew.
     """
-    if before is not None and len(hosts) == len(before.hosts):
-        # The rows are in the order of this index.
-        now = [hosts.get(host_id) for host_id in before.index_by_id]
-        changed = list(compress(count(), map(is_not, now, before.hosts)))
-        if not changed:
-            return before
-        if len(changed) * _FEW <= len(hosts):
-            renewed = [host for row in changed if (host := now[row]) is not None]
-            if len(renewed) == len(changed):
-                return _with_rows(before, changed, renewed)
+    if before is not None and rows is not None:
+        return _with_rows(before, hosts, rows) if rows else before
     ordered = tuple(hosts[host_id] for host_id in sorted(hosts))
     return HostTable(
         ids=np.array([host.id for host in ordered], dtype=np.int64),
@@ -41,21 +50,25 @@ def host_table(hosts: Mapping[int, Host], before: HostTable | None = None) -> Ho
     )
 
 
-def _with_rows(before: HostTable, rows: list[int], renewed: list[Host]) -> HostTable:
+def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]) -> HostTable:
     """Columns that say the same are the same."""
     ordered = list(before.hosts)
-    for row, host in zip(rows, renewed, strict=True):
-        ordered[row] = host
+    for row in rows:
+        ordered[row] = hosts[ordered[row].id]
+    renewed = [ordered[row] for row in rows]
     free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
     free[rows] = _free(renewed)
-    now_capacity, now_accept = _capacity(renewed), [host.accepts_vms for host in renewed]
-    if now_capacity.tobytes() != capacity[rows].tobytes():
+    if any(_size(before.hosts[row]) != _size(ordered[row]) for row in rows):
         capacity = capacity.copy()
-        capacity[rows] = now_capacity
-    if now_accept != accepts_vms[rows].tolist():
+        capacity[rows] = _capacity(renewed)
+    if any(before.hosts[row].state is not ordered[row].state for row in rows):
         accepts_vms = accepts_vms.copy()
-        accepts_vms[rows] = now_accept
+        accepts_vms[rows] = [host.accepts_vms for host in renewed]
     return HostTable(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
+
+
+def _size(host: Host) -> tuple[int, int]:
+    return host.max_cpu_centi, host.max_memory_kib
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:

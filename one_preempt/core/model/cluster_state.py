@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.lease_index import Heading, LeaseIndex
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
@@ -52,15 +51,15 @@ class Discrepancy:
 class ClusterState:
     """All that `decide` may know. `leases` by lease id; `lease_of_vm` maps each VM to its lease.
 
-    `records` are the leases' records as they are to be written; about the VMs `noted_vm_ids` the admission had to say
-    something. `half_seen_leases` have a member that exists and could not be read: nothing is decided about them now.
-    `actions` are open: intended, or issued and their effect not observed yet. `failed_actions` were closed as failed
-    inside the retry window, newest last. `reservations` are those of each lease in the order of time. `memory` is
-    what the last decision left, and is changed by the next one; without it the same plan is made, more slowly.
+    `records` are the leases' records as they are to be written; of the leases `unsettled_lease_ids` another thing may
+    be to be said next time, though nothing of them changes. `half_seen_leases` have a member that exists and could not
+    be read: nothing is decided about them now. `actions` are open: intended, or issued and their effect not observed
+    yet. `failed_actions` were closed as failed inside the retry window, newest last. `reservations` are those of each
+    lease in the order of time. `memory` is what the last decision left, and is changed by the next one; without it the
+    same plan is made, more slowly.
 
     `changed_lease_ids` are the leases that came, went, or are another object than in the state of the cycle before, and
-    those whose reservations are; all others are the very objects of that state. None: not known, each may have changed.
-    `index` is that of the leases, None where nobody made one.
+    those whose reservations are; all others are the very objects of that state, and so are their VMs. None: not known.
     """
 
     now_s: int
@@ -77,14 +76,8 @@ class ClusterState:
     reservations: Mapping[int, tuple[Reservation, ...]] = field(default_factory=dict)
     observed_overheads: tuple[ObservedOverhead, ...] = ()
     records: Mapping[int, LeaseRecord] = field(default_factory=dict)
-    noted_vm_ids: frozenset[int] = frozenset()
+    unsettled_lease_ids: frozenset[int] = frozenset()
     discrepancies: tuple[Discrepancy, ...] = ()
     power: KnownPower = NOTHING_KNOWN
     memory: DecisionMemory | None = field(default=None, compare=False, repr=False)
     changed_lease_ids: frozenset[int] | None = field(default=None, compare=False)
-    index: LeaseIndex | None = field(default=None, compare=False, repr=False)
-
-    def lease_ids_under(self, *headings: Heading) -> tuple[int, ...]:
-        """The ids of leases in these states, or with this trait, ascending, without going through all leases."""
-        index = self.index if self.index is not None else LeaseIndex.of(self.leases.values())
-        return index.under(*headings)

@@ -68,30 +68,32 @@ _MOVING = frozenset(
         LcmState.PROLOG_MIGRATE_UNKNOWN,
     }
 )
-_WAITING_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.CLONING, VmState.INIT})
-_OUT_STATES = frozenset({VmState.STOPPED, VmState.UNDEPLOYED})
+_PHASES = {
+    VmState.PENDING: VmPhase.WAITING,
+    VmState.HOLD: VmPhase.WAITING,
+    VmState.CLONING: VmPhase.WAITING,
+    VmState.INIT: VmPhase.WAITING,
+    VmState.STOPPED: VmPhase.OUT,
+    VmState.UNDEPLOYED: VmPhase.OUT,
+    VmState.SUSPENDED: VmPhase.PAUSED,
+    VmState.POWEROFF: VmPhase.PAUSED,
+    VmState.CLONING_FAILURE: VmPhase.FAILED,
+    VmState.DONE: VmPhase.LEAVING,
+}
+_ACTIVE_PHASES: dict[int, VmPhase] = {
+    **dict.fromkeys(_STARTING, VmPhase.STARTING),
+    **dict.fromkeys(_LEAVING, VmPhase.LEAVING),
+    **dict.fromkeys(_MOVING, VmPhase.MOVING),
+    **dict.fromkeys(FAILURE_STATES, VmPhase.FAILED),
+    LcmState.RUNNING: VmPhase.RUNNING,
+}
 
 
 def phase_of(vm: VirtualMachine) -> VmPhase:
     """The phase of one VM. BUSY: running, but in the middle of a snapshot, backup, hotplug or shutdown."""
-    if vm.state in _WAITING_STATES:
-        return VmPhase.WAITING
-    if vm.state in _OUT_STATES:
-        return VmPhase.OUT
-    if vm.state in (VmState.SUSPENDED, VmState.POWEROFF):
-        return VmPhase.PAUSED
-    if vm.state != VmState.ACTIVE:
-        return VmPhase.FAILED if vm.state == VmState.CLONING_FAILURE else VmPhase.LEAVING
-    lcm_state = vm.lcm_state
-    if lcm_state == LcmState.RUNNING:
-        return VmPhase.RUNNING
-    if lcm_state in _STARTING:
-        return VmPhase.STARTING
-    if lcm_state in _LEAVING:
-        return VmPhase.LEAVING
-    if lcm_state in _MOVING:
-        return VmPhase.MOVING
-    return VmPhase.FAILED if lcm_state in FAILURE_STATES else VmPhase.BUSY
+    if vm.state is not VmState.ACTIVE:
+        return _PHASES[vm.state]
+    return _ACTIVE_PHASES.get(vm.lcm_state, VmPhase.BUSY)
 
 
 def phase_in_place(vm: VirtualMachine) -> VmPhase:

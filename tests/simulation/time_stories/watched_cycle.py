@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay, Timeline
@@ -27,6 +26,7 @@ from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor
 from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
+from tests.core.reconciled_twice import ReconciledTwice, SeenReader, SeenStore
 
 # The daemon looks again after a while though nothing happens.
 LOOKS_EVERY_S = 300
@@ -63,11 +63,17 @@ class WatchedCycle:
     def __post_init__(self) -> None:
         self.policies = policies(self.settings, self.policy)
         # The ledger is copied for each cycle, so that what was decided upon can be looked at afterwards.
+        self._reader, self._store = SeenReader(SimulatedPoolReader(self.cloud)), SeenStore()
+        rules = admission_rules(self.settings)
+        self._reconciled = ReconciledTwice(rules)
         self._cycle = SchedulingCycle(
-            SimulatedPoolReader(self.cloud), MemoryLeaseStore(), SimulatedEnactor(self.cloud),
+            self._reader,
+            self._store,
+            SimulatedEnactor(self.cloud),
             self.clock or self.cloud.clock,
-            self.policies, admission_rules(self.settings),
-        )  # fmt: skip
+            self.policies,
+            rules,
+        )
 
     def run(self) -> CycleReport:
         """One cycle; what is wrong with it is noted."""
@@ -76,6 +82,9 @@ class WatchedCycle:
         assert report.state is not None
         plan, state = report.plan, report.state
         self.wrong += [f"at {state.now_s}: {one.code}: {one.text}" for one in report.violations]
+        assert self._reader.seen is not None
+        differences = self._reconciled.differences(self._reader.seen, self._store.loaded, state)
+        self.wrong += [f"at {state.now_s}, reconciled: {text}" for text in differences]
         if not report.violations:
             self._compare(plan, state)
         self.wrong += [

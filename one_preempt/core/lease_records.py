@@ -1,0 +1,101 @@
+"""The records of leases as they are to be written: ended, sent out by us, running, or back again."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from one_preempt.core.in_place import was_in_place
+from one_preempt.core.lease_status import preemptor_in_status
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
+from one_preempt.core.served_time import clocked
+
+# After a longer pause than this, what happened in between is read off oned's own instants.
+WATCHED_S = 60
+_RUNNING = LcmState.RUNNING.name
+
+
+def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
+    """A lease that is new to the ledger and yet was sent out, as its LEASE_STATUS says: the ledger was lost.
+
+    Its owner could have written that too; all it brings is that the owner's own stopped VM is started again. Of a lock
+    it may not bring more than that: it counts as ours only where the ledger knows of no lease at all.
+    """
+    if record.id in ledger.leases or not record.terms.type.returns:
+        return record
+    vms = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
+    preemptors = [
+        preemptor_in_status(vm)
+        for vm in vms
+        if phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid))
+    ]
+    preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
+    return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUpdate:
+    """What the records are held against: VMs and when they were seen, their states before, who was sent out or rests.
+
+    `lately`: those states were seen a moment ago.
+    """
+
+    snapshot: PoolSnapshot
+    now_s: int
+    states_before: Mapping[int, str]
+    lately: bool
+    sent_out: Mapping[int, ActionRecord]
+    resting: Container[int]
+
+    def of(self, records: Mapping[int, LeaseRecord]) -> dict[int, LeaseRecord]:
+        """Those of `records` that changed. Where a VM cannot be read, nothing is concluded."""
+        vms, unreadable = self.snapshot.vms, self.snapshot.unreadable_vm_ids
+        updated: dict[int, LeaseRecord] = {}
+        for lease_id, record in records.items():
+            if record.ended_at_s is not None or (unreadable and not unreadable.isdisjoint(record.vm_ids)):
+                continue
+            changed = self._changed(record, [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms])
+            if changed is not record:
+                updated[lease_id] = changed
+        return updated
+
+    def _changed(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> LeaseRecord:
+        if not present:
+            return replace(record, ended_at_s=self.now_s)
+        sent_out = self.sent_out.get(record.id)
+        sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
+        watched = self.lately and self._was_not_running(record)
+        record = clocked(record, present, self.now_s, watched=watched, sent_out_at_s=sent_out_at_s)
+        if sent_out is not None:
+            return _mark_preempted(record, sent_out, self.now_s)
+        if record.preempted_by is None:
+            return record
+        back = lease_state(present, preempted=True, in_place=self.resting) is LeaseState.RUNNING
+        return replace(record, preempted_by=None) if back else record
+
+    def _was_not_running(self, record: LeaseRecord) -> bool:
+        """Were they all seen, one of them not running?"""
+        states = [self.states_before.get(vm_id, "") for vm_id in record.vm_ids]
+        return all(states) and any(state != _RUNNING for state in states)
+
+
+def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:
+    """Count a preemption once, however many VMs and cycles it takes."""
+    if record.preempted_by is not None:
+        return record
+    return replace(
+        record,
+        preempted_by=preemptor_of(sent_out),
+        preemptions=record.preemptions + (sent_out.preemption_id is not None),
+        last_preempted_at_s=sent_out.outcome_at_s or now_s,
+    )
+
+
+def preemptor_of(record: ActionRecord) -> int:
+    """The lease that an action made room for, written at the head of the preemption's id; else the lease itself."""
+    head = (record.preemption_id or "").partition("@")[0]
+    return int(head) if head.isdigit() else record.lease_id

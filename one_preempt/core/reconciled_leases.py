@@ -1,0 +1,81 @@
+"""The leases as the decision sees them: as admitted, in the state that their VMs show, with what their records say."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from one_preempt.core.admission.admit import Admission
+from one_preempt.core.concerned import Concerned
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease_lifecycle import lease_state
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.quick_construction import quick_variant
+from one_preempt.core.model.resources import Resources
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+_AT_REST = frozenset({LeaseState.RUNNING, LeaseState.WAITING})
+_recorded = quick_variant(
+    Lease, "state", "total", "preemptions", "preempted_by", "last_preempted_at_s", "served_s", "run_began_at_s"
+)
+_plain = quick_variant(Lease, "state", "total")
+
+
+def reconciled_leases(
+    vms: Mapping[int, VirtualMachine],
+    admission: Admission,
+    records: Mapping[int, LeaseRecord],
+    resting: Container[int],
+    concerned: Concerned,
+) -> dict[int, Lease]:
+    """The admitted leases by ascending id; one that is as it was is the very object, as long as its VMs are."""
+    leases: dict[int, Lease] = {}
+    before, changed_vm_ids = concerned.footing.leases, concerned.changed_vm_ids
+    for admitted in admission.leases:
+        lease = _reconciled(admitted, [vms[vm_id] for vm_id in admitted.vm_ids], records.get(admitted.id), resting)
+        known = before.get(lease.id)
+        if known is not None and changed_vm_ids.isdisjoint(lease.vm_ids) and known == lease:
+            lease = known
+        leases[lease.id] = lease
+    return leases
+
+
+def unsettled(leases: Mapping[int, Lease], records: Mapping[int, LeaseRecord], admission: Admission) -> frozenset[int]:
+    """Those of which another thing may be said next time, though neither their VMs nor their records change.
+
+    What waits on HOLD is judged by the present time and by the leases that its owner has; what is on its way out or
+    back, by the actions on record; what there was something to say about is told so again.
+    """
+    noted = {note.vm_id for note in admission.notes}
+    found = [lease.id for lease in leases.values() if not _is_settled(lease, records.get(lease.id), noted)]
+    return frozenset(found) | (records.keys() - leases.keys())
+
+
+def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bool:
+    if not noted.isdisjoint(lease.vm_ids):
+        return False
+    if record is None:
+        return not lease.explicit
+    is_whole = len(lease.vm_ids) == len(record.vm_ids)
+    return is_whole and lease.state in _AT_REST and record.preempted_by is None
+
+
+def _reconciled(
+    admitted: Lease, vms: list[VirtualMachine], record: LeaseRecord | None, resting: Container[int]
+) -> Lease:
+    total = Resources(sum(vm.cpu_centi for vm in vms), sum(vm.memory_mib for vm in vms))
+    state = admitted.state
+    if state is LeaseState.WAITING:
+        preempted = record is not None and record.preempted_by is not None
+        state = lease_state(vms, preempted=preempted, in_place=resting)
+    if record is None:
+        return _plain(admitted, state, total)
+    return _recorded(
+        admitted,
+        state,
+        total,
+        record.preemptions,
+        record.preempted_by,
+        record.last_preempted_at_s,
+        record.served_s,
+        record.run_began_at_s,
+    )

@@ -1,0 +1,71 @@
+"""The open actions, held against what was observed: which are done, which failed, and who leaves by our hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.ledger import ActionRecord, Ledger
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.quick_construction import quick_variant
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
+
+# What is stopped because it outlived its DURATION has had its time: it is owed no return.
+OVERRUN = "overrun"
+
+_closed = quick_variant(ActionRecord, "closed_at_s", "succeeded", "error_text")
+
+
+@dataclass(frozen=True, slots=True)
+class SettledActions:
+    """The open actions after observation: still open, just closed, and by lease what makes it leave."""
+
+    open: Mapping[str, ActionRecord]
+    closed: tuple[ActionRecord, ...]
+    sent_out: Mapping[int, ActionRecord]
+
+    @property
+    def failed(self) -> tuple[ActionRecord, ...]:
+        """Those that were just closed as failed."""
+        return tuple(record for record in self.closed if not record.succeeded)
+
+
+def settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> SettledActions:
+    """Close what is seen as done or failed. About VMs that cannot be read nothing is concluded."""
+    still_open: dict[str, ActionRecord] = {}
+    closed: list[ActionRecord] = []
+    sent_out: dict[int, ActionRecord] = {}
+    for action_id, record in sorted(ledger.open_actions.items()):
+        if record.vm_id in snapshot.unreadable_vm_ids:
+            still_open[action_id] = record
+            continue
+        vm = snapshot.vms.get(record.vm_id)
+        progress = observe_action(record, vm, now_s, ledger.vm_states.get(record.vm_id, ""))
+        if progress is Progress.DONE:
+            closed.append(_closed(record, now_s, True, record.error_text))
+        elif progress is Progress.FAILED:
+            closed.append(_closed(record, now_s, False, record.error_text or _what_was_seen(vm)))
+        else:
+            still_open[action_id] = record
+        if _is_sent_out(record, vm, progress):
+            sent_out[record.lease_id] = record
+    return SettledActions(still_open, tuple(closed), sent_out)
+
+
+def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:
+    """It leaves its host or has left it, or rests there, by our hand."""
+    if record.kind is ActionKind.SUSPEND:
+        resting = vm is not None and vm.state == VmState.SUSPENDED
+        return progress is Progress.UNDER_WAY or (progress is Progress.LASTING and resting)
+    owed = record.reason_code != OVERRUN
+    return owed and record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE)
+
+
+def _what_was_seen(vm: VirtualMachine | None) -> str:
+    """Why an accepted call counts as failed, as far as the VM tells."""
+    if vm is None:
+        return "the VM was ended meanwhile"
+    return f"the VM is {vm.state_name}" if phase_of(vm) is VmPhase.FAILED else "the VM fell back to where it was"
