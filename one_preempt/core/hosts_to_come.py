@@ -17,7 +17,6 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.energy.power_rules import MINUTES_A_DAY, PowerRules
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.host import KIB_PER_MIB, Host, HostState
-from one_preempt.core.model.lease_index import Trait
 from one_preempt.core.model.ledger import HostCapacity
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 
@@ -122,7 +121,7 @@ def with_hosts_to_come(room: ObservedRoom, state: ClusterState, to_come: HostsTo
 
     Of those asleep nothing where no lease asks for a time, for then nobody may count on them.
     """
-    is_asked = bool(state.lease_ids_under(Trait.ASKS_FOR_TIME))
+    is_asked = any(lease.terms.asks_for_time for lease in state.leases.values())
     base, firm_base, stays = room.base.copy(), room.firm_base.copy(), dict(room.stays)
     for stay in _occupants(state, to_come, is_asked):
         row = stay.host_rows[0]
