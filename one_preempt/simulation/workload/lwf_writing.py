@@ -12,15 +12,15 @@ from pathlib import Path
 from lxml import etree
 from lxml.etree import SubElement, _Element
 
-from one_preempt.simulation.workload.lwf import (
-    CPU,
+from one_preempt.simulation.workload.lwf import CPU, MEMORY
+from one_preempt.simulation.workload.lwf_elements import (
     EXTERNAL,
     GROUP,
     LEASE_TYPE,
     MAX_SUSPENSIONS,
-    MEMORY,
     QUEUE,
     UNKNOWN_DURATION,
+    Extra,
 )
 from one_preempt.simulation.workload.trace_files import write_trace
 from one_preempt.simulation.workload.workload import (
@@ -59,43 +59,66 @@ def format_lwf(workload: Workload) -> bytes:
 
 
 def _add_request(parent: _Element, request: WorkloadRequest) -> None:
-    element = SubElement(parent, "lease-request", arrival=_clock(request.submitted_at_s))
+    element = SubElement(parent, "lease-request", arrival=clock_text(request.submitted_at_s))
     if request.actual_duration_s != request.planned_duration_s:
-        SubElement(element, "realduration", time=_clock(request.actual_duration_s))
+        SubElement(element, "realduration", time=clock_text(request.actual_duration_s))
     lease = SubElement(element, "lease", id=str(request.id), preemptible=str(request.preemptable).lower())
     if request.user != UNKNOWN_ID:
         lease.set("user", str(request.user))
     _add_machines(lease, request.vm_sets)
-    start = SubElement(lease, "start")
-    if request.start is StartKind.IMMEDIATE:
-        SubElement(start, "now")
-    elif request.start_at_s is not None:
-        SubElement(start, "exact", time=_clock(request.start_at_s))
-    SubElement(lease, "duration", time=_clock(request.planned_duration_s))
+    exact = None if request.start_at_s is None else clock_text(request.start_at_s)
+    add_start(lease, exact, now=request.start is StartKind.IMMEDIATE)
+    SubElement(lease, "duration", time=clock_text(request.planned_duration_s))
     if request.deadline_at_s is not None:
-        SubElement(lease, "deadline", time=_clock(request.deadline_at_s))
-    software = SubElement(lease, "software")
-    if request.image:
-        SubElement(software, "disk-image", id=request.image, size=str(request.image_mib))
+        SubElement(lease, "deadline", time=clock_text(request.deadline_at_s))
+    add_software(lease, request.image, request.image_mib)
+    add_extra(lease, extra_of(request))
+
+
+def add_start(parent: _Element, exact: str | None, *, now: bool) -> None:
+    """A <start>: at an instant, at once, or when there is room."""
+    start = SubElement(parent, "start")
+    if now:
+        SubElement(start, "now")
+    elif exact is not None:
+        SubElement(start, "exact", time=exact)
+
+
+def add_software(parent: _Element, image: str, image_mib: int) -> None:
+    """A <software>: the disk image, or none."""
+    software = SubElement(parent, "software")
+    if image:
+        SubElement(software, "disk-image", id=image, size=str(image_mib))
     else:
         SubElement(software, "none")
-    extra = SubElement(lease, "extra")
-    for name, value in _extra_attributes(request):
-        SubElement(extra, "attr", name=name, value=value)
 
 
-def _extra_attributes(request: WorkloadRequest) -> Iterable[tuple[str, str]]:
-    yield LEASE_TYPE, request.lease_type.value
-    if request.external:
-        yield EXTERNAL, "yes"
-    if request.requested_duration_s is None:
-        yield UNKNOWN_DURATION, "yes"
-    if request.max_suspensions is not None:
-        yield MAX_SUSPENSIONS, str(request.max_suspensions)
-    if request.group != UNKNOWN_ID:
-        yield GROUP, str(request.group)
-    if request.queue != UNKNOWN_ID:
-        yield QUEUE, str(request.queue)
+def extra_of(request: WorkloadRequest) -> Extra:
+    """What a request has that Haizea has no word for."""
+    return Extra(
+        lease_type=request.lease_type,
+        external=request.external,
+        max_suspensions=request.max_suspensions,
+        group=None if request.group == UNKNOWN_ID else request.group,
+        queue=None if request.queue == UNKNOWN_ID else request.queue,
+        unknown_duration=request.requested_duration_s is None,
+    )
+
+
+def add_extra(parent: _Element, said: Extra) -> None:
+    """An <extra> with what is said."""
+    extra = SubElement(parent, "extra")
+    values = (
+        (LEASE_TYPE, said.lease_type),
+        (EXTERNAL, "yes" if said.external else None),
+        (UNKNOWN_DURATION, "yes" if said.unknown_duration else None),
+        (MAX_SUSPENSIONS, said.max_suspensions),
+        (GROUP, said.group),
+        (QUEUE, said.queue),
+    )
+    for name, value in values:
+        if value is not None:
+            SubElement(extra, "attr", name=name, value=str(value))
 
 
 def _add_machines(parent: _Element, machines: Iterable[MachineSet]) -> None:
@@ -106,7 +129,7 @@ def _add_machines(parent: _Element, machines: Iterable[MachineSet]) -> None:
         SubElement(node_set, "res", type=MEMORY, amount=str(machine_set.memory_mib))
 
 
-def _clock(duration_s: int) -> str:
+def clock_text(duration_s: int) -> str:
     """``hh:mm:ss.00`` as Haizea writes times, with days in front where there are any."""
     days, rest_s = divmod(duration_s, SECONDS_PER_DAY)
     hours, minutes = rest_s // SECONDS_PER_HOUR, rest_s // 60 % 60
