@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from one_preempt.core.model.host import Host, HostDatastore, HostState, HugePages, NumaCore, NumaNode, PciDevice
+from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimCore, SimHost, SimNumaNode, Vector
 from one_preempt.simulation.simulated_cloud.pinning import free_threads
 from one_preempt.simulation.simulator.observed_attributes import Attributes, paths_of
 
 _STATES = {int(state): state for state in HostState}
+_loaded = quick_variant(Host, "cpu_usage_centi", "memory_usage_kib", "running_vms", "vm_ids")
 _NOBODY = -1
 _RESERVED = -2
 
@@ -88,6 +90,17 @@ def observed_host(host: SimHost, fixed: FixedPart, is_monitored: bool) -> Host:
         im_mad=host.im_mad,
         attributes=_with_monitoring(host, fixed.attributes) if is_monitored else fixed.attributes,
     )
+
+
+def is_plain(fixed: FixedPart) -> bool:
+    """What runs there shows in the host's sums and in the list of its VMs alone."""
+    return not (fixed.has_devices or fixed.has_numa_nodes)
+
+
+def loaded_host(host: SimHost, before: Host) -> Host:
+    """A plain host without monitoring records, of which only the load changed since `before`."""
+    share = host.share
+    return _loaded(before, share.cpu_usage, share.mem_usage, share.running_vms, tuple(host.vm_ids))
 
 
 def _with_monitoring(host: SimHost, attributes: Attributes) -> Attributes:

@@ -32,8 +32,9 @@ from one_preempt.simulation.simulator.observed_attributes import Attributes, pat
 
 _ENABLED = 0
 _CPU_METRICS = frozenset({"CPU", "RUNNING_CPU"})
-_ALL_METRICS = tuple(sorted(METRICS))
-_METRICS_OF_6 = tuple(metric for metric in _ALL_METRICS if "PCI" not in metric)
+# Metrics of quotas, and how often the books' unit goes into the document's.
+_METRICS_OF_7 = {metric: 100 if metric in _CPU_METRICS else 1 for metric in sorted(METRICS)}
+_METRICS_OF_6 = {metric: scale for metric, scale in _METRICS_OF_7.items() if "PCI" not in metric}
 
 
 def observed_cluster(cluster: SimCluster) -> Cluster:
@@ -171,15 +172,16 @@ def observed_rule(rule: SimAcl) -> AclRule:
 
 
 def _quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
-    metrics = _ALL_METRICS if series_7 else _METRICS_OF_6
-    return tuple(_quota(quota, metrics) for quota in quotas.vm)
+    metrics = _METRICS_OF_7 if series_7 else _METRICS_OF_6
+    return tuple([_quota(quota, metrics) for quota in quotas.vm])
 
 
-def _quota(quota: SimVmQuota, metrics: tuple[str, ...]) -> Quota:
+def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
+    used = quota.used
     return Quota(
         cluster_ids=tuple(number for number in _numbers(quota.cluster_ids) if number >= 0),
         limits={metric: float(quota.limits.get(metric, -1)) for metric in metrics},
-        used={metric: quota.used.get(metric, 0) / (100 if metric in _CPU_METRICS else 1) for metric in metrics},
+        used={metric: used.get(metric, 0) / scale for metric, scale in metrics.items()},
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.model.virtual_machine import (
     AttributeValue,
     Disk,
@@ -28,6 +29,11 @@ from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 _STATES = {int(state): state for state in VmState}
 _CHANGING = frozenset({"DISK", "NIC", "PCI", "TOPOLOGY", "NUMA_NODE", "VMGROUP"})
 _LOCK_LEVELS = {int(level): level for level in LockLevel}
+_history_record = quick_constructor(HistoryRecord)
+_moved = quick_variant(
+    VirtualMachine, "id", "name", "uid", "gid", "uname", "gname", "state", "lcm_state", "resched", "submitted_at_s",
+    "ended_at_s", "lock_level", "lock_owner_uid", "history",
+)  # fmt: skip
 
 
 def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
@@ -83,37 +89,13 @@ def is_plain(vm: SimVm) -> bool:
 
 def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
     """A plain VM as a pool shows it now; `before` is the same VM or another one, described by the same templates."""
-    return VirtualMachine(
-        id=vm.id,
-        name=vm.name,
-        uid=vm.uid,
-        gid=vm.gid,
-        uname=vm.uname,
-        gname=vm.gname,
-        state=_STATES[vm.state],
-        lcm_state=int(vm.lcm_state),
-        resched=vm.resched,
-        submitted_at_s=vm.stime_s,
-        ended_at_s=vm.etime_s,
-        cpu_centi=before.cpu_centi,
-        memory_mib=before.memory_mib,
-        automatic_requirements=before.automatic_requirements,
-        automatic_datastore_requirements=before.automatic_datastore_requirements,
-        automatic_nic_requirements=before.automatic_nic_requirements,
-        sched_requirements=before.sched_requirements,
-        sched_datastore_requirements=before.sched_datastore_requirements,
-        sched_rank=before.sched_rank,
-        sched_datastore_rank=before.sched_datastore_rank,
-        user_priority=before.user_priority,
-        lock_level=LockLevel.NONE if vm.lock is None else _LOCK_LEVELS[vm.lock.level],
-        lock_owner_uid=None if vm.lock is None else vm.lock.owner_uid,
-        template_id=before.template_id,
-        service_id=before.service_id,
-        virtual_router_id=before.virtual_router_id,
-        scheduled_actions=before.scheduled_actions,
-        history=(_stay(vm.history[-1]),) if vm.history else (),
-        user_template=before.user_template,
-    )
+    lock = vm.lock
+    return _moved(
+        before, vm.id, vm.name, vm.uid, vm.gid, vm.uname, vm.gname, _STATES[vm.state], int(vm.lcm_state), vm.resched,
+        vm.stime_s, vm.etime_s,
+        LockLevel.NONE if lock is None else _LOCK_LEVELS[lock.level], None if lock is None else lock.owner_uid,
+        (_stay(vm.history[-1]),) if vm.history else (),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1 << 12)
@@ -143,23 +125,11 @@ def _first_text(template: Template, name: str) -> str:
 
 
 def _stay(record: SimHistory) -> HistoryRecord:
-    return HistoryRecord(
-        sequence=record.seq,
-        host_id=record.host_id,
-        hostname=record.hostname,
-        cluster_id=record.cluster_id,
-        datastore_id=record.datastore_id,
-        action=int(record.action),
-        start_at_s=record.stime_s,
-        end_at_s=record.etime_s,
-        prolog_start_at_s=record.pstime_s,
-        prolog_end_at_s=record.petime_s,
-        running_start_at_s=record.rstime_s,
-        running_end_at_s=record.retime_s,
-        epilog_start_at_s=record.estime_s,
-        epilog_end_at_s=record.eetime_s,
-        tm_mad=record.tm_mad,
-    )
+    return _history_record(
+        record.seq, record.host_id, record.hostname, record.cluster_id, record.datastore_id, int(record.action),
+        record.stime_s, record.etime_s, record.pstime_s, record.petime_s, record.rstime_s, record.retime_s,
+        record.estime_s, record.eetime_s, record.tm_mad,
+    )  # fmt: skip
 
 
 def _disk(texts: Vector) -> Disk:

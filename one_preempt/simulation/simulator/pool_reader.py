@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from operator import is_
-
 from one_preempt.core.model.access import Directory, Group, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.objects import SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
-from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, observed_host
+from one_preempt.simulation.simulator.observed_host import FixedPart, fixed_part, loaded_host, observed_host
+from one_preempt.simulation.simulator.observed_host import is_plain as is_plain_host
 from one_preempt.simulation.simulator.observed_surroundings import (
     observed_cluster,
     observed_datastore,
@@ -23,6 +23,29 @@ from one_preempt.simulation.simulator.observed_surroundings import (
     observed_vm_group,
 )
 from one_preempt.simulation.simulator.observed_vm import is_plain, moved_vm, observed_vm
+
+_pool_snapshot = quick_constructor(PoolSnapshot)
+
+
+class _Description:
+    """What a plain VM is told by: the cloud replaces each part as a whole, and members of a gang share them."""
+
+    __slots__ = ("_memory", "_requirements", "_user_template")
+
+    def __init__(self, vm: SimVm) -> None:
+        self._user_template = vm.user_template
+        self._requirements = vm.template.get("AUTOMATIC_REQUIREMENTS")
+        self._memory = vm.template.get("MEMORY")
+
+    def fits(self, vm: SimVm) -> bool:
+        """The same objects say the same."""
+        template = vm.template
+        return (
+            vm.user_template is self._user_template
+            and template.get("AUTOMATIC_REQUIREMENTS") is self._requirements
+            and template.get("MEMORY") is self._memory
+            and is_plain(vm)
+        )
 
 
 class SimulatedPoolReader:
@@ -39,8 +62,9 @@ class SimulatedPoolReader:
         self._log = cloud.changes.open()
         self._vms: dict[int, VirtualMachine] = {}
         self._hosts: dict[int, Host] = {}
-        self._described: dict[int, tuple[object, ...]] = {}
-        self._last_described = -1
+        self._described: dict[int, _Description] = {}
+        self._last_described: tuple[_Description, VirtualMachine] | None = None
+        self._is_first = True
         self._fixed_parts: dict[int, FixedPart] = {}
         self._clusters: dict[int, Cluster] = {}
         self._datastores: dict[int, Datastore] = {}
@@ -54,9 +78,10 @@ class SimulatedPoolReader:
 
     def read(self) -> PoolSnapshot:
         """All pools at this instant."""
-        self._catch_up()
+        changed_vm_ids, changed_host_ids = self._catch_up()
         cloud = self._cloud
-        return PoolSnapshot(
+        is_first, self._is_first = self._is_first, False
+        return _pool_snapshot(
             observed_at_s=cloud.now_s,
             version=cloud.version,
             zone_id=0,
@@ -68,6 +93,8 @@ class SimulatedPoolReader:
             networks=self._networks,
             vm_groups=self._vm_groups,
             directory=self._directory,
+            changed_vm_ids=None if is_first else changed_vm_ids,
+            changed_host_ids=None if is_first else changed_host_ids,
         )
 
     def read_raft_state(self) -> RaftState:
@@ -79,7 +106,8 @@ class SimulatedPoolReader:
         vm = self._cloud.vms.get(vm_id)
         return None if vm is None else observed_vm(vm, with_all_history=True)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Look at what changed; which VMs and hosts are new objects, or gone."""
         log = self._log
         sizes = self._sizes()
         if log.surroundings or sizes != self._pool_sizes:
@@ -96,7 +124,9 @@ class SimulatedPoolReader:
             self._read_hosts(log.hosts, log.usage)
         if log.vms:
             self._read_vms(sorted(log.vms))
+        changed = frozenset(log.vms), frozenset(log.hosts | log.usage)
         log.clear()
+        return changed
 
     def _sizes(self) -> tuple[int, ...]:
         """How many of each there are: clouds are furnished without calls."""
@@ -116,21 +146,19 @@ class SimulatedPoolReader:
                 self._vms[vm_id] = self._observed(vm)
 
     def _observed(self, vm: SimVm) -> VirtualMachine:
-        """The cloud replaces what describes a plain VM as a whole, and members of a gang share it: the same objects say
-        the same."""
-        if not is_plain(vm):
-            return observed_vm(vm)
-        template = vm.template
-        description = (vm.user_template, template.get("AUTOMATIC_REQUIREMENTS"), template.get("MEMORY"))
+        """As itself before where it knows no new description, or as the last VM that was described anew."""
         known = self._described.get(vm.id)
-        if known is not None and all(map(is_, known, description)):
-            return moved_vm(vm, self._vms[vm.id])
-        last_id, self._last_described = self._last_described, vm.id
-        like = self._described.get(last_id)
-        self._described[vm.id] = description
-        if like is not None and all(map(is_, like, description)):
-            return moved_vm(vm, self._vms[last_id])
-        return observed_vm(vm)
+        if known is not None:
+            if known.fits(vm):
+                return moved_vm(vm, self._vms[vm.id])
+        elif self._last_described is not None and self._last_described[0].fits(vm):
+            self._described[vm.id], like = self._last_described
+            return moved_vm(vm, like)
+        made = observed_vm(vm)
+        if is_plain(vm):
+            description = _Description(vm)
+            self._described[vm.id], self._last_described = description, (description, made)
+        return made
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
         cloud = self._cloud
@@ -139,6 +167,9 @@ class SimulatedPoolReader:
             host = cloud.hosts[host_id]
             if host_id in changed or host_id not in self._fixed_parts:
                 self._fixed_parts[host_id] = fixed_part(host, cloud.clusters.get(host.cluster_id))
+            elif not self._monitors_hosts and is_plain_host(self._fixed_parts[host_id]):
+                hosts[host_id] = loaded_host(host, hosts[host_id])
+                continue
             if self._monitors_hosts:
                 cloud.refresh_monitoring(host)
             hosts[host_id] = observed_host(host, self._fixed_parts[host_id], self._monitors_hosts)

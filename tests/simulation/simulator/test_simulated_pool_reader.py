@@ -159,3 +159,22 @@ def test_what_did_not_change_is_not_read_again(cloud: SimulatedCloud) -> None:
     assert before.vms[0].state_name == "RUNNING"
     assert all(after.hosts[host_id] is before.hosts[host_id] for host_id in after.hosts)
     assert after.directory is before.directory
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_reading_on_shows_what_a_first_reading_shows_and_names_what_is_new(cloud: SimulatedCloud, seed: int) -> None:
+    reader, chance = SimulatedPoolReader(cloud, monitors_hosts=False), random.Random(seed)
+    before = reader.read()
+    assert before.changed_vm_ids is before.changed_host_ids is None
+    for _ in range(150):
+        disturb(cloud, chance)
+        after = reader.read()
+        assert comparable(after) == comparable(SimulatedPoolReader(cloud, monitors_hosts=False).read())
+        for old, new, told_ids in (
+            (before.vms, after.vms, after.changed_vm_ids),
+            (before.hosts, after.hosts, after.changed_host_ids),
+        ):
+            assert told_ids is not None
+            assert {one for one in old.keys() | new.keys() if old.get(one) is not new.get(one)} <= told_ids
+            assert len(told_ids) < len(old) + 3
+        before = after
