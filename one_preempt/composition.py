@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
-from one_preempt.ports import Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
+from one_preempt.ports import Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader, PowerControl
 from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.model.policies import Verification
     from one_preempt.core.verify import Violation
+    from one_preempt.power_enactment import PowerEnactment
     from one_preempt.scheduling_cycle import SchedulingCycle
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
@@ -110,7 +111,26 @@ def open_cycle(
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
-        yield _cycle(settings, reader, store, enactor, clock, held_capacity=held_capacity, events=events)
+        with _power(settings, connection, store, clock) as power:
+            yield _cycle(
+                settings, reader, store, enactor, clock, held_capacity=held_capacity, events=events, power=power
+            )
+
+
+@contextmanager
+def _power(settings: Settings, connection: OnedTransport, store: LeaseStore, clock: Clock) -> Iterator[PowerEnactment]:
+    """What carries out power steps: oned on the same connection, power control on threads of its own."""
+    from one_preempt.adapters.opennebula.host_attributes import HostAttributes
+    from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
+    from one_preempt.adapters.power_control.factory import make_power_control
+    from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
+    from one_preempt.power_enactment import PowerEnactment
+
+    with closing(connection.another()) as for_attributes:
+        attributes = HostAttributes(for_attributes, clock)
+        control = make_power_control(settings.power.control, clock, attributes.of)
+        with closing(BackgroundPowerCalls(control, settings.power.calls_at_once)) as calls:
+            yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock)
 
 
 def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None]) -> EventBus:
@@ -138,6 +158,7 @@ def _cycle(
     events: EventSource | None = None,
     verification: Verification | None = None,
     tells_owners: bool = True,
+    power: PowerEnactment | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.core.model.policies import Verification
@@ -154,6 +175,7 @@ def _cycle(
         held_capacity=held_capacity,
         events=events,
         verification=verification or Verification.FULL,
+        power=power,
     )
 
 
@@ -164,26 +186,36 @@ def simulated_cycle(
     verification: Verification | None = None,
     *,
     tells_owners: bool = True,
+    control: PowerControl | None = None,
 ) -> SchedulingCycle:
     """The same cycle over a simulated cloud, on its clock, with a ledger in memory and nothing in between.
 
-    What owners read decides nothing; where nobody reads it, `tells_owners` False saves writing it.
+    What owners read decides nothing; where nobody reads it, `tells_owners` False saves writing it. `control` switches
+    the cloud's machines, and answers at once.
     """
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+    from one_preempt.power_enactment import PowerEnactment
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
+    from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
+    from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 
     ranks_by_load = settings.matchmaker.host_policy in ("load-aware", "custom")
     reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load)
+    store = MemoryLeaseStore(keep_log=False, live_views=True)
+    power = None
+    if control is not None:
+        power = PowerEnactment(store, SimulatedHostEnactor(cloud), ImmediatePowerCalls(control), cloud.clock)
     return _cycle(
         settings,
         reader,
-        MemoryLeaseStore(keep_log=False, live_views=True),
+        store,
         SimulatedEnactor(cloud),
         cloud.clock,
         policy,
         verification=verification,
         tells_owners=tells_owners,
+        power=power,
     )
 
 

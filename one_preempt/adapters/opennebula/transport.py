@@ -105,6 +105,10 @@ class OnedTransport:
                 raise
             return self._answer(method, parameters, document_in)
 
+    def another(self) -> OnedTransport:
+        """A connection of its own to the same endpoint, for another thread."""
+        return OnedTransport(self._url, self._credentials, self._limits, self._sleep, self._renew)
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()

@@ -109,7 +109,7 @@ class PowerRules:
 
     def pause_s(self, failures: int) -> int:
         """How long a host is left alone after so many failures in a row."""
-        return min(self.first_pause_s * 2 ** min(max(failures - 1, 0), 32), self.longest_pause_s)
+        return min(self.first_pause_s << min(max(failures - 1, 0), 32), self.longest_pause_s)
 
 
 def handed_over_ids(rules: PowerRules, hosts: Iterable[Host]) -> frozenset[int]:

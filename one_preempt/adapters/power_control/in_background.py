@@ -1,0 +1,65 @@
+"""Orders and questions to power control from a few threads, so that a slow controller holds nobody up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
+from one_preempt.ports import PowerControl
+
+
+class BackgroundPowerCalls:
+    """Implements `ports.PowerCalls`. Each call has the time-outs of its control; one for each host at a time."""
+
+    def __init__(self, control: PowerControl, at_once: int) -> None:
+        self._control = control
+        self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="power")
+        self._lock = Lock()
+        self._busy: dict[int, Future[None]] = {}
+        self._reports: dict[int, PowerReport] = {}
+
+    def is_busy(self, host_id: int) -> bool:
+        """It was not answered, or the answer was not taken yet."""
+        with self._lock:
+            return host_id in self._busy
+
+    def put(self, step: HostPowerStep, now_s: int) -> None:
+        """Begin it as soon as a thread is free."""
+        with self._lock:
+            self._busy[step.host_id] = self._threads.submit(self._answer, step, now_s)
+
+    def take_reports(self) -> Sequence[PowerReport]:
+        """What was answered since the last call, by host id."""
+        with self._lock:
+            reports, self._reports = self._reports, {}
+            for host_id in reports:
+                del self._busy[host_id]
+        return [reports[host_id] for host_id in sorted(reports)]
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for nobody: what is under way ends with its time-out."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, step: HostPowerStep, now_s: int) -> None:
+        report = answer_of(self._control, step, now_s)
+        with self._lock:
+            self._reports[step.host_id] = report
+
+
+def answer_of(control: PowerControl, step: HostPowerStep, now_s: int) -> PowerReport:
+    """Put one step to power control, and wait for the answer."""
+    status: PowerStatus | None = None
+    match step.kind:
+        case PowerStepKind.SWITCH_ON:
+            outcome = control.switch_on(step.host_name)
+        case PowerStepKind.SWITCH_OFF:
+            outcome = control.switch_off(step.host_name, hard=False)
+        case PowerStepKind.READ_POWER:
+            reading = control.status(step.host_name)
+            outcome, status = reading.outcome, reading.status
+        case kind:
+            outcome = PowerOutcome(PowerAnswer.MISCONFIGURED, f"{step.id}: {kind} is not for power control")
+    return PowerReport(step.host_id, step.kind, outcome, now_s, status)
