@@ -76,6 +76,24 @@ def test_bad_lines_are_named_by_file_line_and_field_or_counted(tmp_path: Path) -
     assert "1 bad lines" in run(path, "--skip-bad-lines").output
 
 
+def test_annotations_are_added_to_the_leases_of_a_log(tmp_path: Path) -> None:
+    path, more = swf(tmp_path), tmp_path / "more.lwfa"
+    more.write_text(
+        "<lease-annotations>\n"
+        "<lease-annotation id='2'><start><now/></start></lease-annotation>\n"
+        "<lease-annotation id='9'><start><now/></start></lease-annotation>\n"
+        "</lease-annotations>"
+    )
+    document = answer(path, "--annotations", more)
+    assert document["left_out"] == [{"reason": "annotations of leases that are not there", "count": 1}]
+    # The second job needs all nodes and finds some taken: now or never.
+    assert answer(path)["runs"][0]["figures"]["rejected.all"] == 0
+    assert document["runs"][0]["figures"]["rejected.all"] == 1
+    more.write_text("<lease-annotations>\n<lease-annotation id='x'/>\n</lease-annotations>")
+    result = run(path, "--annotations", more)
+    assert (result.exit_code, f"{more}:2: <lease-annotation> id='x'" in result.stderr) == (1, True)
+
+
 def test_a_lease_workload_is_told_by_its_content_and_policies_compared(tmp_path: Path) -> None:
     workload = Workload((request(1, 0, 4, 300), local(2, 100, 2, 50)), site=(MachineSet(2, 200, 4096),))
     path = tmp_path / "leases"
@@ -127,6 +145,7 @@ def test_a_scenario_is_run_with_its_policies_and_seeds(tmp_path: Path) -> None:
     assert "2 seeds, mean ± 95 %" in run(path).output
     assert [one["seed"] for one in answer(path, "--seed", 7, "--policy", "nop")["runs"]] == [7]
     assert run(path, "--nodes", 4).exit_code == 2
+    assert "workload.trace.annotations" in run(path, "--annotations", path).stderr
 
 
 def test_nothing_to_replay_is_no_mistake(tmp_path: Path) -> None:

@@ -45,6 +45,10 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
     "--until", "until_s", callback=span_s, metavar="TIME", help="End so long after the start: 600, 10m, 2h, 30d."
 )
 @click.option("--processors-per-vm", type=click.IntRange(1, 1_000_000), default=1, help="SWF: what a VM stands for.")
+@click.option(
+    "--annotations", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Haizea's annotations (LWFA) for the leases of the trace.",
+)  # fmt: skip
 @click.option("--cut-overruns", is_flag=True, help="Jobs end at the time they asked for.")
 @click.option("--skip-bad-lines", is_flag=True, help="Leave out and count lines that are not of the format.")
 @click.option(
@@ -65,6 +69,7 @@ def simulate_command(
     plots: Path | None,
     html_file: Path | None,
     processors_per_vm: int,
+    annotations: Path | None,
     cut_overruns: bool,
     skip_bad_lines: bool,
     verification: str,
@@ -90,7 +95,7 @@ def simulate_command(
         suspension=suspension,
         seed=seed,
         until_s=until_s,
-        reading=TraceReading(processors_per_vm, cut_overruns, skip_bad_lines),
+        reading=TraceReading(processors_per_vm, cut_overruns, skip_bad_lines, annotations),
         verification=Verification(verification),
         keeps_stays=plots is not None or html_file is not None,
     )

@@ -89,6 +89,8 @@ def study(asked: Asked) -> Study:
     if scenario is not None:
         if asked.nodes is not None:
             raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
+        if asked.reading.annotations is not None:
+            raise click.UsageError("a scenario names its annotations itself: write workload.trace.annotations")
         skips, folder = asked.reading.skip_bad_lines, asked.source.parent
         seeds = scenario.seeds if asked.seed is None else (asked.seed,)
         workload = cache(lambda seed: workload_of(scenario, folder, seed, skips))

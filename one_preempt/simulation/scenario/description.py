@@ -41,9 +41,10 @@ class SiteEntry(_Entry, frozen=True):
 
 
 class TraceEntry(_Entry, frozen=True):
-    """A log, beside the scenario or by its whole path."""
+    """A log and a file of annotations (LWFA) for its leases, beside the scenario or by their whole paths."""
 
     file: str
+    annotations: str | None = None
     processors_per_vm: Positive = 1
     cut_overruns: bool = False
 

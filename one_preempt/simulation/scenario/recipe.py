@@ -55,7 +55,8 @@ def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: boo
 
 def _source(entry: WorkloadEntry, folder: Path, nodes: int, seed: int, skip_bad_lines: bool) -> Workload:
     if entry.trace is not None:
-        reading = TraceReading(entry.trace.processors_per_vm, entry.trace.cut_overruns, skip_bad_lines)
+        annotations = None if entry.trace.annotations is None else folder / entry.trace.annotations
+        reading = TraceReading(entry.trace.processors_per_vm, entry.trace.cut_overruns, skip_bad_lines, annotations)
         return read_trace(folder / entry.trace.file, reading)
     assert entry.lublin99 is not None
     return _drawn(entry.lublin99, nodes, seed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from one_preempt.simulation.workload.annotation_files import annotated, read_annotations
 from one_preempt.simulation.workload.lwf import read_lwf
 from one_preempt.simulation.workload.swf import read_swf
 from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
@@ -26,11 +27,15 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TraceReading:
-    """How a trace is read: processors a VM stands for (SWF), ends at the requested time, bad lines left out."""
+    """How a trace is read.
+
+    Processors a VM stands for (SWF), ends at the requested time, bad lines left out; and a file of annotations (LWFA).
+    """
 
     processors_per_vm: int = 1
     cut_overruns: bool = False
     skip_bad_lines: bool = False
+    annotations: Path | None = None
 
 
 def kind_of(path: Path) -> SourceKind:
@@ -53,8 +58,15 @@ def kind_of(path: Path) -> SourceKind:
 
 
 def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
-    """The requests of an SWF or LWF file. Raises `OnePreemptError`, which names file, line and field."""
+    """The requests of an SWF or LWF file, annotated. Raises `OnePreemptError`, which names file, line and field."""
     reading = reading or TraceReading()
+    workload = _read(path, reading)
+    if reading.annotations is None:
+        return workload
+    return annotated(workload, read_annotations(reading.annotations, reading.skip_bad_lines), reading.skip_bad_lines)
+
+
+def _read(path: Path, reading: TraceReading) -> Workload:
     if kind_of(path) is SourceKind.LWF:
         return read_lwf(path, reading.skip_bad_lines, reading.cut_overruns)
     swf = SwfReading(processors_per_vm=reading.processors_per_vm, cut_overruns=reading.cut_overruns)

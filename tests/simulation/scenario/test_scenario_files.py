@@ -78,6 +78,16 @@ def test_a_trace_lies_beside_its_scenario(tmp_path: Path) -> None:
     assert (first.virtual_machines, first.actual_duration_s, second.submitted_at_s) == (2, 60, 5)
 
 
+def test_annotations_lie_beside_the_scenario_too(tmp_path: Path) -> None:
+    (tmp_path / "one.swf").write_text("1 0 -1 60 2 -1 -1 2 90 -1 1 1 1 -1 1 -1 -1 -1\n")
+    annotation = "<lease-annotation id='1'><deadline time='+00:10:00'/></lease-annotation>"
+    (tmp_path / "one.lwfa").write_text(f"<lease-annotations>{annotation}</lease-annotations>")
+    trace = {"file": "one.swf", "annotations": "one.lwfa"}
+    scenario = read_scenario(write(tmp_path, {"site": SMALL["site"], "workload": {"trace": trace}}))
+    (request,) = workload_of(scenario, tmp_path, 0).requests
+    assert request.deadline_at_s == 600
+
+
 def test_the_example_of_the_document_is_a_scenario(tmp_path: Path) -> None:
     document = Path(__file__).parents[3] / "docs" / "researcher" / "simulate.md"
     (example,) = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
