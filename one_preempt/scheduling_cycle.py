@@ -16,6 +16,7 @@ from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, O
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.observe_power import observe_power
 from one_preempt.core.policies import Policies
@@ -32,6 +33,8 @@ WITHDRAWN = "WITHDRAWN"
 PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt nor promise room firmly.
 RECOUNT_EVERY = 100
+
+_remembering = quick_variant(ClusterState, "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,9 @@ class SchedulingCycle:
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
+        # What an interrupted cycle leaves is not relied upon: readings tell what changed since the one before them.
+        last, self._last = self._last, None
+        memory, self._memory = self._memory, DecisionMemory()
         instants = self._events.take_instants() if self._events is not None else {}
         snapshot = self._reader.read()
         if self._enactor is not None:
@@ -106,25 +112,23 @@ class SchedulingCycle:
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
         last_at_s = self._observed_at_s or None
-        reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, self._last)
+        reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, last)
         reconciled = self._with_power(reconciled, ledger, now_s)
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        # What an interrupted decision leaves is not relied upon.
-        memory, self._memory = self._memory, DecisionMemory()
-        state = self._last = replace(reconciled.state, memory=memory)
+        state = _remembering(reconciled.state, memory)
         plan = decide(state, self._policies)
         violations = verify(state, plan) if self._is_recounted(plan) else ()
         if violations:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
             # From scratch too, for nothing shows whether the plan was wrong or what was remembered.
             memory = DecisionMemory()
-            state = self._last = replace(state, memory=memory)
+            state = replace(state, memory=memory, changed_lease_ids=None)
             plan = decide(state, _cautious(self._policies))
             if verify(state, plan):
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
-        self._memory = memory
+        self._last, self._memory = None if violations else state, memory
         self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
