@@ -59,6 +59,8 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
         return NO_ROOM
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+    if not (reserved or is_preemptor or any(vm.history for vm in vms)):
+        return NO_ROOM
     on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id and vm.id not in surroundings.resting]
     rows: list[int] = []
     firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)

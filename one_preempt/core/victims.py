@@ -165,7 +165,9 @@ def first_methods(
     A lease is suspended in place as a whole: its VMs could not return together otherwise.
     """
     listed = methods_of(lease, rules)
-    if not all(method_is_possible(snapshot, vm, lease, PreemptionMethod.SUSPEND) for vm in vms):
+    if PreemptionMethod.SUSPEND in listed and not all(
+        method_is_possible(snapshot, vm, lease, PreemptionMethod.SUSPEND) for vm in vms
+    ):
         listed = tuple(method for method in listed if method is not PreemptionMethod.SUSPEND)
     first = (next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None) for vm in vms)
     chosen = tuple(method for method in first if method is not None)

@@ -47,19 +47,20 @@ class DatastoreMatch:
     def candidates(self, vm: VirtualMachine) -> tuple[Datastore, ...]:
         """What the VM may use wherever it goes, best first. Raises UnreadableExpression."""
         previous_id = self._previous_id(vm)
-        owner = self._access.owner_of(vm) if self._access else None
         prematch = self._prematched.get(vm.id)
         key = (
-            owner,
+            vm.uid,
+            vm.gid,
             previous_id,
             prematch.datastore_ids if prematch else None,
             vm.automatic_datastore_requirements,
             vm.sched_datastore_requirements,
             vm.sched_datastore_rank,
         )
-        if key not in self._found:
-            self._found[key] = self._match(vm, previous_id, prematch)
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._match(vm, previous_id, prematch)
+        return found
 
     def choose(self, vm: VirtualMachine, host: Host, room: Room) -> Datastore | None:
         """The best datastore that the host can use and that has room, or None."""

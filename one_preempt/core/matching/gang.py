@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.plan import Placement
@@ -41,6 +42,20 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
         levels.append(candidates(vms[len(found)]))
     room.rollback(start)
     return None
+
+
+_ASKED = attrgetter(
+    "uid", "gid", "cpu_centi", "memory_mib",
+    "automatic_requirements", "sched_requirements", "sched_rank",
+    "automatic_datastore_requirements", "sched_datastore_requirements", "sched_datastore_rank",
+    "automatic_nic_requirements", "nics", "disks", "pci_requests", "topology", "vm_group_id",
+    "state", "history", "extended", "user_template",
+)  # fmt: skip
+
+
+def asks_the_same(one: VirtualMachine, other: VirtualMachine) -> bool:
+    """Does nothing that a placement depends on tell them apart? They may be alike where this says no."""
+    return bool(_ASKED(one) == _ASKED(other))
 
 
 def alike(vms: Sequence[VirtualMachine]) -> bool:

@@ -24,8 +24,6 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-_PUBLIC_CLOUD_SECTIONS = ("PUBLIC_CLOUD", "EC2")
-
 
 @dataclass(frozen=True, slots=True)
 class HostMatch:
@@ -89,6 +87,10 @@ class StaticHostMatch:
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable) -> bool:
         """Match with hosts that have only become more or less loaded; False where they have changed otherwise."""
         before = self._hosts.hosts
+        if hosts is self._hosts:
+            self._snapshot = snapshot
+            self.__dict__.pop("_observed", None)
+            return True
         if len(before) != len(hosts.hosts) or not before:
             return False
         changed = list(compress(zip(before, hosts.hosts, strict=True), map(is_not, before, hosts.hosts)))
@@ -109,16 +111,18 @@ class StaticHostMatch:
         key = (
             vm.automatic_requirements,
             vm.sched_requirements,
-            self._access.owner_of(vm) if self._access else None,
+            vm.uid,
+            vm.gid,
             vm.is_pinned,
             leaving_id,
             vm.extended,
             prematch.host_ids if prematch else None,
-            any(section in vm.user_template for section in _PUBLIC_CLOUD_SECTIONS),
+            _asks_for_public_cloud(vm),
         )
-        if key not in self._found:
-            self._found[key] = self._match(vm, leaving_id, prematch)
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._match(vm, leaving_id, prematch)
+        return found
 
     def requirements_now(self, vm: VirtualMachine, room: Room) -> BoolArray:
         """The hosts that meet the requirements with the VMs placed so far counted as theirs."""
@@ -175,11 +179,15 @@ def _requirements(vm: VirtualMachine) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _asks_for_public_cloud(vm: VirtualMachine) -> bool:
+    return "PUBLIC_CLOUD" in vm.user_template or "EC2" in vm.user_template
+
+
 def _unsupported(vm: VirtualMachine) -> Unplaced | None:
     """Kinds of VMs that are refused whatever there is."""
     if not vm.extended:
         return reasons.unplaced(reasons.INCOMPLETE, "Its full document was not read yet.")
-    if any(section in vm.user_template for section in _PUBLIC_CLOUD_SECTIONS):
+    if _asks_for_public_cloud(vm):
         text = (
             "It asks for a public cloud (PUBLIC_CLOUD or EC2), which OpenNebula gave up in 7.0 and this scheduler too."
         )

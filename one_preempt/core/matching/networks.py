@@ -49,10 +49,9 @@ class NetworkMatch:
 
     def candidates(self, vm: VirtualMachine, nic: Nic) -> tuple[Network, ...]:
         """The networks that a NIC may have wherever the VM goes, best first. Raises UnreadableExpression."""
-        owner = self._access.owner_of(vm) if self._access else None
         prematch = self._prematched.get(vm.id)
         allowed = None if prematch is None else prematch.network_ids.get(nic.id, frozenset())
-        key = (owner, allowed, vm.automatic_nic_requirements, nic.sched_requirements, nic.sched_rank)
+        key = (vm.uid, vm.gid, allowed, vm.automatic_nic_requirements, nic.sched_requirements, nic.sched_rank)
         if key not in self._found:
             self._found[key] = self._match(vm, nic, allowed)
         return self._found[key]

@@ -6,6 +6,7 @@ On success the placements are charged to the room; on failure the room is as it 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
-from one_preempt.core.matching.gang import alike, search
+from one_preempt.core.matching.gang import alike, asks_the_same, search
 from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch, speaks_of_load
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
@@ -193,14 +194,44 @@ class Matchmaker:
         """Place one VM after the other; the first refusal undoes all. `among` may differ by VM id."""
         mark = room.checkpoint()
         found: list[Placement] = []
+        before: VirtualMachine | None = None
+        onward: deque[int] = deque()
         for vm in vms:
-            hosts = among[vm.id] if isinstance(among, Mapping) else among
-            placed = self.place(vm, room, hosts, limited=False)
-            if isinstance(placed, Unplaced):
-                room.rollback(mark)
-                return placed
+            is_like = before is not None and bool(onward) and asks_the_same(vm, before)
+            placed = self._place_onward(vm, room, onward) if is_like else None
+            if placed is None:
+                hosts = among[vm.id] if isinstance(among, Mapping) else among
+                first = self.place(vm, room, hosts, limited=False)
+                if isinstance(first, Unplaced):
+                    room.rollback(mark)
+                    return first
+                before, placed = vm, first
+                onward = deque() if isinstance(among, Mapping) else self._onward(vm, placed, among)
             found.append(placed)
         return tuple(found)
+
+    def _onward(self, vm: VirtualMachine, placed: Placement, among: BoolArray | None) -> deque[int]:
+        """The rows from that of `vm` on, best first: before, what asks for the same has no room. Empty if it might."""
+        match = self.match(vm)
+        if self.has_prematched or vm.vm_group_id is not None or match.follows_current_vms:
+            return deque()
+        order = self.preference(vm)
+        rows = order[(match.mask if among is None else match.mask & among)[order]].tolist()
+        return deque(rows[rows.index(self.hosts.index_by_id[placed.host_id]) :])
+
+    def _place_onward(self, vm: VirtualMachine, room: Room, rows: deque[int]) -> Placement | None:
+        """Put a VM on the first of these rows with room; those without are dropped. None where there is none."""
+        if image_datastore_without_room(vm, room) is not None:
+            return None
+        while rows:
+            free_cpu_centi, free_memory_mib = room.free[rows[0]].tolist()
+            if free_cpu_centi >= vm.cpu_centi and free_memory_mib >= vm.memory_mib:
+                placement = self._try_host(vm, rows[0], room, {})
+                if placement is not None:
+                    room.take(placement)
+                    return placement
+            rows.popleft()
+        return None
 
     def _may_fit_together(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """False where all hosts that suit any of the VMs have less room in all than they need."""

@@ -471,6 +471,50 @@ def test_a_small_gang_is_placed_exactly_when_it_fits(
         assert (room.free + taken == maker.hosts.free).all()
 
 
+WANTS = (
+    vm(0),
+    vm(0, 200, 512),
+    replace(vm(0), pci_requests=(PciRequest(vendor="10de"),)),
+    replace(vm(0), nics=(Nic(0, None, True),)),
+    replace(vm(0), disks=(Disk(0, 30_000, "FILE", 1, True, "SYSTEM", "NONE", "", 0),)),
+    replace(vm(0), disks=(Disk(0, 300_000, "FILE", 1, True, "SELF", "NONE", "", 0),)),
+    replace(vm(0), sched_rank="FREE_CPU"),
+)
+
+
+@given(
+    rooms=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=4),
+    wants=st.sampled_from(range(len(WANTS))),
+    size=st.integers(2, 6),
+    among=st.none() | st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_like_vms_of_a_gang_go_where_each_would_go_alone_after_the_other(
+    rooms: list[tuple[int, int]], wants: int, size: int, among: list[bool] | None
+) -> None:
+    hosts = [
+        host(number, 100 * cpu, free_disk_mib=50_000, devices=[device(f"0{number}:{slot}") for slot in range(devices)])
+        for number, (cpu, devices) in enumerate(rooms)
+    ]
+    gang = [replace(WANTS[wants], id=number) for number in range(1, 1 + size)]
+    snapshot = cloud(hosts, gang, stores=[datastore(shared=False), datastore(1, type=DatastoreType.IMAGE)],
+                     networks=[network(0, leases=2), network(1, leases=1)])  # fmt: skip
+    mask = None if among is None else np.array(among[: len(hosts)])
+    maker = matchmaker(snapshot)
+    room, alone = maker.new_room(), maker.new_room()
+
+    placed = maker.place_together(gang, room, mask)
+
+    one_by_one = [maker.place(machine, alone, mask, limited=False) for machine in gang]
+    if isinstance(placed, Unplaced):
+        refusal = next(one for one in one_by_one if isinstance(one, Unplaced))
+        assert placed.reason.text == f"The {size} VMs do not fit together. {refusal.reason.text}"
+        assert placed.counts == refusal.counts
+        assert (room.free == maker.hosts.free).all()
+    else:
+        assert list(placed) == one_by_one
+        assert (room.free == alone.free).all()
+
+
 def test_a_state_that_waits_is_placed_whatever_it_is_called() -> None:
     for state in (VmState.PENDING, VmState.HOLD, VmState.UNDEPLOYED):
         assert isinstance(place([host(0)], replace(vm(1), state=state)), Placement)

@@ -1,0 +1,98 @@
+"""What a matchmaker and a host table keep from one observation to the next is what would be found anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from one_preempt.core.matching.host_table import changed_rows, host_table
+from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.model.access import User
+from one_preempt.core.model.cluster_state import HostTable
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from tests.core.matching.small_cloud import NO_LIMITS, USERS_GID, cloud, host, matchmaker, vm
+
+EMPTY = host(0)
+LOADED = replace(EMPTY, running_vms=2, cpu_usage_centi=200)
+WANTS_AN_EMPTY_HOST = replace(vm(1), sched_requirements="RUNNING_VMS < 1")
+WANTS_A_NAME = replace(vm(2), sched_requirements='NAME = "node1"')
+
+
+def table_after(hosts: Mapping[int, Host], before: HostTable | None) -> HostTable:
+    """Made of what was known before."""
+    return host_table(hosts, before, changed_rows(hosts, before, None))
+
+
+def following(first: PoolSnapshot, second: PoolSnapshot) -> Matchmaker | None:
+    """A matchmaker of the first cloud that has matched both VMs, if it follows to the second."""
+    maker = matchmaker(first)
+    for machine in (WANTS_AN_EMPTY_HOST, WANTS_A_NAME):
+        maker.match(machine)
+    return maker if maker.follow(second, table_after(second.hosts, maker.hosts), maker.options) else None
+
+
+def test_what_speaks_of_the_load_is_matched_again_when_the_load_has_changed() -> None:
+    first = cloud([EMPTY, host(1)])
+    maker = following(first, replace(first, hosts={**first.hosts, 0: LOADED}))
+
+    assert maker is not None
+    assert maker.match(WANTS_AN_EMPTY_HOST).mask.tolist() == [False, True]
+    assert maker.match(WANTS_A_NAME).mask.tolist() == [False, True]
+    assert maker.new_room().free[0].tolist() == [200, 8192]
+
+
+def test_a_host_that_was_changed_by_somebody_is_not_followed() -> None:
+    first = cloud([EMPTY, host(1)])
+    for changed in (replace(EMPTY, name="node1"), replace(EMPTY, state=HostState.DISABLED), host(0, cluster_id=7)):
+        assert following(first, replace(first, hosts={**first.hosts, 0: changed})) is None
+
+
+def test_a_user_who_came_into_another_group_is_matched_anew() -> None:
+    first = cloud([EMPTY, host(1)])
+    moved = User(5, "ann", USERS_GID, "users", (USERS_GID, 100))
+
+    assert following(first, replace(first, directory=replace(first.directory, users={5: replace(moved)}))) is None
+    spent = replace(first.directory.users[5], enabled=False)
+    assert following(first, replace(first, directory=replace(first.directory, users={5: spent}))) is not None
+
+
+def test_other_datastores_or_options_are_not_followed() -> None:
+    first = cloud([EMPTY, host(1)])
+    maker = matchmaker(first)
+
+    assert following(first, replace(first, datastores=dict(first.datastores))) is None
+    assert not maker.follow(first, maker.hosts, replace(NO_LIMITS))
+    assert maker.follow(first, maker.hosts, NO_LIMITS)
+
+
+kinds = st.tuples(st.integers(0, 8), st.sampled_from([100, 400]), st.integers(0, 3), st.sampled_from(list(HostState)))
+
+
+def hosts_of(drawn: list[tuple[int, int, int, HostState]]) -> dict[int, Host]:
+    return {
+        number: host(number, cpu, used_cpu_centi=100 * used, state=state)
+        for number, cpu, used, state in reversed(drawn)
+    }
+
+
+@given(st.lists(st.lists(kinds, max_size=10, unique_by=lambda kind: kind[0]), min_size=2, max_size=4), st.data())
+def test_a_host_table_is_the_same_whatever_was_known_before(
+    observed: list[list[tuple[int, int, int, HostState]]], data: st.DataObject
+) -> None:
+    table = None
+    for drawn in observed:
+        hosts = hosts_of(drawn)
+        if table is not None:
+            # Some hosts are the very objects of before.
+            for known in data.draw(st.lists(st.sampled_from(table.hosts or (EMPTY,)), max_size=8)):
+                hosts[known.id] = known
+        table, fresh = table_after(hosts, table), host_table(hosts)
+        for name in ("ids", "free", "capacity", "accepts_vms"):
+            assert np.array_equal(getattr(table, name), getattr(fresh, name))
+        assert table.index_by_id == fresh.index_by_id
+        assert table.hosts == fresh.hosts
