@@ -17,6 +17,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
     KnownPower,
+    PowerBounds,
     PowerPhase,
     PowerReport,
     PowerSequence,
@@ -80,8 +81,25 @@ def observe_power(
             text = f"host {after.host_name}: {after.reason_text}"
             discrepancies.append(Discrepancy(f"power-{after.reason_code}", text))
     changed = tuple(one for one in sequences.values() if one != ledger.power_sequences[one.host_id])
-    known = KnownPower(sequences, ledger.power_orders, ledger.host_capacities, ledger.power_asked_at_s, reports)
+    known = KnownPower(
+        sequences=sequences,
+        orders=ledger.power_orders,
+        capacities=ledger.host_capacities,
+        asked_at_s=ledger.power_asked_at_s,
+        bounds=_bounds(snapshot, rules),
+        readings=reports,
+    )
     return ObservedPower(known, changed, tuple(discrepancies))
+
+
+def _bounds(snapshot: PoolSnapshot, rules: PowerRules) -> PowerBounds:
+    handed_over = [host for host in snapshot.hosts.values() if rules.is_handed_over(host)]
+    return PowerBounds(
+        handed_over=frozenset(host.id for host in handed_over),
+        floor=rules.floor,
+        most_booting=rules.most_booting,
+        boot_s=max((rules.power_of(host).boot_s for host in handed_over), default=0),
+    )
 
 
 def who_is_on(snapshot: PoolSnapshot) -> dict[int, frozenset[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -110,8 +110,3 @@ class PowerRules:
     def pause_s(self, failures: int) -> int:
         """How long a host is left alone after so many failures in a row."""
         return min(self.first_pause_s << min(max(failures - 1, 0), 32), self.longest_pause_s)
-
-
-def handed_over_ids(rules: PowerRules, hosts: Iterable[Host]) -> frozenset[int]:
-    """The hosts that may be switched."""
-    return frozenset(host.id for host in hosts if rules.is_handed_over(host))

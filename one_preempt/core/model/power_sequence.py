@@ -146,6 +146,19 @@ class PowerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerBounds:
+    """What holds whatever is decided: which hosts may be switched, how many of them stay on, how many boot at once.
+
+    `boot_s`: how long the slowest of them takes to boot.
+    """
+
+    handed_over: frozenset[int] = frozenset()
+    floor: int = 0
+    most_booting: int = 0
+    boot_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class KnownPower:
     """What the decision may know of power, all by host id. `sequences` are as observed now, not as last written.
 
@@ -157,6 +170,7 @@ class KnownPower:
     orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     capacities: Mapping[int, HostCapacity] = field(default_factory=dict)
     asked_at_s: int | None = None
+    bounds: PowerBounds = PowerBounds()
     readings: Mapping[int, PowerReport] = field(default_factory=dict)
 
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.verify import action_rules, capacity_rules, departure_rules, promise_rules, room_over_time
+from one_preempt.core.verify import (
+    action_rules,
+    capacity_rules,
+    departure_rules,
+    power_rules,
+    promise_rules,
+    room_over_time,
+)
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 __all__ = ["Violation", "verify"]
@@ -19,6 +26,7 @@ _RULES: tuple[Rule, ...] = (
     *capacity_rules.RULES,
     *promise_rules.RULES,
     *room_over_time.RULES,
+    *power_rules.RULES,
 )
 
 

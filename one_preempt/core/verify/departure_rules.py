@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind
+from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.verify.lease_over_time import (
     has_deadline_promised,
     has_outlived_its_duration,
@@ -63,10 +64,18 @@ def _unmarked_move(recount: Recount, action: Action) -> Iterator[Violation]:
     vm = recount.vms.get(action.vm_id)
     if vm is None or recount.under_way(action):
         return
-    if not vm.resched:
+    if not vm.resched and not _empties_its_host(recount, action):
         yield Violation("not-rescheduled", f"{action.id} moves VM {vm.id}, which nobody marked for rescheduling")
     elif vm.host_id == action.host_id:
         yield Violation("not-elsewhere", f"{action.id} moves VM {vm.id} to host {vm.host_id}, where it is")
+
+
+def _empties_its_host(recount: Recount, action: Action) -> bool:
+    """Its host is disabled to be switched off, the VM is one of those that were to leave, and its lease may move."""
+    vm, lease = recount.vms[action.vm_id], recount.lease_of(action.vm_id)
+    sequence = recount.state.power.sequences.get(vm.host_id if vm.host_id is not None else -1)
+    named = sequence is not None and sequence.phase is PowerPhase.EMPTYING and vm.id in sequence.emptied_vm_ids
+    return named and lease is not None and lease.terms.type.preemptable and not recount.state.paused
 
 
 def _victims_were_decided_upon(recount: Recount) -> Iterator[Violation]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Victim
+from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 
 
@@ -22,6 +24,7 @@ class Violation:
 MOVES = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 DEPARTURES = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
 ARRIVALS = frozenset({ActionKind.DEPLOY}) | MOVES
+_NOT_TO_COME = frozenset({PowerPhase.AWAKE, PowerPhase.FAILED})
 
 # The states, by name, in which oned accepts each call (FACTS 3.2); MESSAGE is accepted in any.
 LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
@@ -48,6 +51,7 @@ class Recount:
         self.plan = plan
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
+        self.hosts_then = _with_those_to_come(state)
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
         self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
@@ -98,6 +102,24 @@ class Recount:
                 found.add(action_id)
                 waiting.extend(self.action_by_id[action_id].after)
         return found
+
+
+def _with_those_to_come(state: ClusterState) -> Mapping[int, Host]:
+    """All hosts as they will be to whoever was promised them: those that we bring back are on, as large as last known."""
+    hosts = state.snapshot.hosts
+    found = {}
+    for host_id, sequence in state.power.sequences.items():
+        host, capacity = hosts.get(host_id), state.power.capacities.get(host_id)
+        if host is None or capacity is None or host.accepts_vms or sequence.phase in _NOT_TO_COME:
+            continue
+        shown = host.max_cpu_centi > 0
+        found[host_id] = replace(
+            host,
+            state=HostState.MONITORED,
+            max_cpu_centi=host.max_cpu_centi if shown else capacity.max_cpu_centi,
+            max_memory_kib=host.max_memory_kib if shown else capacity.max_memory_kib,
+        )
+    return {**hosts, **found} if found else hosts
 
 
 Rule = Callable[[Recount], Iterator[Violation]]

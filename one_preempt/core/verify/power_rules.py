@@ -1,0 +1,149 @@
+"""What may never be done to the power of a host, counted from the plan and what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerSequence, PowerStepKind
+from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
+
+_TOWARDS_OFF = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
+_FROM_STATES = {
+    PowerStepKind.DISABLE: frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED}),
+    PowerStepKind.PUT_OFFLINE: frozenset({HostState.DISABLED}),
+    PowerStepKind.SWITCH_OFF: frozenset({HostState.OFFLINE}),
+    PowerStepKind.ENABLE: frozenset({HostState.DISABLED, HostState.OFFLINE}),
+}
+
+
+def _planned(recount: Recount, host_id: int) -> PowerSequence | None:
+    """The sequence of a host as it is once the plan is written."""
+    after = {one.host_id: one for one in recount.plan.power_sequences}
+    return after.get(host_id) or recount.state.power.sequences.get(host_id)
+
+
+def _guests(recount: Recount, host: Host) -> set[int]:
+    """All VMs that a host has by its own list, or that say they are there, are coming or were there a moment ago."""
+    named = {
+        vm.id
+        for vm in recount.vms.values()
+        if host.id in vm.charged_host_ids or (vm.holds_capacity and vm.host_id == host.id)
+    }
+    return named | set(host.vm_ids)
+
+
+def _hosts_are_handed_over(recount: Recount) -> Iterator[Violation]:
+    known = recount.state.power
+    for step in recount.plan.power_steps:
+        sequence = _planned(recount, step.host_id)
+        if sequence is None or sequence.phase is PowerPhase.AWAKE:
+            yield Violation("power-not-ours", f"{step.id}: nothing of ours is under way there")
+        elif step.kind in _TOWARDS_OFF and step.host_id not in known.bounds.handed_over:
+            yield Violation("power-not-handed-over", f"{step.id}: that host is not to be switched")
+
+
+def _states_allow_the_step(recount: Recount) -> Iterator[Violation]:
+    for step in recount.plan.power_steps:
+        host = recount.hosts.get(step.host_id)
+        allowed = _FROM_STATES.get(step.kind)
+        if host is None or allowed is None:
+            continue
+        attempted = step.kind is PowerStepKind.DISABLE and _tried_before(recount, step)
+        if host.state not in allowed and not attempted:
+            yield Violation("power-illegal-state", f"{step.id}: the host is {host.state.name}")
+        if not step.expected_states or not set(step.expected_states) <= allowed:
+            yield Violation("power-unchecked", f"{step.id} does not say in which state the host must be found")
+
+
+def _tried_before(recount: Recount, step: HostPowerStep) -> bool:
+    """It was asked for already, and what it did is not known: oned is asked the same once more."""
+    sequence = recount.state.power.sequences.get(step.host_id)
+    return sequence is not None and sequence.attempts > 0
+
+
+def _nobody_is_switched_off(recount: Recount) -> Iterator[Violation]:
+    for step in recount.plan.power_steps:
+        host, sequence = recount.hosts.get(step.host_id), _planned(recount, step.host_id)
+        if step.kind not in _TOWARDS_OFF or host is None or sequence is None:
+            continue
+        staying = _guests(recount, host)
+        if step.kind is PowerStepKind.DISABLE:
+            staying -= set(sequence.emptied_vm_ids)
+        if staying:
+            yield Violation("power-in-use", f"{step.id}: VM {min(staying)} is on that host")
+        if recount.state.snapshot.unreadable_vm_ids and step.kind is not PowerStepKind.DISABLE:
+            yield Violation("power-in-doubt", f"{step.id}: VMs exist of which nothing is known")
+        emptied = step.kind is PowerStepKind.DISABLE and sequence.emptied_vm_ids
+        if not step.must_be_empty and not emptied:
+            yield Violation("power-unchecked", f"{step.id} does not say that the host must be empty")
+
+
+def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
+    """Nobody is sent to a host, or was promised it within the time of a boot, that goes to sleep."""
+    going = {one.host_id for one in recount.plan.power_steps if one.kind in _TOWARDS_OFF}
+    if not going:
+        return
+    coming = {one.host_id: one.id for one in recount.plan.actions if one.kind in ARRIVALS}
+    for preemption in recount.preemptions.values():
+        if not any(end.preemption_id == preemption.id for end in recount.plan.ended_preemptions):
+            coming.update({one.host_id: f"preemption {preemption.id}" for one in preemption.placements})
+    soon_s = recount.state.now_s + recount.state.power.bounds.boot_s
+    booked = {**recount.state.reservations}
+    booked.update({one.lease_id: one.reservations for one in recount.plan.bookings})
+    for lease_id, slots in booked.items():
+        for slot in slots:
+            if slot.firm and slot.start_at_s <= soon_s and (slot.end_at_s or soon_s + 1) > recount.state.now_s:
+                coming.update(dict.fromkeys(slot.host_ids, f"lease {lease_id}"))
+    for host_id in sorted(going & {one for one in coming if one is not None}):
+        yield Violation("power-promised", f"host {host_id} goes to sleep, and {coming[host_id]} needs it")
+
+
+def _begun(recount: Recount, phase: PowerPhase) -> list[int]:
+    """The hosts of which the plan takes the sequence to a phase in which it was not."""
+    before = recount.state.power.sequences
+    return [
+        one.host_id
+        for one in recount.plan.power_sequences
+        if one.phase is phase and (one.host_id not in before or before[one.host_id].phase is not phase)
+    ]
+
+
+def _the_floor_is_kept(recount: Recount) -> Iterator[Violation]:
+    begun = _begun(recount, PowerPhase.DISABLING)
+    bounds = recount.state.power.bounds
+    staying = []
+    for host_id in sorted(bounds.handed_over & recount.hosts.keys()):
+        sequence = _planned(recount, host_id)
+        leaving = sequence is not None and sequence.phase is PowerPhase.DISABLING
+        if recount.hosts[host_id].accepts_vms and not leaving:
+            staying.append(host_id)
+    if begun and len(staying) < bounds.floor:
+        yield Violation("power-floor", f"host {begun[0]} goes to sleep, and fewer than {bounds.floor} stay on")
+
+
+def _not_too_many_boot(recount: Recount) -> Iterator[Violation]:
+    begun = _begun(recount, PowerPhase.SWITCHING_ON)
+    hosts = recount.state.power.sequences.keys() | {one.host_id for one in recount.plan.power_sequences}
+    booting = [one for one in (_planned(recount, host_id) for host_id in sorted(hosts)) if one is not None]
+    count = sum(one.began_at_s > 0 and one.is_coming for one in booting)
+    most = recount.state.power.bounds.most_booting
+    if begun and count > most:
+        yield Violation("power-boots", f"host {begun[0]} is woken, and {count} boot at once, {most} may")
+
+
+def _pause_is_respected(recount: Recount) -> Iterator[Violation]:
+    for step in recount.plan.power_steps:
+        if recount.state.paused and step.kind in _TOWARDS_OFF:
+            yield Violation("paused", f"{step.id} while power actions are paused")
+
+
+RULES: tuple[Rule, ...] = (
+    _hosts_are_handed_over,
+    _states_allow_the_step,
+    _nobody_is_switched_off,
+    _promised_room_stays_on,
+    _the_floor_is_kept,
+    _not_too_many_boot,
+    _pause_is_respected,
+)
