@@ -31,6 +31,7 @@ from one_preempt.core.model.plan import (
     Refusal,
     Victim,
 )
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -43,6 +44,10 @@ from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
     from one_preempt.core.phases.room_ahead import GivingWay
+
+
+_action = quick_constructor(Action)
+_refusal = quick_constructor(Refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +216,9 @@ class PlanDraft:
         """
         vm = self.state.snapshot.vms[placement.vm_id]
         row = self.state.hosts.index_by_id[placement.host_id]
-        beside = bool(self.resting_room[row].any() and (self.room.free[row] < 0).any())
-        return Action(
+        rests = self.in_place.occasions and self.resting_room[row].any()
+        beside = bool(rests and (self.room.free[row] < 0).any())
+        return _action(
             id=action_id,
             kind=ActionKind.DEPLOY,
             vm_id=vm.id,
@@ -254,7 +260,7 @@ class PlanDraft:
     def plan(self) -> Plan:
         """The plan as a value."""
         refusals = tuple(
-            Refusal(vm_ids=self.state.leases[lease_id].vm_ids, lease_id=lease_id, reason=reason)
+            _refusal(vm_ids=self.state.leases[lease_id].vm_ids, lease_id=lease_id, reason=reason)
             for lease_id, reason in sorted(self.waits.items())
         )
         plan = Plan(

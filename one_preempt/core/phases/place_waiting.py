@@ -103,9 +103,10 @@ def _tried(draft: PlanDraft) -> set[int | None]:
 def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
     """Add the actions that put the VMs of a lease on the hosts found for them."""
     returning = lease.state in RETURNING_STATES
+    reason = _why_here(lease, returning)
     for placement in placed:
         action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
-        draft.actions.append(draft.deploy(placement, lease, action_id, _why_here(lease, returning)))
+        draft.actions.append(draft.deploy(placement, lease, action_id, reason))
     draft.quotas.promise(list(vms))
     draft.busy_leases.add(lease.id)
     draft.starting.add(lease.id)

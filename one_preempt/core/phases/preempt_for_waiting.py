@@ -64,7 +64,7 @@ class RoomWanted:
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
     """Decide a preemption for each request that may preempt and was not placed, in queue order."""
-    if not draft.lacking_room:
+    if not any(draft.state.leases[lease_id].preempts for lease_id in draft.lacking_room):
         return
     requests = [lease for lease in waiting_leases(draft) if lease.preempts and lease.id in draft.lacking_room]
     for lease in requests:

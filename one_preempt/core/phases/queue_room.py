@@ -147,9 +147,10 @@ class QueueRoom:
         profile, nodes = self._alike.profile, len(turn.vms)
         if nodes > profile.free_at(start_s) or not profile.fits(nodes, start_s, end_s):
             return _too_few_free(nodes)
-        gives_way = is_suspendable(self._draft.state, self._draft.policies, turn.lease)
-        firm = None if gives_way else self._draft.timeline.firm_stays.free_during(start_s, end_s)
-        return self._matched(turn, firm)
+        draft, firm_stays = self._draft, self._draft.timeline.firm_stays
+        # Where nothing is firm, what is free now stays free for it, whether it gives way or not.
+        stands_aside = not firm_stays.reservations() or is_suspendable(draft.state, draft.policies, turn.lease)
+        return self._matched(turn, None if stands_aside else firm_stays.free_during(start_s, end_s))
 
     def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""

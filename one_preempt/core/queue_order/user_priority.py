@@ -20,12 +20,17 @@ class UserPriority:
     def key(self, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
         """(- priority, id of the newest VM, id): a gang has arrived when its last VM has."""
         newest = max(lease.vm_ids, default=lease.id)
-        return (-max((priority_of(vm) for vm in vms), default=0.0), newest, lease.id)
+        told = {vm.user_priority for vm in vms}
+        return (-max((_as_number(text) for text in told), default=0.0), newest, lease.id)
 
 
 def priority_of(vm: VirtualMachine) -> float:
     """USER_PRIORITY as a number; 0 where there is none or it is no number."""
-    priority = leading_number(vm.user_priority)
+    return _as_number(vm.user_priority)
+
+
+def _as_number(text: str) -> float:
+    priority = leading_number(text)
     return priority if priority is not None and math.isfinite(priority) else 0.0
 
 
