@@ -11,32 +11,38 @@ from one_preempt.simulation.simulated_cloud.objects import SimHost, SimVm, Templ
 from one_preempt.simulation.simulated_cloud.templates import text_of
 
 
-def cpu_of(vm: SimVm) -> int:
-    """Hundredths of a CPU: the attribute times 100 in single precision, cut."""
-    return _hundredths(text_of(vm.template, "CPU", "0"))
+def taken_by(vm: SimVm) -> tuple[int, int]:
+    """Hundredths of a CPU, the attribute times 100 in single precision, cut; and KiB of memory."""
+    return _taken(text_of(vm.template, "CPU", "0"), text_of(vm.template, "MEMORY", "0"))
 
 
 @lru_cache(maxsize=1 << 12)
-def _hundredths(cpu: str) -> int:
-    return int(np.float32(cpu) * np.float32(100))
+def _taken(cpu: str, memory: str) -> tuple[int, int]:
+    return int(np.float32(cpu) * np.float32(100)), int(memory) * 1024
+
+
+def cpu_of(vm: SimVm) -> int:
+    """Hundredths of a CPU."""
+    return taken_by(vm)[0]
 
 
 def memory_kib_of(vm: SimVm) -> int:
     """Memory in KiB."""
-    return int(text_of(vm.template, "MEMORY", "0")) * 1024
+    return taken_by(vm)[1]
 
 
 def misfit(host: SimHost, vm: SimVm) -> str:
     """Why the VM does not fit, in oned's words, or an empty string."""
     share = host.share
     free_cpu, free_memory = share.max_cpu - share.cpu_usage, share.max_mem - share.mem_usage
-    if cpu_of(vm) > free_cpu:
-        return f"Not enough CPU: {cpu_of(vm)}/{free_cpu}"
-    if memory_kib_of(vm) > free_memory:
-        return f"Not enough memory: {memory_kib_of(vm)}/{free_memory}"
+    cpu, memory_kib = taken_by(vm)
+    if cpu > free_cpu:
+        return f"Not enough CPU: {cpu}/{free_cpu}"
+    if memory_kib > free_memory:
+        return f"Not enough memory: {memory_kib}/{free_memory}"
     if not devices.are_free(host, vm):
         return "Unavailable PCI device."
-    if not pinning.fits(host, vm):
+    if "TOPOLOGY" in vm.template and not pinning.fits(host, vm):
         return "Cannot allocate NUMA topology"
     return ""
 
@@ -48,11 +54,13 @@ def charge(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
         return
     host.vm_ids = sorted([*host.vm_ids, vm.id])
     share = host.share
-    share.cpu_usage += cpu_of(vm)
-    share.mem_usage += memory_kib_of(vm)
+    cpu, memory_kib = taken_by(vm)
+    share.cpu_usage += cpu
+    share.mem_usage += memory_kib
     share.running_vms += 1
     devices.assign(host, vm, series_7)
-    pinning.pin(host, vm, series_7)
+    if "TOPOLOGY" in vm.template:
+        pinning.pin(host, vm, series_7)
 
 
 def release(host: SimHost, vm: SimVm) -> None:
@@ -61,11 +69,13 @@ def release(host: SimHost, vm: SimVm) -> None:
         return
     host.vm_ids.remove(vm.id)
     share = host.share
-    share.cpu_usage -= cpu_of(vm)
-    share.mem_usage -= memory_kib_of(vm)
+    cpu, memory_kib = taken_by(vm)
+    share.cpu_usage -= cpu
+    share.mem_usage -= memory_kib
     share.running_vms -= 1
     devices.take_back(host, vm)
-    pinning.unpin(host, vm)
+    if share.numa_nodes:
+        pinning.unpin(host, vm)
 
 
 def set_capacity(host: SimHost, cluster_template: TemplateDict) -> None:

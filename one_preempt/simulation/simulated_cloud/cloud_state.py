@@ -116,6 +116,7 @@ class CloudState:
         self.access = AccessControl(self.acls)
         self.quota_books = QuotaBooks(self.users, self.groups, self.changes)
         self._observers: list[Callable[[StateChange], None]] = []
+        self._hears_passing = self.keeps_logs
 
     @property
     def is_series_7(self) -> bool:
@@ -164,18 +165,21 @@ class CloudState:
 
     # ---------------------------------------------------------------- observers
 
-    def on_transition(self, observer: Callable[[StateChange], None]) -> None:
-        """Call `observer` with every state change of VMs and hosts, after it happened."""
+    def on_transition(self, observer: Callable[[StateChange], None], *, passing: bool = True) -> None:
+        """Call `observer` with every state change of VMs and hosts, after it happened.
+
+        Without `passing` it need not hear of states that a VM leaves at the instant at which it enters them.
+        """
         self._observers.append(observer)
+        self._hears_passing |= passing
 
     def change_vm(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
         """Put the VM into a state, log it and tell the observers; meanwhile PREV_STATE names the old one."""
-        vm.prev_state, vm.prev_lcm_state = vm.state, vm.lcm_state
+        before, lcm_before = vm.prev_state, vm.prev_lcm_state = vm.state, vm.lcm_state
         vm.state, vm.lcm_state = state, lcm_state
         self._note_vm(vm)
-        self._publish(StateChange(
-            self.clock.now_ms, "VM", vm.id, vm.prev_state, state, vm.prev_lcm_state, lcm_state
-        ))  # fmt: skip
+        if self._observers or self.keeps_logs:
+            self._publish(StateChange(self.clock.now_ms, "VM", vm.id, before, state, lcm_before, lcm_state))
         vm.prev_state, vm.prev_lcm_state = state, lcm_state
 
     def change_host(self, host: SimHost, state: HostState) -> None:
@@ -268,6 +272,7 @@ def oned_call(
     may have left traces anywhere.
     """
     kind = method.__name__.partition("_")[0]
+    is_of_vm, is_of_host = kind == "vm", kind == "host"
 
     @wraps(method)
     def call(cloud: _Cloud, caller: Caller, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -278,9 +283,9 @@ def oned_call(
         except OnedError:
             cloud.changes.surroundings()
             raise
-        if kind == "vm" and isinstance(result, int):
+        if is_of_vm and isinstance(result, int):
             cloud._note_vm(cloud.vms[result])
-        elif kind == "host" and isinstance(result, int):
+        elif is_of_host and isinstance(result, int):
             cloud.changes.host(result)
         else:
             cloud.changes.surroundings()

@@ -152,7 +152,10 @@ def _quoted(value: str) -> str:
 
 def text_of(template: TemplateDict, name: str, default: str = "") -> str:
     """The first text called `name`."""
-    for value in template.get(name, ()):
+    values = template.get(name)
+    if not values:
+        return default
+    for value in values:
         if isinstance(value, str):
             return value
     return default

@@ -131,7 +131,7 @@ class VmActions(VmCalls):
 
     def _terminate(self, vm: SimVm, caller: Caller, hard: bool) -> None:
         # oned writes the VM's owner as the one who asked.
-        owner = Caller(vm.uid, vm.gid, (vm.gid,))
+        owner = caller if caller.uid == vm.uid and caller.gid == vm.gid else Caller(vm.uid, vm.gid, (vm.gid,))
         if vm.state in _NEVER_DEPLOYED:
             self.end(vm)
         elif vm.state in _AT_REST_WITH_DISKS:
@@ -229,8 +229,11 @@ class VmActions(VmCalls):
         record = self.add_record(vm, host, datastore.id)
         record.pstime_s = self.now_s
         self.charge_host(vm, host.id)
-        self.enter_with_quota(vm, _S.ACTIVE)
-        self.begin(vm, prolog)
+        if self._hears_passing:
+            self.enter_with_quota(vm, _S.ACTIVE)
+            self.begin(vm, prolog)
+        else:
+            self.begin_with_quota(vm, prolog)
 
     def _usable_host(self, host_id: int) -> SimHost:
         host = self.host(host_id)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimHistory, SimHost, SimVm
-from one_preempt.simulation.simulated_cloud.quotas import full_request
+from one_preempt.simulation.simulated_cloud.quotas import counts_as_running, full_request, running_request
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 
 
@@ -94,6 +94,7 @@ class VmBooks(CloudState):
 
     def enter_with_quota(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
         """Change the state and book what the running quota gains or loses by it, without a check."""
-        before = full_request(vm)
+        counted = counts_as_running(vm)
         self.change_vm(vm, state, lcm_state)
-        self.settle_quota(vm, before)
+        if counts_as_running(vm) != counted:
+            self.quota_books.add(vm.uid, vm.gid, running_request(vm), -1 if counted else 1)

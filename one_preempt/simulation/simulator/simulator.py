@@ -25,8 +25,11 @@ from one_preempt.simulation.workload.workload import StartKind, Workload, Worklo
 # A guest that is moved while it runs goes on running.
 _SERVED = frozenset({LcmState.RUNNING, LcmState.MIGRATE})
 _MOVES = frozenset({LcmState.SAVE_MIGRATE, LcmState.PROLOG_MIGRATE})
-# The guest starts anew: what it had done is lost.
-_FRESH_STARTS = frozenset({LcmState.BOOT, LcmState.BOOT_UNDEPLOY, LcmState.BOOT_POWEROFF, LcmState.BOOT_UNKNOWN})
+# The guest has started anew: what it had done is lost.
+_FRESH_STARTS = frozenset({
+    LcmState.BOOT, LcmState.BOOT_UNDEPLOY, LcmState.BOOT_POWEROFF, LcmState.BOOT_UNKNOWN, LcmState.BOOT_FAILURE,
+    LcmState.BOOT_UNDEPLOY_FAILURE,
+})  # fmt: skip
 _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
 _PATIENCE_MS = 60_000
@@ -79,7 +82,7 @@ class Simulator:
         self._cycles = 0
         owners = {user.name: user.id for user in cloud.users.values()}
         self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
-        cloud.on_transition(self._observe)
+        cloud.on_transition(self._observe, passing=False)
 
     def run(self) -> SimulationResult:
         """Play to the end: all requests are over, or nothing more can happen, or `until_s` has come."""
@@ -172,19 +175,19 @@ class Simulator:
     def _observe(self, change: StateChange) -> None:
         """A transition of the cloud."""
         self._changed = True
-        _, kind, vm_id, _, new_state, _, new_lcm_state = change
+        _, kind, vm_id, _, new_state, old_lcm_state, new_lcm_state = change
         run = self._runs.get(vm_id)
         if kind != "VM" or run is None:
             return
         state = new_lcm_state if new_state == VmState.ACTIVE else None
         if state in _SERVED:
+            if old_lcm_state in _FRESH_STARTS:
+                run.served_ms = 0
             self._serve(vm_id, run, is_running=state == LcmState.RUNNING)
             return
         if run.since_ms is not None:
             self._interrupt(run, moved=state in _MOVES)
-        if state in _FRESH_STARTS:
-            run.served_ms = 0
-        elif new_state == VmState.DONE:
+        if new_state == VmState.DONE:
             self._gone(vm_id, run)
 
     def _serve(self, vm_id: int, run: VmRun, *, is_running: bool) -> None:
