@@ -92,13 +92,13 @@ class SchedulingCycle:
         self._pruned_at_s = 0
         self._observed_at_s = 0
         self._last: ClusterState | None = None
-        self._memory = DecisionMemory()
+        self._memory: DecisionMemory | None = None
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
         # What an interrupted cycle leaves is not relied upon: readings tell what changed since the one before them.
         last, self._last = self._last, None
-        memory, self._memory = self._memory, DecisionMemory()
+        memory, self._memory = self._memory or DecisionMemory(), None
         instants = self._events.take_instants() if self._events is not None else {}
         snapshot = self._reader.read()
         if self._enactor is not None:
@@ -129,7 +129,8 @@ class SchedulingCycle:
             if verify(state, plan):
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
         self._last, self._memory = None if violations else state, memory
-        self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
+        if self._held_capacity is not None:
+            self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
@@ -217,6 +218,8 @@ class SchedulingCycle:
 
 def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], after_s: int, now_s: int) -> LedgerChanges:
     """Transitions at the instant at which they were heard of, where that lies between the last reading and this one."""
+    if not instants:
+        return changes
     transitions = []
     for transition in changes.transitions:
         heard_at_s = instants.get((transition.vm_id, transition.to_state), now_s)
@@ -245,6 +248,8 @@ def _may_act(raft_state: RaftState) -> bool:
 
 def is_unissued(record: ActionRecord, state: ClusterState) -> bool:
     """Nothing was sent for this record, or nothing came of it."""
+    if record.attempts == 0:
+        return True
     return observe_action(record, state.snapshot.vms.get(record.vm_id), state.now_s) is Progress.TO_ISSUE
 
 
