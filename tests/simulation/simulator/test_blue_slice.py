@@ -41,7 +41,8 @@ def simulated(jobs: Sequence[Job], nodes: int, backfilling: str) -> Starts:
 
     cycle = simulated_cycle(settings, cloud, tells_owners=False)
     records = Simulator(cloud, cycle, workload, on_cycle=on_cycle).run().records
-    return {record.request_id: (record.started_at_ms or -1) // 1000 for record in records}
+    starts_ms = {record.request_id: record.started_at_ms for record in records}
+    return {id: start_ms // 1000 for id, start_ms in starts_ms.items() if start_ms is not None}
 
 
 @pytest.mark.parametrize(("backfilling", "plain"), [("easy", plain_easy), ("conservative", plain_conservative)])
