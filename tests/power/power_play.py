@@ -133,6 +133,7 @@ class PowerPlay:
         return vm_id
 
     def end(self, vm_id: int) -> None:
+        self.cloud.run_until_ms(self.cloud.clock.now_ms)
         self.cloud.vm_action(self.user("oneadmin"), "terminate-hard", vm_id)
 
     def host_of(self, vm_id: int) -> int | None:

@@ -27,6 +27,7 @@ from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import take_orders
 from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
 from one_preempt.core.phases.supply_question import Request, ask, largest_need, places, suited_rows
 
@@ -164,15 +165,12 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
     """It preempts nobody while hosts come that it fits on, or where the policy wakes some for it."""
     if power.to_come is None:
         return
-    now_s = draft.state.now_s
     up_by_s = max(power.to_come.up_at_s.values())
     vms = tuple(draft.startable(lease))
     takes = takes_s(draft, lease, vms)
-    if power.coming.any():
-        table, demand = draft.timeline.all_stays.table, gang_demand(draft, vms)
-        if table.earliest_fit(demand, takes, now_s, up_by_s + 1) is not None:
-            _waits_for_hosts(draft, lease)
-            return
+    if power.coming.any() and _has_room_by(draft, lease, vms, up_by_s):
+        _waits_for_hosts(draft, lease)
+        return
     asked = ask(draft, power, Occasion.ARRIVAL, Request(lease, vms, up_by_s, end_of(up_by_s, takes)))
     if not asked.rows_to_wake:
         return
@@ -181,6 +179,15 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
         decision.wake and power.coming.any()
     ):
         _waits_for_hosts(draft, lease)
+
+
+def _has_room_by(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], by_s: int) -> bool:
+    """It was promised room that early, or there is some that nobody was promised."""
+    promised = promised_stay(draft, lease.id)
+    if promised is not None:
+        return promised.start_s <= by_s
+    takes, demand = takes_s(draft, lease, vms), gang_demand(draft, vms)
+    return draft.timeline.all_stays.table.earliest_fit(demand, takes, draft.state.now_s, by_s + 1) is not None
 
 
 def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:

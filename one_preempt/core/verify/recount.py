@@ -105,7 +105,7 @@ class Recount:
 
 
 def _with_those_to_come(state: ClusterState) -> Mapping[int, Host]:
-    """All hosts as they will be to whoever was promised them: those that we bring back are on, as large as last known."""
+    """All hosts as they will be to whoever was promised them: those that we bring back are on, as large as known."""
     hosts = state.snapshot.hosts
     found = {}
     for host_id, sequence in state.power.sequences.items():

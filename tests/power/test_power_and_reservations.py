@@ -1,0 +1,133 @@
+"""Reservations and sleeping hosts: what is promised, when hosts are woken for it, and who is preempted instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
+from one_preempt.simulation.simulator.submission import _instant
+from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
+
+HOUR_S = 3600
+
+
+def reserved(play: PowerPlay, in_s: int, lasts: str = "00:10:00", cpu: int = 2) -> int:
+    start = _instant(play.cloud.clock.now_s() + in_s)
+    return play.submit(cpu, f'TYPE = "DC-NON-PREEMPTABLE", START = "{start}", DURATION = "{lasts}"')
+
+
+def verdict(play: PowerPlay, lease_id: int) -> Verdict:
+    return next(record.verdict for record in play.store.leases() if record.id == lease_id)
+
+
+def is_running(play: PowerPlay, vm_id: int) -> bool:
+    vm = play.cloud.vms[vm_id]
+    return vm.state == VmState.ACTIVE and vm.lcm_state == LcmState.RUNNING
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP", "always-on"])
+def test_a_reservation_is_promised_sleeping_hosts_and_starts_in_time(policy: str) -> None:
+    play = PowerPlay(hosts=2)
+    play.until(lambda: len(play.asleep()) == 2)
+    play.rules = with_policy(policy)
+    play.start_daemon()
+    lease, start_ms = reserved(play, HOUR_S), play.cloud.clock.now_ms + 1000 * HOUR_S
+    play.cycle()
+    assert verdict(play, lease) is Verdict.ACCEPTED
+    play.until(lambda: is_running(play, lease), at_most_s=2 * HOUR_S)
+    assert 0 <= play.cloud.clock.now_ms - start_ms <= 15_000
+
+
+def test_look_ahead_wakes_a_boot_before_the_start_and_pemp_at_once() -> None:
+    woken_after_s = {}
+    for policy in ("look-ahead", "PEMP"):
+        play = PowerPlay(hosts=2)
+        play.until(lambda play=play: len(play.asleep()) == 2)  # type: ignore[misc]
+        play.rules = with_policy(policy)
+        play.start_daemon()
+        reserved(play, HOUR_S)
+        began_ms = play.cloud.clock.now_ms
+        play.until(lambda play=play: play.machines.boots > 0, at_most_s=HOUR_S)  # type: ignore[misc]
+        woken_after_s[policy] = (play.cloud.clock.now_ms - began_ms) // 1000
+    assert woken_after_s["PEMP"] <= 10
+    assert HOUR_S - BOOT_S - 45 <= woken_after_s["look-ahead"] <= HOUR_S - BOOT_S
+
+
+def test_a_host_that_a_reservation_needs_tomorrow_sleeps_until_then() -> None:
+    play = PowerPlay(hosts=1)
+    lease = reserved(play, 2 * HOUR_S)
+    play.until(lambda: play.asleep() == [0])
+    assert verdict(play, lease) is Verdict.ACCEPTED
+    play.until(lambda: is_running(play, lease), at_most_s=3 * HOUR_S)
+
+
+def test_a_host_that_a_reservation_needs_soon_stays_on() -> None:
+    play = PowerPlay(hosts=1)
+    lease = reserved(play, BOOT_S)
+    play.until(lambda: is_running(play, lease))
+    assert play.machines.boots == 0
+
+
+def test_too_many_to_boot_at_once_begin_earlier() -> None:
+    play = PowerPlay(hosts=4, rules=replace(RULES, most_booting=1))
+    play.until(lambda: len(play.asleep()) == 4)
+    leases = [reserved(play, HOUR_S) for _ in range(4)]
+    play.until(lambda: all(is_running(play, lease) for lease in leases), at_most_s=2 * HOUR_S)
+
+
+def test_a_preemptor_waits_for_a_boot_instead_of_preempting_where_the_policy_says_so() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    play.until(lambda: len(play.asleep()) == 1)
+    victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, victim))
+    urgent = play.submit(lease='TYPE = "DC-NON-PREEMPTABLE", DURATION = "01:00:00"')
+    play.until(lambda: is_running(play, urgent))
+    assert is_running(play, victim)
+    assert all(not report.plan.preemptions for report in play.reports if report.plan is not None)
+
+
+def test_with_everybody_awake_a_preemptor_preempts_as_ever() -> None:
+    play = PowerPlay(hosts=1)
+    victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, victim))
+    urgent = play.submit(lease='TYPE = "DC-NON-PREEMPTABLE", DURATION = "01:00:00"')
+    play.until(lambda: is_running(play, urgent))
+    assert not is_running(play, victim)
+
+
+def test_what_waits_is_promised_a_host_on_its_way_up() -> None:
+    play = PowerPlay(hosts=1)
+    play.until(lambda: play.asleep() == [0])
+    lease = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "01:00:00"', external=True)
+    play.until(lambda: play.phase(0) is PowerPhase.SWITCHING_ON)
+    play.pass_time(10)
+    promised = play.store.load(play.cloud.clock.now_s()).reservations[lease]
+    assert promised[0].host_ids == (0,)
+    assert 0 < promised[0].start_at_s - play.cloud.clock.now_s() <= BOOT_S
+
+
+def test_leases_that_may_move_leave_a_host_that_is_hardly_used() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    terms = 'TYPE = "DC-MIGRATABLE", DURATION = "20:00:00"'
+    first, second = play.submit(1, terms, external=True), play.submit(1, terms, external=True)
+    play.cloud.vm_deploy(play.user("oneadmin"), first, 0, True, -1, "")
+    play.cloud.vm_deploy(play.user("oneadmin"), second, 1, True, -1, "")
+    play.until(lambda: len(play.asleep()) == 1)
+    assert is_running(play, first)
+    assert is_running(play, second)
+    assert play.host_of(first) == play.host_of(second)
+
+
+@pytest.mark.parametrize("terms", ["", 'TYPE = "BE-SUSPENDABLE", DURATION = "20:00:00"'])
+def test_who_may_not_move_keeps_its_host_on(terms: str) -> None:
+    play = PowerPlay(hosts=2)
+    vms = [play.submit(1, terms, external=True) for _ in range(2)]
+    for host, vm in enumerate(vms):
+        play.cloud.vm_deploy(play.user("oneadmin"), vm, host, True, -1, "")
+    play.pass_time(900)
+    assert play.asleep() == []
+    assert [play.host_of(vm) for vm in vms] == [0, 1]

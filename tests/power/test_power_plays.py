@@ -1,0 +1,225 @@
+"""Hosts go to sleep and come back under the daemon's own cycle; who is not to be disturbed is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
+from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase, PowerStepKind
+from one_preempt.policy_registry import energy_policies
+from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
+from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
+from tests.power.power_play import BOOT_S, RULES, Counting, PowerPlay, with_policy
+
+ASLEEP, AWAKE, FAILED = PowerPhase.ASLEEP, PowerPhase.AWAKE, PowerPhase.FAILED
+
+
+def kinds_of(play: PowerPlay, host: int) -> list[str]:
+    """The calls for one host in their order, each once."""
+    kinds: list[str] = []
+    for report in play.reports:
+        for step in report.plan.power_steps if report.plan is not None else ():
+            if step.host_id == host and step.kind is not PowerStepKind.READ_POWER and kinds[-1:] != [step.kind.value]:
+                kinds.append(step.kind.value)
+    return kinds
+
+
+def test_idle_hosts_go_to_sleep_step_by_step_and_are_offline_before_they_lose_power() -> None:
+    play = PowerPlay()
+    play.until(lambda: play.asleep() == [0, 1, 2])
+    assert kinds_of(play, 0) == ["disable", "put-offline", "switch-off"]
+    assert {host.state for host in play.cloud.hosts.values()} == {HostState.OFFLINE}
+
+
+def test_a_vm_that_fits_on_sleeping_hosts_alone_wakes_one_and_no_more() -> None:
+    play = PowerPlay()
+    play.until(lambda: len(play.asleep()) == 3)
+    vm, began_ms = play.submit(), play.cloud.clock.now_ms
+    play.until(lambda: play.host_of(vm) is not None)
+    assert play.cloud.clock.now_ms - began_ms < 1000 * (BOOT_S + 30)
+    assert len(play.asleep()) == 2
+    assert play.machines.boots == 1
+
+
+@pytest.mark.parametrize("name", sorted(energy_policies()))
+def test_every_policy_serves_a_plain_vm_when_all_hosts_sleep(name: str) -> None:
+    play = PowerPlay(rules=with_policy("look-ahead"))
+    play.until(lambda: len(play.asleep()) == 3)
+    play.rules = with_policy(name)
+    play.start_daemon()
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) is not None)
+
+
+def test_the_floor_stays_on() -> None:
+    play = PowerPlay(rules=replace(RULES, floor=2))
+    play.pass_time(900)
+    assert len(play.asleep()) == 1
+
+
+def test_only_hosts_that_are_handed_over_sleep() -> None:
+    play = PowerPlay(rules=replace(RULES, handed_over=(HostPattern(host="node1"), HostPattern(cluster="other"))))
+    play.pass_time(600)
+    assert play.asleep() == [1]
+
+
+def test_hosts_of_datastores_stay_on() -> None:
+    play = PowerPlay()
+    play.cloud.datastores[min(play.cloud.datastores)].template["BRIDGE_LIST"] = ["node0 node2"]
+    play.pass_time(600)
+    assert play.asleep() == [1]
+
+
+def test_advice_switches_nothing_and_says_what_would_be() -> None:
+    play = PowerPlay(rules=replace(RULES, mode=PowerMode.ADVISE))
+    play.pass_time(60)
+    plan = play.reports[-1].plan
+    assert plan is not None
+    assert {step.id for step in plan.advised_power_steps} == {"disable/node0", "disable/node1", "disable/node2"}
+    assert plan.power_steps == ()
+    assert play.store.power_sequences() == ()
+
+
+def test_without_hosts_handed_over_nothing_is_looked_at() -> None:
+    play = PowerPlay(rules=replace(RULES, handed_over=()))
+    play.pass_time(60)
+    report = play.reports[-1]
+    assert report.plan is not None
+    assert report.plan.power_asked_at_s is None
+    assert play.asleep() == []
+
+
+def test_nothing_begins_in_quiet_hours() -> None:
+    always = replace(RULES, quiet_hours=(QuietHours(0, 0),))
+    play = PowerPlay(rules=always)
+    play.pass_time(120)
+    assert set(play.phases()) == {AWAKE}
+
+
+def test_a_host_stays_on_and_asleep_at_least_so_long() -> None:
+    play = PowerPlay(hosts=1, rules=replace(RULES, least_on_s=600, least_off_s=400))
+    play.until(lambda: play.asleep() == [0])
+    slept_ms, vm = play.cloud.clock.now_ms, play.submit()
+    play.until(lambda: play.host_of(vm) is not None)
+    assert play.cloud.clock.now_ms - slept_ms >= 1000 * 400
+    up_ms = play.cloud.clock.now_ms
+    play.pass_time(20)
+    play.end(vm)
+    play.until(lambda: play.phase(0) is not AWAKE)
+    assert play.cloud.clock.now_ms - up_ms >= 1000 * 590
+
+
+def test_no_more_boot_at_once_than_may() -> None:
+    play = PowerPlay(hosts=5, rules=replace(RULES, most_booting=2))
+    play.until(lambda: len(play.asleep()) == 5)
+    vms = [play.submit() for _ in range(5)]
+    most = 0
+    while any(play.host_of(vm) is None for vm in vms):
+        play.pass_time(5)
+        most = max(most, sum(play.machines.state(host).is_coming for host in play.cloud.hosts))
+    assert most == 2
+
+
+# -- administrators ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [HostStatus.DISABLED, HostStatus.OFFLINE])
+def test_what_an_administrator_disabled_is_never_touched(status: HostStatus) -> None:
+    play = PowerPlay()
+    play.cloud.host_status(play.user("oneadmin"), 1, status)
+    play.pass_time(600)
+    assert play.asleep() == [0, 2]
+    assert kinds_of(play, 1) == []
+    assert play.cloud.hosts[1].state.name == status.name
+
+
+def test_whoever_deploys_between_disabled_and_offline_wins() -> None:
+    play = PowerPlay(hosts=1)
+    vm = play.submit(lease='TYPE = "BE-SUSPENDABLE"')
+    play.cycle()
+    play.until(lambda: play.host_of(vm) is not None)
+    play.end(vm)
+    play.until(lambda: play.phase(0) is PowerPhase.DISABLING)
+    mine = play.submit(lease='TYPE = "BE-SUSPENDABLE", START = "2100-01-01T00:00:00Z"')
+    play.cloud.vm_deploy(play.user("oneadmin"), mine, 0, True, -1, "")
+    play.pass_time(60)
+    assert play.host_of(mine) == 0
+    assert play.cloud.hosts[0].state is HostState.MONITORED
+    assert "switch-off" not in kinds_of(play, 0)
+
+
+def test_a_sleeping_host_that_is_enabled_by_hand_is_switched_on() -> None:
+    play = PowerPlay(hosts=2)
+    play.until(lambda: len(play.asleep()) == 2)
+    play.cloud.host_status(play.user("oneadmin"), 0, HostStatus.ENABLED)
+    play.cycle()
+    assert any(one.code == "power-taken-over" for one in play.reports[-1].discrepancies)
+    play.until(lambda: play.machines.state(0).is_on)
+
+
+def test_orders_of_an_administrator_come_before_the_policy() -> None:
+    play = PowerPlay(hosts=2, rules=with_policy("always-on"))
+    now_s = play.cloud.clock.now_s()
+    play.store.order_power(PowerOrder(1, PowerGoal.OFF, now_s))
+    play.pass_time(60)
+    assert play.phase(1) is not AWAKE
+    assert play.store.load(now_s).power_orders == {}
+
+
+def test_pause_undoes_what_has_its_power_and_lets_come_up_what_comes() -> None:
+    play = PowerPlay()
+    play.cycle()
+    play.store.set_paused(True, play.cloud.clock.now_s())
+    play.pass_time(60)
+    assert set(play.phases()) == {AWAKE}
+    assert {host.state for host in play.cloud.hosts.values()} == {HostState.MONITORED}
+    assert all("switch-off" not in kinds_of(play, host) for host in range(3))
+    play.store.set_paused(False, play.cloud.clock.now_s())
+    play.until(lambda: len(play.asleep()) == 3)
+    vm = play.submit()
+    play.pass_time(10)
+    play.store.set_paused(True, play.cloud.clock.now_s())
+    play.until(lambda: play.host_of(vm) is not None)
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------
+
+
+def test_a_host_that_does_not_come_up_is_left_alone_for_longer_each_time_and_another_is_taken() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, boot_timeout_s=300))
+    play.until(lambda: len(play.asleep()) == 2)
+    play.machines.mishaps[0] = PowerMishap.NEVER_UP
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) == 1, at_most_s=3000)
+    assert play.phase(0) is FAILED
+    told = [one.text for report in play.reports for one in report.discrepancies if one.code == "power-failed"]
+    assert any("node0" in text for text in told)
+    (first,) = [one for one in play.store.power_sequences() if one.host_id == 0]
+    assert (first.failures, first.not_before_s - first.since_s) == (1, 300)
+    assert RULES.pause_s(2) == 600
+    assert RULES.pause_s(100) == RULES.longest_pause_s
+
+
+def test_a_host_that_says_yes_and_does_nothing_is_told_again_after_a_pause_and_stays_offline() -> None:
+    play = PowerPlay(hosts=1, control=Counting)
+    play.machines.mishaps[0] = PowerMishap.DOES_NOTHING
+    play.until(lambda: any(one.failures for one in play.store.power_sequences()))
+    assert play.phase(0) is PowerPhase.SWITCHING_OFF
+    assert play.cloud.hosts[0].state is HostState.OFFLINE
+    assert isinstance(play.control, Counting)
+    assert play.control.orders == [("off", "node0")]
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) is not None)
+
+
+def test_a_host_that_cannot_be_switched_off_is_used_again() -> None:
+    play = PowerPlay(hosts=1)
+    play.machines.mishaps[0] = PowerMishap.SILENT
+    play.until(lambda: play.cloud.hosts[0].state is HostState.OFFLINE)
+    play.until(lambda: play.cloud.hosts[0].state is HostState.MONITORED)
+    (known,) = play.store.power_sequences()
+    assert (known.phase, known.failures) == (AWAKE, 1)
+    play.pass_time(200)
+    assert play.phase(0) is AWAKE, "left alone for a while"
