@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
@@ -64,9 +65,10 @@ class RoomWanted:
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
     """Decide a preemption for each request that may preempt and was not placed, in queue order."""
-    if not any(draft.state.leases[lease_id].preempts for lease_id in draft.lacking_room):
+    preempting = draft.concerns.all(Concern.PREEMPTS).keys() & draft.lacking_room
+    if not preempting:
         return
-    requests = [lease for lease in waiting_leases(draft) if lease.preempts and lease.id in draft.lacking_room]
+    requests = [lease for lease in waiting_leases(draft) if lease.id in preempting]
     for lease in requests:
         vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
         obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, end_of(now_s, takes_s(draft, lease, vms))))
