@@ -77,6 +77,11 @@ class AvailabilityProfile:
         None where there is no such instant. What is held must not be overbooked.
         """
         behind = int(self._times[: self._count].searchsorted(held_from_s))
+        free = self._free[0, self._step_at(not_before_s) : behind].tolist()
+        reaches = duration_s is None or duration_s > held_from_s - not_before_s
+        # Most searches find nothing, and need not look at gaps for that.
+        if not free or max(free) < amount or (reaches and free[-1] < amount):
+            return None
         start_s = self._first_gap(amount, duration_s, not_before_s, behind)
         return start_s if start_s is not None and start_s < held_from_s else None
 
