@@ -14,6 +14,7 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -21,6 +22,7 @@ from one_preempt.core.policies import Policies
 
 NOTHING: tuple[Reservation, ...] = ()
 _NEVER_S = 2**62
+_observed_room = quick_constructor(ObservedRoom)
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class KnownRooms:
             self._reserved = dict(state.reservations)
         self._count_up(state.hosts)
         self._number += 1
-        return ObservedRoom(
+        return _observed_room(
             self._host_ids,
             self._base,
             self._firm_base,

@@ -31,6 +31,9 @@ def add(times: IntArray, values: IntArray, count: int, start_s: int, end_s: int,
 
 def forget_before(times: IntArray, values: IntArray, count: int, instant_s: int) -> int:
     """Drop the steps that end by `instant_s`, in place; returns the new number of steps."""
+    if times[1] > instant_s >= times[0]:
+        times[0] = instant_s
+        return count
     gone = int(times[:count].searchsorted(instant_s, side="right")) - 1
     if gone > 0:
         times[: count - gone] = times[gone:count]

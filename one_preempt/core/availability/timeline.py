@@ -52,11 +52,9 @@ class Stay:
 class ObservedRoom:
     """What a timeline is told. `base` and `firm_base`, shape (H, 2), are what would be free if none of `stays` were.
 
-    `accepting`, shape (H,): the hosts that take VMs.
-    `host_ids` are the rows' hosts; `stays` by lease, in the order of time. `alike_slots`: all VMs that the
-    queue is about need the same, and so many of them have room in all if none of `stays` has any; None where VMs or
-    hosts differ. Observations of one cloud are numbered; `changed` are the leases that may have other stays, or be
-    other objects, than by the number before; None: any may. Arrays that say the same are the same.
+    `accepting`, shape (H,): the hosts that take VMs. `host_ids` are the rows' hosts; `stays` by lease, in the order of
+    time. Observations of one cloud are numbered; `changed` are the leases that may have other stays, or be other
+    objects, than by the number before; None: any may. Arrays that say the same are the same.
     """
 
     host_ids: tuple[int, ...]
@@ -64,7 +62,6 @@ class ObservedRoom:
     firm_base: IntArray
     stays: Mapping[int, tuple[Stay, ...]]
     accepting: BoolArray
-    alike_slots: int | None = None
     number: int = 0
     changed: frozenset[int] | None = None
 
@@ -76,7 +73,8 @@ class ObservedRoom:
 class Timeline:
     """Free room on H hosts over time. Instants in seconds since the epoch."""
 
-    def __init__(self, room: ObservedRoom, now_s: int) -> None:
+    def __init__(self, room: ObservedRoom, now_s: int, alike_slots: int | None = None) -> None:
+        """`alike_slots`: see `observe`."""
         self.host_ids = room.host_ids
         self.all_stays = UnlikeHosts(SlotTable(room.base, now_s))
         self.firm_stays = SlotTable(room.firm_base, now_s)
@@ -87,8 +85,8 @@ class Timeline:
         # Leases of which the decision has changed what the observation said.
         self._touched: set[int] = set()
         self.alike: AlikeNodes | None = None
-        self._alike_slots = room.alike_slots
-        self._recount(room.alike_slots, now_s)
+        self._alike_slots = alike_slots
+        self._recount(alike_slots, now_s)
         self._learn(room, room.stays)
 
     @property
@@ -105,13 +103,17 @@ class Timeline:
         """The same hosts, and time has not gone back: the timeline can be told what changed."""
         return room.host_ids == self.host_ids and now_s >= self.firm_stays.since_s
 
-    def observe(self, room: ObservedRoom, now_s: int) -> None:
-        """Make it what `room` says at `now_s`; only differences cost anything."""
+    def observe(self, room: ObservedRoom, now_s: int, alike_slots: int | None = None) -> None:
+        """Make it what `room` says at `now_s`; only differences cost anything.
+
+        `alike_slots`: all VMs that the queue is about need the same, and so many of them have room in all if none of
+        the stays has any; None where VMs or hosts differ.
+        """
         self.all_stays.forget_before(now_s)
         self.firm_stays.forget_before(now_s)
         self._rebase(room)
         are_counted = self.alike is not None
-        self._recount(room.alike_slots, now_s)
+        self._recount(alike_slots, now_s)
         # Other stays than those that are numbered may have been added in between.
         changed = room.changed_since(self._number) if room.stays is self._told else None
         if changed is None or are_counted != (self.alike is not None):
@@ -123,7 +125,7 @@ class Timeline:
     def _learn(self, room: ObservedRoom, lease_ids: Iterable[int]) -> None:
         """Hold for these leases what was observed; about all others nothing is new."""
         for lease_id in sorted(lease_ids):
-            stays = _worth(room.stays.get(lease_id, ()), counted=room.alike_slots is not None)
+            stays = _worth(room.stays.get(lease_id, ()), counted=self.alike is not None)
             known = self._stays.get(lease_id, ())
             if known and known != stays:
                 self.replace(lease_id, stays)

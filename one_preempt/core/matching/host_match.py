@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
+from itertools import compress, count
 from operator import is_not
 
 import numpy as np
@@ -73,6 +73,7 @@ class StaticHostMatch:
         public = [host.attributes.get("TEMPLATE/PUBLIC_CLOUD", ("",))[0].upper() == "YES" for host in ordered]
         self._enabled = hosts.accepts_vms & ~np.array(public, dtype=np.bool_)
         self._found: dict[tuple[object, ...], HostMatch] = {}
+        self._found_by_load: list[tuple[object, ...]] = []
 
     @cached_property
     def table(self) -> AttributeTable:
@@ -93,15 +94,16 @@ class StaticHostMatch:
             return True
         if len(before) != len(hosts.hosts) or not before:
             return False
-        changed = list(compress(zip(before, hosts.hosts, strict=True), map(is_not, before, hosts.hosts)))
-        if not all(_is_alike(old, new) for old, new in changed):
+        rows = list(compress(count(), map(is_not, before, hosts.hosts)))
+        if not all(_is_alike(before[row], hosts.hosts[row]) for row in rows):
             return False
         self._snapshot, self._hosts = snapshot, hosts
         self.__dict__.pop("_observed", None)
-        if changed:
+        if rows:
             self.__dict__.pop("table", None)
-            for key in [key for key, match in self._found.items() if match.follows_load]:
+            for key in self._found_by_load:
                 del self._found[key]
+            self._found_by_load.clear()
         return True
 
     def match(self, vm: VirtualMachine) -> HostMatch:
@@ -122,6 +124,8 @@ class StaticHostMatch:
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = self._match(vm, leaving_id, prematch)
+            if found.follows_load:
+                self._found_by_load.append(key)
         return found
 
     def requirements_now(self, vm: VirtualMachine, room: Room) -> BoolArray:

@@ -58,6 +58,7 @@ class Matchmaker:
             snapshot, access, self.expressions, options.network_rank, options.different_networks, known
         )
         self._orders: dict[str, IntArray] = {}
+        self._orders_by_load: dict[str, IntArray] = {}
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
         """Match the VMs of a later snapshot from now on, of which only the load of hosts may be new.
@@ -76,13 +77,8 @@ class Matchmaker:
         if not same or not self._host_match.follow(snapshot, hosts):
             return False
         self.snapshot, self.hosts = snapshot, hosts
-        for rank in [rank for rank in self._orders if not self._is_lasting(rank)]:
-            del self._orders[rank]
+        self._orders_by_load.clear()
         return True
-
-    def _is_lasting(self, rank: str) -> bool:
-        """Does an order by this rank (empty: the policy's) stand while the hosts' load changes?"""
-        return not speaks_of_load(rank or self.options.host_selection.expression)
 
     def new_room(self) -> Room:
         """All that is free, counted with these options."""
@@ -96,12 +92,16 @@ class Matchmaker:
         """All hosts' rows, best first: by the VM's SCHED_RANK, else by the host selection policy."""
         order = self._orders.get(vm.sched_rank)
         if order is None:
-            table = self._host_match.table
+            order = self._orders_by_load.get(vm.sched_rank)
+        if order is None:
+            table, policy = self._host_match.table, self.options.host_selection
             if vm.sched_rank:
                 scores = self.expressions.rank(vm.sched_rank).scores(table)
             else:
-                scores = self.options.host_selection.scores(table, self.expressions)
-            order = self._orders[vm.sched_rank] = best_first(scores)
+                scores = policy.scores(table, self.expressions)
+            order = best_first(scores)
+            lasts = not speaks_of_load(vm.sched_rank or policy.expression)
+            (self._orders if lasts else self._orders_by_load)[vm.sched_rank] = order
         return order
 
     def rank_problem(self, vm: VirtualMachine) -> str:

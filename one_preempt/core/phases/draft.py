@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,7 +131,7 @@ class PlanDraft:
             timeline=_timeline(
                 memory, matchmaker, memory.rooms.observed(state, policies, rates, resting.vm_ids), state, power
             ),
-            resting_room=np.zeros_like(state.hosts.free),
+            resting_room=np.zeros(state.hosts.free.shape, dtype=np.int64),
             in_place=resting,
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
@@ -291,15 +291,16 @@ def _timeline(
     memory: DecisionMemory, matchmaker: Matchmaker, room: ObservedRoom, state: ClusterState, power: PowerDraft | None
 ) -> Timeline:
     """What is free from now on: what was known before, told what has changed, or all of it anew."""
+    alike_slots = None
     if power is not None and power.to_come is not None:
         # These hosts are not like the others yet.
         room = with_hosts_to_come(room, state, power.to_come)
     else:
-        room = replace(room, alike_slots=memory.alike_hosts.slots(state, matchmaker, room))
+        alike_slots = memory.alike_hosts.slots(state, matchmaker, room)
     timeline = memory.take_timeline()
     if timeline is None or not timeline.can_follow(room, state.now_s):
-        return Timeline(room, state.now_s)
-    timeline.observe(room, state.now_s)
+        return Timeline(room, state.now_s, alike_slots)
+    timeline.observe(room, state.now_s, alike_slots)
     return timeline
 
 
