@@ -6,6 +6,7 @@ but the action's record and the VM, so a process that died in the middle finds o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
@@ -34,6 +35,16 @@ VICTIM_KINDS = LEAVING_KINDS | MOVING_KINDS | {ActionKind.SUSPEND}
 _AT_REST = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
 
 
+# What a VM that was to start shows; one that still waits has not moved.
+_STARTED = {
+    VmPhase.STARTING: Progress.UNDER_WAY,
+    VmPhase.LEAVING: Progress.UNDER_WAY,
+    VmPhase.RUNNING: Progress.DONE,
+    VmPhase.BUSY: Progress.DONE,
+    VmPhase.MOVING: Progress.DONE,
+    VmPhase.PAUSED: Progress.DONE,
+    VmPhase.FAILED: Progress.FAILED,
+}
 _LASTING_KINDS = frozenset({ActionKind.SUSPEND, ActionKind.LOCK})
 
 # oned answers before it acts: for a moment the VM is still seen where it was (0.2 s on an idle front-end).
@@ -59,21 +70,7 @@ def _observed(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
         return _by_answer(record)
     if vm is None:
         return Progress.DONE if record.kind in LEAVING_KINDS | _LASTING_KINDS else Progress.FAILED
-    if record.kind in LEAVING_KINDS:
-        return _leaving(record, vm)
-    if record.kind in MOVING_KINDS:
-        return _moving(record, vm)
-    if record.kind is ActionKind.SUSPEND:
-        return _suspending(record, vm)
-    if record.kind in (ActionKind.LOCK, ActionKind.UNLOCK):
-        return _locking(record, vm)
-    if record.kind is ActionKind.RESUME and phase_of(vm) is VmPhase.PAUSED:
-        return _unmoved(record)
-    if record.kind in (ActionKind.DEPLOY, ActionKind.RESUME):
-        return _starting(record, vm)
-    if record.kind is ActionKind.HOLD:
-        return Progress.DONE if vm.state == VmState.HOLD else _by_answer(record)
-    return Progress.DONE if vm.state != VmState.HOLD else _by_answer(record)
+    return _TO_OBSERVE[record.kind](record, vm)
 
 
 def _by_answer(record: ActionRecord) -> Progress:
@@ -135,9 +132,29 @@ def _moving(record: ActionRecord, vm: VirtualMachine) -> Progress:
 
 
 def _starting(record: ActionRecord, vm: VirtualMachine) -> Progress:
-    phase = phase_of(vm)
-    if phase in (VmPhase.STARTING, VmPhase.LEAVING):
-        return Progress.UNDER_WAY
-    if phase in (VmPhase.RUNNING, VmPhase.BUSY, VmPhase.MOVING, VmPhase.PAUSED):
-        return Progress.DONE
-    return Progress.FAILED if phase is VmPhase.FAILED else _unmoved(record)
+    return _STARTED.get(phase_of(vm)) or _unmoved(record)
+
+
+def _resuming(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    return _unmoved(record) if phase_of(vm) is VmPhase.PAUSED else _starting(record, vm)
+
+
+def _holding(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    return Progress.DONE if vm.state == VmState.HOLD else _by_answer(record)
+
+
+def _releasing(record: ActionRecord, vm: VirtualMachine) -> Progress:
+    return Progress.DONE if vm.state != VmState.HOLD else _by_answer(record)
+
+
+_TO_OBSERVE: dict[ActionKind, Callable[[ActionRecord, VirtualMachine], Progress]] = {
+    **dict.fromkeys(LEAVING_KINDS, _leaving),
+    **dict.fromkeys(MOVING_KINDS, _moving),
+    ActionKind.SUSPEND: _suspending,
+    ActionKind.LOCK: _locking,
+    ActionKind.UNLOCK: _locking,
+    ActionKind.RESUME: _resuming,
+    ActionKind.DEPLOY: _starting,
+    ActionKind.HOLD: _holding,
+    ActionKind.RELEASE: _releasing,
+}

@@ -32,7 +32,7 @@ NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
 _Value = TypeVar("_Value")
-_transition = quick_constructor(Transition)
+_state, _transition = quick_constructor(ClusterState), quick_constructor(Transition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def reconcile(
         observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
     )
     footing = concerned.footing
-    state = ClusterState(
+    state = _state(
         now_s=now_s,
         snapshot=snapshot,
         hosts=hosts,

@@ -62,7 +62,7 @@ def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bo
 def _reconciled(
     admitted: Lease, vms: list[VirtualMachine], record: LeaseRecord | None, resting: Container[int]
 ) -> Lease:
-    total = Resources(sum(vm.cpu_centi for vm in vms), sum(vm.memory_mib for vm in vms))
+    total = Resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
     state = admitted.state
     if state is LeaseState.WAITING:
         preempted = record is not None and record.preempted_by is not None

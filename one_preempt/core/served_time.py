@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 # A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
 _SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+
+_with_clock = quick_variant(LeaseRecord, "served_s", "run_began_at_s")
 
 
 def clocked(
@@ -29,7 +31,7 @@ def clocked(
     """
     runs = all(phase_of(vm) in _SERVED for vm in present)
     if record.run_began_at_s is None:
-        return replace(record, run_began_at_s=_began_at_s(present, now_s, watched)) if runs else record
+        return _with_clock(record, record.served_s, _began_at_s(present, now_s, watched)) if runs else record
     if runs:
         return record
     ended_at_s = [vm.history[-1].running_end_at_s for vm in present if phase_of(vm) not in _SERVED and vm.history]
@@ -37,7 +39,7 @@ def clocked(
         ended_at_s.append(sent_out_at_s)
     known = [at_s for at_s in ended_at_s if record.run_began_at_s <= at_s <= now_s]
     served_s = max(0, min(known, default=now_s) - record.run_began_at_s)
-    return replace(record, served_s=record.served_s + served_s, run_began_at_s=None)
+    return _with_clock(record, record.served_s + served_s, None)
 
 
 def _began_at_s(present: Sequence[VirtualMachine], now_s: int, watched: bool) -> int:

@@ -60,8 +60,9 @@ def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Prog
     if record.kind is ActionKind.SUSPEND:
         resting = vm is not None and vm.state == VmState.SUSPENDED
         return progress is Progress.UNDER_WAY or (progress is Progress.LASTING and resting)
-    owed = record.reason_code != OVERRUN
-    return owed and record.kind in LEAVING_KINDS and progress in (Progress.UNDER_WAY, Progress.DONE)
+    if record.kind not in LEAVING_KINDS or record.reason_code == OVERRUN:
+        return False
+    return progress in (Progress.UNDER_WAY, Progress.DONE)
 
 
 def _what_was_seen(vm: VirtualMachine | None) -> str:

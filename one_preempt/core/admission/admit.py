@@ -7,7 +7,7 @@ next to nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
@@ -18,11 +18,14 @@ from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as
 from one_preempt.core.concerned import Concerned
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 
 PLAIN = LeaseTerms()
 RESERVATION_REFUSED = "reservation-refused"
+
+_new_lease, _new_record = quick_constructor(Lease), quick_constructor(LeaseRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,9 @@ class Admission:
     notes: tuple[AdmissionNote, ...] = ()
 
 
+NOTHING_NEW = Admission(())
+
+
 def admit(
     vms: Mapping[int, VirtualMachine],
     recorded: Mapping[int, LeaseRecord],
@@ -66,6 +72,8 @@ def admit(
         under_preemption: ids of leases that are victims of an open preemption. None: any may be.
         concerned: the leases and VMs to look at; all others stand as they are, and are not told of. None: all of them.
     """
+    if concerned is not None and not (concerned.lease_ids or concerned.vm_ids):
+        return NOTHING_NEW
     desk = _AdmissionDesk(rules, now_s, recorded)
     for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
         record = recorded.get(lease_id)
@@ -156,24 +164,27 @@ class _AdmissionDesk:
         for vm, text in gangs.extra:
             self._refuse(vm, "lease-complete", text)
 
-    def _standing(self) -> Iterator[LeaseRecord]:
-        """All leases that were admitted before and are not over, as they stand now."""
-        for lease_id, record in self.recorded.items():
-            standing = self.reviewed.get(lease_id, record)
+    def _standing(self, recorded: Iterable[LeaseRecord]) -> Iterator[LeaseRecord]:
+        """Those leases that were admitted before and are not over, as they stand now."""
+        for record in recorded:
+            standing = self.reviewed.get(record.id, record)
             if standing is not None and standing.ended_at_s is None:
                 yield standing
 
     def _running_gangs(self) -> dict[GangKey, tuple[int, ...]]:
         """The gangs admitted before that candidates may take themselves for members of; of equal ones the youngest."""
         names = {terms.name for _, terms in self.candidates}
-        gangs = [record for record in self._standing() if record.terms.name in names and record.terms.size > 1]
-        gangs.sort(key=lambda record: record.id)
+        # The NAME and the SIZE of several VMs never change.
+        namesakes = [
+            record for record in self.recorded.values() if record.terms.name in names and record.terms.size > 1
+        ]
+        gangs = sorted(self._standing(namesakes), key=lambda record: record.id)
         return {GangKey(record.uid, as_asked(record.terms)): record.vm_ids for record in gangs}
 
     def _leases_of(self, uid: int) -> int:
         """How many leases a user has by LEASE attributes, those of this admission among them."""
         if self.leases_of_user is None:
-            known = {record.id: record for record in (*self._standing(), *self.records)}
+            known = {record.id: record for record in (*self._standing(self.recorded.values()), *self.records)}
             self.leases_of_user = Counter(record.uid for record in known.values() if record.explicit)
         return self.leases_of_user[uid]
 
@@ -227,7 +238,7 @@ class _AdmissionDesk:
     def _record(self, members: list[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
         first = members[0]
         rule = self.rules.rule_of(first)
-        record = LeaseRecord(
+        record = _new_record(
             id=first.id,
             terms=counted_from(terms, self.now_s),
             uid=first.uid,
@@ -261,7 +272,7 @@ class _AdmissionDesk:
 
 
 def _plain_lease(vm: VirtualMachine) -> Lease:
-    return Lease(
+    return _new_lease(
         id=vm.id,
         terms=PLAIN,
         uid=vm.uid,
@@ -275,7 +286,7 @@ def _plain_lease(vm: VirtualMachine) -> Lease:
 def _lease(record: LeaseRecord, members: Sequence[VirtualMachine], rights: GroupRights) -> Lease:
     """A recorded lease. One whose reservation was refused, and of which nothing has started, waits on HOLD."""
     refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
-    return Lease(
+    return _new_lease(
         id=record.id,
         terms=record.terms,
         uid=record.uid,

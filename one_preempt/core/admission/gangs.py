@@ -34,8 +34,14 @@ def form_gangs(
 ) -> Gangs:
     """Give each gang the SIZE oldest of its VMs. `running`: gangs that were admitted before, with their VMs."""
     groups: dict[GangKey, list[VirtualMachine]] = {}
+    key: GangKey | None = None
+    alike: list[VirtualMachine] = []
     for vm, terms in sorted(candidates, key=lambda candidate: candidate[0].id):
-        groups.setdefault(GangKey(vm.uid, terms), []).append(vm)
+        # Members mostly come one after the other, with the very same terms.
+        if key is None or key.terms is not terms or key.uid != vm.uid:
+            key = GangKey(vm.uid, terms)
+            alike = groups.setdefault(key, [])
+        alike.append(vm)
     named = _by_name(groups)
     complete: list[tuple[GangKey, tuple[VirtualMachine, ...]]] = []
     waiting: list[tuple[GangKey, tuple[VirtualMachine, ...], str]] = []

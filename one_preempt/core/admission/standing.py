@@ -52,8 +52,11 @@ def asks_alike(one: VirtualMachine, other: VirtualMachine) -> bool:
     """Whatever is said to the claims of `one` is said to `other` too: the rules look at nothing else."""
     return (
         one.user_template is other.user_template
-        and (one.uid, one.gid, one.template_id) == (other.uid, other.gid, other.template_id)
-        and (one.uname, one.gname) == (other.uname, other.gname)
+        and one.uid == other.uid
+        and one.gid == other.gid
+        and one.template_id == other.template_id
+        and one.uname == other.uname
+        and one.gname == other.gname
     )
 
 

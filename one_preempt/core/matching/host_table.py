@@ -52,27 +52,28 @@ def host_table(
 
 def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]) -> HostTable:
     """Columns that say the same are the same."""
+    was = [before.hosts[row] for row in rows]
+    renewed = [hosts[host.id] for host in was]
     ordered = list(before.hosts)
-    for row in rows:
-        ordered[row] = hosts[ordered[row].id]
-    renewed = [ordered[row] for row in rows]
+    for row, host in zip(rows, renewed, strict=True):
+        ordered[row] = host
     free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
     free[rows] = _free(renewed)
-    if any(_size(before.hosts[row]) != _size(ordered[row]) for row in rows):
+    if _sizes(was) != _sizes(renewed):
         capacity = capacity.copy()
         capacity[rows] = _capacity(renewed)
-    if any(before.hosts[row].state is not ordered[row].state for row in rows):
+    if [one.state for one in was] != [one.state for one in renewed]:
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
     return HostTable(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
 
 
-def _size(host: Host) -> tuple[int, int]:
-    return host.max_cpu_centi, host.max_memory_kib
+def _sizes(hosts: Sequence[Host]) -> list[tuple[int, int]]:
+    return [(host.max_cpu_centi, host.max_memory_kib) for host in hosts]
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:
-    return np.array([(host.free.cpu_centi, host.free.memory_mib) for host in hosts], np.int64).reshape(-1, 2)
+    return np.array([host.free_amounts for host in hosts], np.int64).reshape(-1, 2)
 
 
 def _capacity(hosts: Sequence[Host]) -> IntArray:

@@ -120,8 +120,13 @@ class Host:
     @property
     def free(self) -> Resources:
         """What is left by oned's accounting; negative where the host is overcommitted."""
+        return Resources(*self.free_amounts)
+
+    @property
+    def free_amounts(self) -> tuple[int, int]:
+        """The same as plain numbers: CPU in hundredths, MiB."""
         free_memory_kib = self.max_memory_kib - self.memory_usage_kib
-        return Resources(self.max_cpu_centi - self.cpu_usage_centi, free_memory_kib // KIB_PER_MIB)
+        return self.max_cpu_centi - self.cpu_usage_centi, free_memory_kib // KIB_PER_MIB
 
     @property
     def accepts_vms(self) -> bool:

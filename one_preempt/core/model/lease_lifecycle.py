@@ -109,7 +109,7 @@ def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Con
 
     `in_place` are the ids of VMs that we suspended on their hosts.
     """
-    phases = frozenset(phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms)
+    phases = frozenset([phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms])
     if not phases:
         return LeaseState.ENDED
     if VmPhase.FAILED in phases:

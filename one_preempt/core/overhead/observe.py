@@ -18,6 +18,7 @@ from one_preempt.core.model.ledger import ActionRecord, Ledger, Outcome
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.virtual_machine import HistoryRecord, LcmState, VirtualMachine, VmState
 
@@ -77,10 +78,15 @@ class _Stretch:
     ended: bool
 
 
+_observed, _stretch = quick_constructor(ObservedOverhead), quick_constructor(_Stretch)
+
+
 def observe_overheads(
     snapshot: PoolSnapshot, ledger: Ledger, closed: Sequence[ActionRecord], watch: Watch
 ) -> tuple[ObservedOverhead, ...]:
     """What the actions teach that were just closed; to be stored with their being closed, so that none counts twice."""
+    if not (closed or ledger.open_actions):
+        return ()
     closed_ids = {record.id for record in closed}
     still_open = [record for action_id, record in sorted(ledger.open_actions.items()) if action_id not in closed_ids]
     done = [record for record in closed if record.succeeded]
@@ -92,12 +98,12 @@ def observe_overheads(
     going_on = [record for record in still_open if record.id not in done_ids]
     beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
     return tuple(
-        ObservedOverhead(
+        _observed(
             kind=one.kind,
             vm_id=one.vm_id,
             datastore_id=one.lane[0],
             memory_mib=one.size_mib,
-            took_s=_own_s(one, [other for other in beside if other is not one], ledger.observed_overheads),
+            took_s=_own_s(one, beside, ledger.observed_overheads),
             observed_at_s=one.end_s,
         )
         for one in ended
@@ -106,13 +112,11 @@ def observe_overheads(
 
 def _has_just_come_to_rest(record: ActionRecord, snapshot: PoolSnapshot, ledger: Ledger) -> bool:
     """Suspended in place, which stays open until it is undone: it counts once, with the VM's logged change of state."""
+    if record.kind is not ActionKind.SUSPEND:
+        return False
     vm = snapshot.vms.get(record.vm_id)
     is_at_rest = vm is not None and vm.state is VmState.SUSPENDED
-    return (
-        record.kind is ActionKind.SUSPEND
-        and is_at_rest
-        and ledger.vm_states.get(record.vm_id) != VmState.SUSPENDED.name
-    )
+    return is_at_rest and ledger.vm_states.get(record.vm_id) != VmState.SUSPENDED.name
 
 
 def _stretches(
@@ -121,9 +125,9 @@ def _stretches(
     """The operations that actions consist of, as far as they have begun and oned, the bus or a look tells of them."""
     for record in records:
         vm = snapshot.vms.get(record.vm_id)
-        if vm is None or vm.last_history is None or record.outcome is not Outcome.ACCEPTED or not record.outcome_at_s:
+        stay = vm.last_history if vm is not None else None
+        if vm is None or stay is None or record.outcome is not Outcome.ACCEPTED or not record.outcome_at_s:
             continue
-        stay = vm.last_history
         datastore = snapshot.datastores.get(stay.datastore_id)
         shared = datastore is None or datastore.shared
         lane = (stay.datastore_id, None if shared else stay.host_id)
@@ -133,7 +137,7 @@ def _stretches(
                 continue
             ended = end_s is not None and begin_s <= end_s <= watch.now_s
             until_s = end_s if end_s is not None and ended else watch.now_s
-            yield _Stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
+            yield _stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
 
 
 def _operations(
@@ -168,13 +172,14 @@ def _operations(
 
 
 def _own_s(one: _Stretch, others: Iterable[_Stretch], before: Iterable[ObservedOverhead]) -> int:
-    """The seconds of an ended operation that are its own: a time with n at work counts for an n-th.
+    """The seconds of an ended operation that are its own: a time with n at work, `others` or it, counts for an n-th.
 
     Of what ended `before` only the end is known; it is taken to have begun as early as this one.
     """
     if one.kind in _TIMES_OF_A_GUEST:
         return one.end_s - one.begin_s
-    spans = [(other.begin_s, other.end_s) for other in others if (other.kind, other.lane) == (one.kind, one.lane)]
+    alike = (other for other in others if other is not one and (other.kind, other.lane) == (one.kind, one.lane))
+    spans = [(other.begin_s, other.end_s) for other in alike]
     spans += [
         (one.begin_s, over.observed_at_s)
         for over in before
