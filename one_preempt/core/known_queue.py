@@ -58,7 +58,7 @@ class KnownQueue:
         """
         under = (policies.queue_order, policies.time.exclusion, rates)
         if under != self._under:
-            self._under, self._places = under, {}
+            self._under, self._places, self._in_order = under, {}, ()
         places = self._places
         changed = False
         for lease_id, lease in waiting.items():
