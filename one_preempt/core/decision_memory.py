@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.hosts_to_come import ExpectedHosts
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.lease_concerns import LeaseConcerns
@@ -25,6 +26,7 @@ class DecisionMemory:
     rooms: KnownRooms = field(default_factory=KnownRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     learner: Learner = field(default_factory=Learner)
+    expected_hosts: ExpectedHosts | None = None
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None
 

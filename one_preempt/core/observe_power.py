@@ -74,13 +74,17 @@ def observe_power(
         if host is None:
             sequences[host_id] = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
             continue
+        if before.phase is PowerPhase.AWAKE or _sleeps_on(before, host, vms_on, reports):
+            sequences[host_id] = before
+            continue
         vm_ids = None if snapshot.unreadable_vm_ids else vms_on.get(host_id, frozenset())
         sight = HostSight(host, vm_ids, reports.get(host_id))
         sequences[host_id] = after = observed(before, sight, rules, now_s)
         if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
             text = f"host {after.host_name}: {after.reason_text}"
             discrepancies.append(Discrepancy(f"power-{after.reason_code}", text))
-    changed = tuple(one for one in sequences.values() if one != ledger.power_sequences[one.host_id])
+    known_before = ledger.power_sequences
+    changed = tuple(one for key, one in sequences.items() if one is not known_before[key] and one != known_before[key])
     known = KnownPower(
         sequences=sequences,
         orders=ledger.power_orders,
@@ -100,6 +104,16 @@ def _bounds(snapshot: PoolSnapshot, rules: PowerRules) -> PowerBounds:
         most_booting=rules.most_booting,
         boot_s=max((rules.power_of(host).boot_s for host in handed_over), default=0),
     )
+
+
+def _sleeps_on(
+    before: PowerSequence, host: Host, vms_on: Mapping[int, frozenset[int]], reports: Mapping[int, PowerReport]
+) -> bool:
+    """Nothing was seen that could wake it: so it is with most hosts most of the time."""
+    if before.phase is not PowerPhase.ASLEEP or host.state is not HostState.OFFLINE or host.id in vms_on:
+        return False
+    report = reports.get(host.id)
+    return report is None or report.status is not PowerStatus.ON
 
 
 def who_is_on(snapshot: PoolSnapshot) -> dict[int, frozenset[int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -64,6 +64,7 @@ class ObservedRoom:
     accepting: BoolArray
     number: int = 0
     changed: frozenset[int] | None = None
+    to_come: Mapping[int, tuple[Stay, ...]] = field(default_factory=dict)
 
     def changed_since(self, number: int) -> frozenset[int] | None:
         """The leases that may have changed since an observation; None: any may."""
@@ -81,13 +82,13 @@ class Timeline:
         self._base, self._firm_base, self._accepting = room.base, room.firm_base, room.accepting
         self._gives_way = bool((room.base != room.firm_base).any())
         self._stays: dict[int, tuple[Stay, ...]] = {}
-        self._told, self._number = room.stays, room.number
+        self._told, self._number, self._to_come = room.stays, room.number, room.to_come
         # Leases of which the decision has changed what the observation said.
         self._touched: set[int] = set()
         self.alike: AlikeNodes | None = None
         self._alike_slots = alike_slots
         self._recount(alike_slots, now_s)
-        self._learn(room, room.stays)
+        self._learn(room, (*room.stays, *room.to_come))
 
     @property
     def stays(self) -> Mapping[int, tuple[Stay, ...]]:
@@ -117,21 +118,28 @@ class Timeline:
         # Other stays than those that are numbered may have been added in between.
         changed = room.changed_since(self._number) if room.stays is self._told else None
         if changed is None or are_counted != (self.alike is not None):
-            self._learn(room, self._stays.keys() | room.stays.keys())
+            self._learn(room, self._stays.keys() | room.stays.keys() | room.to_come.keys())
         else:
-            self._learn(room, changed | self._touched)
-        self._told, self._number = room.stays, room.number
+            self._learn(room, {*changed, *self._touched, *self._changed_hosts(room)})
+        self._told, self._number, self._to_come = room.stays, room.number, room.to_come
 
     def _learn(self, room: ObservedRoom, lease_ids: Iterable[int]) -> None:
         """Hold for these leases what was observed; about all others nothing is new."""
         for lease_id in sorted(lease_ids):
-            stays = _worth(room.stays.get(lease_id, ()), counted=self.alike is not None)
+            said = room.stays.get(lease_id) or room.to_come.get(lease_id, ())
+            stays = _worth(said, counted=self.alike is not None)
             known = self._stays.get(lease_id, ())
             if known and known != stays:
                 self.replace(lease_id, stays)
             elif stays and not known:
                 self.hold(stays)
         self._touched.clear()
+
+    def _changed_hosts(self, room: ObservedRoom) -> set[int]:
+        """Of the hosts that are not on those of which something else is said now."""
+        if self._to_come == room.to_come:
+            return set()
+        return {key for key, _ in self._to_come.items() ^ room.to_come.items()}
 
     def replace(self, lease_id: int, stays: tuple[Stay, ...]) -> tuple[Stay, ...]:
         """Hold other stays for a lease than until now; returns those that it had."""
@@ -260,7 +268,11 @@ class Timeline:
 
     def _rebase(self, room: ObservedRoom) -> None:
         """What others took or gave back, whose stays nobody knows."""
-        if room.base is self._base and room.firm_base is self._firm_base and room.accepting is self._accepting:
+        if (
+            _says_the_same(room.base, self._base)
+            and _says_the_same(room.firm_base, self._firm_base)
+            and _says_the_same(room.accepting, self._accepting)
+        ):
             return
         freed = (room.base > self._base).any(axis=1) | (room.accepting & ~self._accepting)
         self.all_stays.table.change_capacity(room.base - self._base)
@@ -269,6 +281,10 @@ class Timeline:
         self._gives_way = bool((room.base != room.firm_base).any())
         if freed.any():
             self.all_stays.room_freed(np.flatnonzero(freed).tolist())
+
+
+def _says_the_same(array: IntArray | BoolArray, other: IntArray | BoolArray) -> bool:
+    return array is other or array.tobytes() == other.tobytes()
 
 
 def _worth(stays: tuple[Stay, ...], *, counted: bool) -> tuple[Stay, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from one_preempt.core.energy.always_on import POLICY as ALWAYS_ON
 from one_preempt.core.energy.policy import EnergyPolicy
@@ -37,7 +38,13 @@ class HostPattern:
 
     def matches(self, host: Host) -> bool:
         """Is it one of them?"""
-        return fnmatchcase(host.name, self.host) and fnmatchcase(host.cluster_name, self.cluster)
+        return _matches(self.host, host.name) and _matches(self.cluster, host.cluster_name)
+
+
+@lru_cache(maxsize=1 << 14)
+def _matches(pattern: str, name: str) -> bool:
+    """Asked of every host in every decision."""
+    return fnmatchcase(name, pattern)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,21 @@ def supply_reservations(draft: PlanDraft) -> None:
         if lease.terms.at_once or lease.state not in WAITING_STATES:
             continue
         if is_promised(draft, lease):
-            power.granted[lease.id] = power.asleep
+            power.granted[lease.id] = _countable(draft, power, lease)
             _wake_in_time(draft, power, lease)
         elif lease.terms.asks_for_time and is_unanswered(draft, lease):
             _grant(draft, power, lease)
+
+
+def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
+    """The sleeping hosts that what was promised may be on: its own, and those that can be up by an exact start."""
+    if power.to_come is None or not has_exact_start(draft, lease):
+        return power.asleep
+    stays = draft.timeline.stays.get(lease.id, ())
+    start_s = stays[0].start_s if stays else lease.terms.start_at_s or 0
+    own = {row for stay in stays for row in stay.host_rows}
+    up_at_s = power.to_come.up_at_s
+    return _mask(power, (row for row in np.flatnonzero(power.asleep).tolist() if row in own or up_at_s[row] <= start_s))
 
 
 def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
