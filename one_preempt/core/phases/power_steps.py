@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerPhase, PowerSequence, PowerStepKind
 from one_preempt.core.observe_power import given_up
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft, disable_step, power_step, withdrawn
+from one_preempt.core.phases.power_draft import PowerDraft, can_turn_back, disable_step, power_step, withdrawn
 
 # How soon it is looked again for the effect of a call to oned, and of an order to a power controller.
 LOOK_AGAIN_S = 1
 READ_AGAIN_S = 5
-_NOT_OFF_YET = frozenset({PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING})
 _NEXT_AT_ONCE = frozenset({
     PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING,
 })  # fmt: skip
@@ -47,14 +47,22 @@ def continue_power(draft: PlanDraft) -> None:
     power = draft.power
     if power is None:
         return
+    needed = _needed_soon(draft, power)
     for host_id, sequence in sorted(power.sequences.items()):
-        if sequence.phase is PowerPhase.AWAKE:
+        if sequence.phase is PowerPhase.AWAKE or (
+            sequence.phase is PowerPhase.ASLEEP and not power.rules.asleep_reading_s
+        ):
             continue
         row = draft.state.hosts.index_by_id.get(host_id)
         if row is None:
             continue
         wanted = power.rules.enforced and not power.paused and power.rules.is_handed_over(power.host(row))
-        current = sequence if wanted else _undone(sequence, power.now_s)
+        if not wanted:
+            current = _undone(sequence, power.now_s, "power actions are paused, or it is not to be switched any more")
+        elif row in needed:
+            wanted, current = False, _undone(sequence, power.now_s, "it was promised, and is needed soon")
+        else:
+            current = sequence
         power.write(current)
         if current.phase is not PowerPhase.AWAKE:
             steps = list(_steps(power, current, power.host(row).state, wanted=wanted))
@@ -62,18 +70,32 @@ def continue_power(draft: PlanDraft) -> None:
             _look_again(draft, current, power.rules, bool(steps))
 
 
-def _undone(sequence: PowerSequence, now_s: int) -> PowerSequence:
+def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:
+    """The rows that were promised firmly to somebody who starts before they could be up again."""
+    on_their_way = [one for one in power.sequences.values() if can_turn_back(one) or one.phase is PowerPhase.DISABLING]
+    if not on_their_way:
+        return set()
+    index = power.observed.hosts.index_by_id
+    hosts = (power.host(index[one.host_id]) for one in on_their_way if one.host_id in index)
+    boot_s = max((power.rules.power_of(host).boot_s for host in hosts), default=0)
+    soon_s = power.now_s + boot_s + draft.policies.time.preparation_margin_s
+    return {
+        row
+        for lease_id in draft.concerns.all(Concern.TIME)
+        for stay in draft.timeline.stays.get(lease_id, ())
+        if stay.firm and stay.start_s <= soon_s
+        for row in stay.host_rows
+    }
+
+
+def _undone(sequence: PowerSequence, now_s: int, why: str) -> PowerSequence:
     """What is not wanted any more, and did not take the host's power yet, is taken back."""
-    never_tried = sequence.attempts == 0
-    if sequence.phase is PowerPhase.DISABLING and never_tried:
+    if sequence.phase is PowerPhase.DISABLING and sequence.attempts == 0:
         return withdrawn(sequence, now_s)
-    if sequence.phase in _NOT_OFF_YET or (sequence.phase is PowerPhase.SWITCHING_OFF and never_tried):
-        return given_up(sequence, now_s, "unwanted", "power actions are paused, or it is not to be switched any more")
-    return sequence
+    return given_up(sequence, now_s, "unwanted", why) if can_turn_back(sequence) else sequence
 
 
 def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, wanted: bool) -> Iterator[HostPowerStep]:
-    asked = sequence.attempts > 0 and sequence.outcome is Outcome.ACCEPTED
     late = power.now_s >= sequence.not_before_s
     match sequence.phase:
         case PowerPhase.DISABLING if wanted:
@@ -81,20 +103,32 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
         case PowerPhase.GOING_OFFLINE:
             yield power_step(sequence, PowerStepKind.PUT_OFFLINE, (HostState.DISABLED,), must_be_empty=True)
         case PowerPhase.SWITCHING_OFF:
-            if sequence.attempts > 0:
-                yield power_step(sequence, PowerStepKind.READ_POWER)
-            if not asked and late and wanted:
+            if late and wanted and _order_is_due(power, sequence):
                 yield power_step(sequence, PowerStepKind.SWITCH_OFF, (HostState.OFFLINE,), must_be_empty=True)
+            elif sequence.attempts > 0:
+                yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.ASLEEP:
             if _reading_is_due(power, sequence):
                 yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.SWITCHING_ON:
-            if sequence.attempts > 0:
-                yield power_step(sequence, PowerStepKind.READ_POWER)
-            if not asked and (wanted or sequence.attempts > 0):
+            if (wanted or sequence.attempts > 0) and _order_is_due(power, sequence):
                 yield power_step(sequence, PowerStepKind.SWITCH_ON)
+            elif sequence.attempts > 0:
+                yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.ENABLING if state in _BOTH_OFF_STATES and power.now_s >= enabled_at_s(power, sequence):
             yield power_step(sequence, PowerStepKind.ENABLE, (state,))
+
+
+def _order_is_due(power: PowerDraft, sequence: PowerSequence) -> bool:
+    """It was not given, or its answer was lost, or was none, and a look at the host since then did not show its effect.
+
+    One call a host is under way at a time, so that either the order is given or the host is looked at.
+    """
+    if sequence.attempts == 0 or sequence.outcome_at_s is None:
+        return True
+    report = power.known.readings.get(sequence.host_id)
+    looked = report is not None and report.asked_at_s >= sequence.outcome_at_s
+    return looked and sequence.outcome is not Outcome.ACCEPTED
 
 
 def enabled_at_s(power: PowerDraft, sequence: PowerSequence) -> int:
