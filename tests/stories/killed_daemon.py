@@ -30,11 +30,12 @@ class Ending(Generic[CallT]):
 
 
 class KilledOnce:
-    """Cycles of a world whose daemon may die, and is then started again."""
+    """Cycles of a world whose daemon may die, and is then started again. `watch` looks after each, and at the death."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, watch: Callable[[World], None] = lambda _world: None) -> None:
         self.world = world
         self.died = False
+        self._watch = watch
 
     def cycle_until(self, end: Callable[[], bool], at_most: int) -> None:
         for _ in range(at_most):
@@ -42,8 +43,10 @@ class KilledOnce:
                 self.world.cycle()
             except DaemonDied:
                 self.died = True
+                self._watch(self.world)
                 self.world.restart_daemon()
                 self.world.cycle()
+            self._watch(self.world)
             if end():
                 return
 
@@ -63,14 +66,18 @@ def running_lease(world: World, terms: dict[str, Any]) -> Iterator[tuple[World, 
 
 
 def assert_same_end_whenever_killed(
-    play: Callable[[Path, int], Ending[CallT]], undisturbed: Ending[CallT], part: int, folder: Path
+    play: Callable[[Path, int], Ending[CallT]],
+    undisturbed: Ending[CallT],
+    part: int,
+    folder: Path,
+    parts: int = PARTS,
 ) -> None:
     """Play with a kill at each boundary that falls to `part`; `play` takes a folder of its own and the boundary."""
-    for dies_at in range(1 + part, undisturbed.boundaries + 1, PARTS):
+    for dies_at in range(1 + part, undisturbed.boundaries + 1, parts):
         own_folder = folder / str(dies_at)
         own_folder.mkdir()
         end = play(own_folder, dies_at)
         assert end.died, f"boundary {dies_at} was never reached"
-        assert end.states == undisturbed.states, f"killed at boundary {dies_at}"
+        assert end.states == undisturbed.states, f"killed at boundary {dies_at}: {end.states}"
         more, fewer = end.calls - undisturbed.calls, undisturbed.calls - end.calls
         assert end.calls == undisturbed.calls, f"killed at boundary {dies_at}: {more} more, {fewer} fewer"

@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 import xmlrpc.client
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ FORKSERVER.set_forkserver_preload(
     ]
 )
 PATIENCE_S = 60
+# What a daemon's process is told before it starts, with the emulator's URL; a function of a module, or a part of one.
+Prepare = Callable[[str], None]
 
 
 class Emulator:
@@ -143,14 +146,22 @@ def _wait_for_end(connection: socket.socket) -> None:
 class Daemon:
     """A daemon process that takes one cycle for each step."""
 
-    def __init__(self, configuration: Path, emulator_url: str, auth: Path, folder: Path, dies_at: int = 0) -> None:
-        """`dies_at`: the boundary (see `boundaries`) at which it kills itself; 0 never."""
+    def __init__(
+        self,
+        configuration: Path,
+        emulator_url: str,
+        auth: Path,
+        folder: Path,
+        dies_at: int = 0,
+        prepare: Prepare | None = None,
+    ) -> None:
+        """`dies_at`: the boundary (see `_arm`) at which it kills itself; 0 never. `prepare` is called there before."""
         self.log_file = folder / "daemon.log"
         self.boundary_file = folder / "boundaries"
         mine, its = socket.socketpair()
         self._process = FORKSERVER.Process(
             target=_schedule,
-            args=(configuration, emulator_url, auth, self.log_file, its, dies_at, self.boundary_file),
+            args=(configuration, emulator_url, auth, self.log_file, its, dies_at, self.boundary_file, prepare),
             daemon=True,
         )
         self._process.start()
@@ -197,6 +208,7 @@ def _schedule(
     connection: socket.socket,
     dies_at: int,
     boundary_file: Path,
+    prepare: Prepare | None,
 ) -> None:
     gc.freeze()
     os.environ["ONE_XMLRPC"] = url
@@ -205,6 +217,8 @@ def _schedule(
     from one_preempt.entrypoints.daemon import run_stepwise
     from one_preempt.settings import load_settings
 
+    if prepare is not None:
+        prepare(url)
     if dies_at:
         _arm(dies_at, boundary_file)
     stream = connection.makefile("rw")
@@ -212,9 +226,12 @@ def _schedule(
 
 
 def _arm(dies_at: int, boundary_file: Path) -> None:
-    """Count every write to the store and every call to oned, before and after; die at the one asked for."""
+    """Count every write to the store, every call to oned and every order to power control, before and after; die at
+    the one asked for."""
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
+    from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
+    from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 
     count = 0
 
@@ -236,7 +253,10 @@ def _arm(dies_at: int, boundary_file: Path) -> None:
 
     for owner, names in (
         (SqlLeaseStore, ("apply", "record_plan", "begin_attempt", "record_result")),
+        (SqlLeaseStore, ("begin_power_step", "record_power_result")),
         (OpenNebulaEnactor, ("_call",)),
+        (OpenNebulaHostEnactor, ("perform",)),
+        (BackgroundPowerCalls, ("put",)),
     ):
         for name in names:
             setattr(owner, name, guarded(getattr(owner, name)))

@@ -15,7 +15,7 @@ import yaml
 
 from one_preempt.composition import open_store
 from one_preempt.settings import Settings, StoreSettings
-from tests.stories.processes import Daemon, DaemonDied, Emulator
+from tests.stories.processes import Daemon, DaemonDied, Emulator, Prepare
 
 CYCLE_S = 15
 GROUP_IDS = {"locals": 100, "externals": 101, "plain": 102}
@@ -96,17 +96,31 @@ class World:
     daemon: Daemon
     settings: dict[str, Any]
     ledger: Path
+    prepare: Prepare | None = None
 
     @classmethod
-    def begin(cls, folder: Path, cloud: dict[str, Any], settings: dict[str, Any] | None = None) -> World:
+    def begin(
+        cls,
+        folder: Path,
+        cloud: dict[str, Any],
+        settings: dict[str, Any] | None = None,
+        prepare: Prepare | None = None,
+    ) -> World:
         description_file = folder / "cloud.yaml"
         description_file.write_text(yaml.dump(cloud, Dumper=yaml.CSafeDumper))
         emulator = Emulator(description_file, folder)
-        return cls._with_daemon(emulator, folder, SETTINGS if settings is None else settings, [_empty_ledger()])
+        given = SETTINGS if settings is None else settings
+        return cls._with_daemon(emulator, folder, given, [_empty_ledger()], prepare=prepare)
 
     @classmethod
     def _with_daemon(
-        cls, emulator: Emulator, folder: Path, settings: dict[str, Any], ledger_files: Iterable[Path], dies_at: int = 0
+        cls,
+        emulator: Emulator,
+        folder: Path,
+        settings: dict[str, Any],
+        ledger_files: Iterable[Path],
+        dies_at: int = 0,
+        prepare: Prepare | None = None,
     ) -> World:
         ledger = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else folder)) / "leases.db"
         for file in ledger_files:
@@ -117,13 +131,14 @@ class World:
         auth = folder / "one_auth"
         auth.write_text("oneadmin:opennebula\n")
         auth.chmod(0o600)
-        daemon = Daemon(configuration, emulator.url, auth, folder, dies_at)
-        return cls(emulator, configuration, auth, folder, daemon, settings, ledger)
+        daemon = Daemon(configuration, emulator.url, auth, folder, dies_at, prepare)
+        return cls(emulator, configuration, auth, folder, daemon, settings, ledger, prepare)
 
     def copy(self, folder: Path, dies_at: int = 0) -> World:
         """A world in the same state with a daemon of its own; this one's daemon must not run any more."""
         assert not self.daemon.alive
-        return self._with_daemon(self.emulator.copy(), folder, self.settings, self.ledger.parent.iterdir(), dies_at)
+        files = self.ledger.parent.iterdir()
+        return self._with_daemon(self.emulator.copy(), folder, self.settings, files, dies_at, self.prepare)
 
     def close(self) -> None:
         self.daemon.kill()
@@ -133,7 +148,7 @@ class World:
     def restart_daemon(self, dies_at: int = 0) -> None:
         """SIGKILL and a new process."""
         self.daemon.kill()
-        self.daemon = Daemon(self.configuration, self.emulator.url, self.auth, self.folder, dies_at)
+        self.daemon = Daemon(self.configuration, self.emulator.url, self.auth, self.folder, dies_at, self.prepare)
 
     def cycle(self, seconds: int = CYCLE_S) -> dict[str, Any]:
         """Let time pass, then one cycle."""
