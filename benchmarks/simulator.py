@@ -5,7 +5,8 @@ every plan and once of a sample; and with advance reservations of 15 % of the no
 the same jobs and nodes, installed for the purpose into an environment that is thrown away. With --log a whole log of
 SDSC Blue. Each measurement is a process of its own: CPU time with reading and building in it, peak memory.
 
-    python benchmarks/simulator.py [--jobs 1000] [--reservations FILE.lwf] [--log SDSC-BLUE.swf.gz] [--no-accasim]
+    python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 300] [--reservations FILE.lwf]
+                                   [--log SDSC-BLUE.swf.gz] [--no-accasim]
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
                 yield Case(nodes, backfilling, verification, options.jobs)
     # On 512 nodes there is so much room that reservations need not preempt.
     for backfilling in ("easy", "conservative"):
-        yield Case(144, backfilling, Verification.FULL, options.jobs, True, options.reservations)
+        yield Case(144, backfilling, Verification.FULL, options.reserved_jobs, True, options.reservations)
     if options.log is not None:
         yield Case(144, "easy", Verification.FULL, None, log=options.log)
 
@@ -238,11 +239,12 @@ def compare_with_accasim(ours: dict[tuple[int, str], Measured], jobs: int | None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1000, help="so many jobs of the slice; 0: all 5,108")
+    parser.add_argument("--reserved-jobs", type=int, default=300, help="as many with reservations; 0: all")
     parser.add_argument("--reservations", type=Path, help="Haizea's plain-text reservations instead of drawn ones")
     parser.add_argument("--log", type=Path, help="play a whole log of SDSC Blue too")
     parser.add_argument("--no-accasim", action="store_true", help="do not install AccaSim, print no ratio")
     options = parser.parse_args()
-    options.jobs = options.jobs or None
+    options.jobs, options.reserved_jobs = options.jobs or None, options.reserved_jobs or None
 
     missed: list[str] = []
     recounted: dict[tuple[int, str], Measured] = {}

@@ -22,7 +22,7 @@ from one_preempt.simulation.workload.workload import MachineSet
 from tests.core.backfilling.replay import TRACE, Job, Starts, plain_conservative, plain_easy, read_trace
 
 WHOLE = os.environ.get("BLUE") == "all"
-BUSIEST = slice(2475, 2725)
+BUSIEST = slice(2200, 2700)
 NO_TIME = OverheadSettings(boot_s=0, shutdown_s=0, learn=False)
 
 Plain = Callable[[Sequence[Job], int], Starts]
