@@ -10,6 +10,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom
+from one_preempt.core.matching.gang import asks_the_same
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
@@ -125,12 +126,15 @@ def _see(lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: Observ
         return _Seen(None, follows_load=False)
     matched: list[HostMatch] = []
     anywhere = True
+    before: VirtualMachine | None = None
     for vm in vms:
         if vm.host_id is not None:
             row = state.hosts.index_by_id.get(vm.host_id)
             anywhere = anywhere and row is not None and bool(room.accepting[row])
             continue
-        match = matchmaker.match(vm)
+        if before is not None and asks_the_same(vm, before):
+            continue
+        before, match = vm, matchmaker.match(vm)
         if not any(map(_is, matched, repeat(match))):
             matched.append(match)
             anywhere = anywhere and not match.follows_current_vms and bool((match.mask == room.accepting).all())

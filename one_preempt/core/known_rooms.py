@@ -25,13 +25,19 @@ _NEVER_S = 2**62
 _observed_room = quick_constructor(ObservedRoom)
 
 
+# Rows, shape (n,), and what is to be added there, shape (n, 2).
+_Amounts = tuple[IntArray, IntArray] | None
+
+
 @dataclass(slots=True)
 class _Known:
-    """What was said of a lease; good until `until_s`."""
+    """What was said of a lease; good until `until_s`. `more` and `firmly_more` are that part of `room` in arrays."""
 
     lease: Lease
     room: LeaseRoom
     until_s: int
+    more: _Amounts
+    firmly_more: _Amounts
 
 
 class KnownRooms:
@@ -73,8 +79,9 @@ class KnownRooms:
         if len(self._known) > len(state.leases):
             gone = self._known.keys() - state.leases.keys()
             for lease_id in gone:
-                self._say(lease_id, NO_ROOM)
-                del self._known[lease_id]
+                known = self._known.pop(lease_id)
+                self._stays.pop(lease_id, None)
+                self._add(known.more, known.firmly_more, -1)
             changed |= gone
         if self._reserved != state.reservations:
             self._reserved = dict(state.reservations)
@@ -144,26 +151,28 @@ class KnownRooms:
 
     def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
         room = lease_room(surroundings, lease, reserved)
-        self._say(lease.id, room)
         until_s = _good_until_s(surroundings.state, room, reserved)
-        self._known[lease.id] = _Known(lease, room, until_s)
         self._due_s = min(self._due_s, until_s)
-
-    def _say(self, lease_id: int, room: LeaseRoom) -> None:
-        """From now on this is said of the lease."""
-        before = self._known[lease_id].room if lease_id in self._known else NO_ROOM
         if room.stays:
-            self._stays[lease_id] = room.stays
+            self._stays[lease.id] = room.stays
         else:
-            self._stays.pop(lease_id, None)
-        if (room.rows, room.more) != (before.rows, before.more):
-            self._free = None
-            _add(self._more, before.rows, before.more, -1)
-            _add(self._more, room.rows, room.more, 1)
-        if (room.firm_rows, room.firmly_more) != (before.firm_rows, before.firmly_more):
-            self._free = None
-            _add(self._firmly_more, before.firm_rows, before.firmly_more, -1)
-            _add(self._firmly_more, room.firm_rows, room.firmly_more, 1)
+            self._stays.pop(lease.id, None)
+        known = self._known.get(lease.id)
+        if known is None:
+            known = self._known[lease.id] = _Known(lease, NO_ROOM, until_s, None, None)
+        if not _frees_the_same(room, known.room):
+            self._add(known.more, known.firmly_more, -1)
+            known.more = _amounts(room.rows, room.more)
+            is_firm_too = (room.rows, room.more) == (room.firm_rows, room.firmly_more)
+            known.firmly_more = known.more if is_firm_too else _amounts(room.firm_rows, room.firmly_more)
+            self._add(known.more, known.firmly_more, 1)
+        known.lease, known.room, known.until_s = lease, room, until_s
+
+    def _add(self, more: _Amounts, firmly_more: _Amounts, sign: int) -> None:
+        for table, amounts in ((self._more, more), (self._firmly_more, firmly_more)):
+            if amounts is not None:
+                np.add.at(table, amounts[0], sign * amounts[1])
+                self._free = None
 
     def _count_up(self, hosts: HostTable) -> None:
         """What would be free without any stay. The same arrays as before where they say the same."""
@@ -177,9 +186,14 @@ class KnownRooms:
             self._firm_base = firm_base
 
 
-def _add(to: IntArray, rows: tuple[int, ...], amounts: tuple[tuple[int, int], ...], sign: int) -> None:
-    if rows:
-        np.add.at(to, list(rows), sign * np.array(amounts, dtype=np.int64))
+def _frees_the_same(one: LeaseRoom, other: LeaseRoom) -> bool:
+    return (one.rows, one.more, one.firm_rows, one.firmly_more) == (
+        other.rows, other.more, other.firm_rows, other.firmly_more,
+    )  # fmt: skip
+
+
+def _amounts(rows: tuple[int, ...], more: tuple[tuple[int, int], ...]) -> _Amounts:
+    return (np.array(rows), np.array(more, dtype=np.int64)) if rows else None
 
 
 def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservation, ...]) -> int:

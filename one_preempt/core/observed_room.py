@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import ClusterState
@@ -69,11 +69,11 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     lasts = all(_is_on_shared_storage(state, vm) for vm in vms)
     if on_hosts:
         gives_way = is_suspendable(state, policies, lease)
-        running, is_late = _running_stay(state, policies, rates, lease, on_hosts, reserved)
+        running, is_late = _running_stay(surroundings, lease, on_hosts, reserved, amounts, gives_way=gives_way)
         lasts = lasts and not is_late
         if running.end_s is not None:
             rows += running.host_rows
-            known.append(replace(running, firm=not gives_way and not is_late))
+            known.append(running)
         if gives_way or (running.end_s is not None and not is_late):
             firm_rows, firmly_more = firm_rows + running.host_rows, firmly_more + amounts
     elif is_preemptor:
@@ -116,22 +116,24 @@ def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
 
 
 def _running_stay(
-    state: ClusterState,
-    policies: Policies,
-    rates: RatesByStorage,
+    surroundings: Surroundings,
     lease: Lease,
     vms: list[VirtualMachine],
     reserved: Sequence[Reservation],
+    amounts: tuple[Amounts, ...],
+    *,
+    gives_way: bool,
 ) -> tuple[Stay, bool]:
     """From when it came until its expected end, or the end of its slot; and whether it should have ended already.
 
     What outlives its time is expected to end any second, by the queue; nothing firm is promised in its place.
     """
+    state = surroundings.state
     now_s = state.now_s
     began_at_s = max(vm.history[-1].start_at_s for vm in vms)
     end_at_s = lease.expected_end_at_s
     if lease.run_began_at_s is None:
-        takes_s = needed_s(policies, rates, lease, vms)
+        takes_s = needed_s(surroundings.policies, surroundings.rates, lease, vms)
         end_at_s = None if takes_s is None else began_at_s + takes_s
     if lease.state in _STUCK:
         end_at_s = None
@@ -141,7 +143,8 @@ def _running_stay(
     elif len(reserved) > 1:
         end_at_s = min([*_bounds_of_slots(reserved, now_s), *([] if end_at_s is None else [end_at_s])], default=None)
     rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
-    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts_of(vms), firm=False), is_late
+    firm = not gives_way and not is_late
+    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm=firm), is_late
 
 
 def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int) -> Iterator[int]:

@@ -127,9 +127,10 @@ class DatastoreMatch:
 
 def image_datastore_without_room(vm: VirtualMachine, room: Room) -> int | None:
     """The image datastore on which the VM's own copies (CLONE_TARGET or LN_TARGET SELF) do not fit, if any."""
-    if moves(vm) or returns_to_its_disks(vm):
+    image_mib = room.demand_of(vm).image_mib
+    if not image_mib or moves(vm) or returns_to_its_disks(vm):
         return None
-    for store_id, size_mib in sorted(room.demand_of(vm).image_mib.items()):
+    for store_id, size_mib in sorted(image_mib.items()):
         store = room.snapshot.datastores.get(store_id)
         usable = store is not None and store.type == DatastoreType.IMAGE
         if size_mib and not (usable and size_mib < room.datastore_free_mib(store_id)):

@@ -20,6 +20,9 @@ class DatastoreDemand:
     image_mib: Mapping[int, int]
 
 
+NO_DEMAND = DatastoreDemand(0, {})
+
+
 def datastore_demand(vm: VirtualMachine, memory_scale: float) -> DatastoreDemand:
     """Volatile disks and disks cloned to the system datastore, with snapshots, and memory times `memory_scale`
     (MEMORY_SYSTEM_DS_SCALE; negative: not counted)."""

@@ -206,18 +206,26 @@ class Matchmaker:
                     room.rollback(mark)
                     return first
                 before, placed = vm, first
-                onward = deque() if isinstance(among, Mapping) else self._onward(vm, placed, among)
+                onward = deque() if isinstance(among, Mapping) else self._onward(vm, placed, room, among)
             found.append(placed)
         return tuple(found)
 
-    def _onward(self, vm: VirtualMachine, placed: Placement, among: BoolArray | None) -> deque[int]:
-        """The rows from that of `vm` on, best first: before, what asks for the same has no room. Empty if it might."""
+    def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> deque[int]:
+        """The rows for what asks for the same as `vm`, best first: from that of `vm` on, for before there is no room.
+
+        Empty where there might be.
+        """
         match = self.match(vm)
         if self.has_prematched or vm.vm_group_id is not None or match.follows_current_vms:
             return deque()
+        row = self.hosts.index_by_id[placed.host_id]
+        mask = match.mask & (room.free >= (vm.cpu_centi, vm.memory_mib)).all(axis=1)
+        if among is not None:
+            mask &= among
+        mask[row] = True
         order = self.preference(vm)
-        rows = order[(match.mask if among is None else match.mask & among)[order]].tolist()
-        return deque(rows[rows.index(self.hosts.index_by_id[placed.host_id]) :])
+        rows = order[mask[order]].tolist()
+        return deque(rows[rows.index(row) :])
 
     def _place_onward(self, vm: VirtualMachine, room: Room, rows: deque[int]) -> Placement | None:
         """Put a VM on the first of these rows with room; those without are dropped. None where there is none."""

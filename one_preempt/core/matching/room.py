@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from one_preempt.core.matching.demands import DatastoreDemand, datastore_demand, moves, returns_to_its_disks
+from one_preempt.core.matching.demands import NO_DEMAND, DatastoreDemand, datastore_demand, moves, returns_to_its_disks
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.numa import NumaRoom
@@ -43,9 +43,10 @@ class Room:
         self._scale = memory_system_ds_scale
         self._demands: dict[int, DatastoreDemand] = {}
         self._residents: dict[int, list[int]] | None = None
-        self._datastore_free_mib = {store.id: _free_mib(snapshot, store.id) for store in snapshot.datastores.values()}
+        # Of what something was taken; of the rest as much is left as was observed.
+        self._datastore_free_mib: dict[int, int] = {}
         self._host_disk_free_mib: dict[tuple[int, int], int] = {}
-        self._network_free = {net.id: net.size_leases - net.used_leases for net in snapshot.networks.values()}
+        self._network_free: dict[int, int] = {}
         self._devices_taken: dict[int, frozenset[str]] = {}
         self._numa: dict[int, NumaRoom] = {}
         self._journal: list[Callable[[], None]] = []
@@ -79,7 +80,8 @@ class Room:
 
     def datastore_free_mib(self, datastore_id: int) -> int:
         """Space left on a shared or image datastore, below its limit too; 0 for an unknown one."""
-        return self._datastore_free_mib.get(datastore_id, 0)
+        known = self._datastore_free_mib.get(datastore_id)
+        return _free_mib(self.snapshot, datastore_id) if known is None else known
 
     def host_disk_free_mib(self, host_id: int, datastore_id: int) -> int:
         """Space left for a datastore that is not shared, on one host's own disks."""
@@ -92,10 +94,16 @@ class Room:
 
     def free_leases(self, network_id: int) -> int:
         """Leases left in a network; 0 for an unknown one."""
-        return self._network_free.get(network_id, 0)
+        known = self._network_free.get(network_id)
+        if known is not None:
+            return known
+        network = self.snapshot.networks.get(network_id)
+        return 0 if network is None else network.size_leases - network.used_leases
 
     def demand_of(self, vm: VirtualMachine) -> DatastoreDemand:
         """What the VM asks of datastores."""
+        if not vm.disks and self._scale <= 0:
+            return NO_DEMAND
         if vm.id not in self._demands:
             self._demands[vm.id] = datastore_demand(vm, self._scale)
         return self._demands[vm.id]
@@ -217,6 +225,8 @@ class Room:
 
     def _take_space(self, vm: VirtualMachine, placement: Placement) -> None:
         demand = self.demand_of(vm)
+        if demand is NO_DEMAND:
+            return
         store = self.snapshot.datastores.get(-1 if placement.datastore_id is None else placement.datastore_id)
         already_there = moves(vm) or returns_to_its_disks(vm)
         if store is not None and not (store.shared and already_there):
@@ -262,7 +272,9 @@ def _amounts(resources: Resources) -> IntArray:
 
 
 def _free_mib(snapshot: PoolSnapshot, datastore_id: int) -> int:
-    store = snapshot.datastores[datastore_id]
+    store = snapshot.datastores.get(datastore_id)
+    if store is None:
+        return 0
     if store.limit_mib is None:
         return store.free_mib
     return max(0, min(store.free_mib, store.limit_mib - store.used_mib))
