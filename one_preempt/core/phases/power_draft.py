@@ -20,7 +20,7 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
-from one_preempt.core.observe_power import to_be_woken
+from one_preempt.core.observe_power import given_up, to_be_woken
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 _ON_THE_WAY_DOWN = frozenset({
@@ -110,6 +110,8 @@ class PowerDraft:
         sequence = self.sequences.get(self.host(row).id)
         if sequence is None or self.paused or not self.rules.enforced:
             return False
+        if can_turn_back(sequence):
+            return True
         if sequence.phase is PowerPhase.SWITCHING_OFF:
             ready = sequence.failures > 0
         else:
@@ -131,9 +133,16 @@ class PowerDraft:
         hosts = (self.host(row) for row in rows)
         return [index[host_id] for host_id in most_economical_first((h.id, self.rules.power_of(h)) for h in hosts)]
 
-    def wake(self, row: int, code: str, text: str) -> None:
-        """Begin to wake the host of a row."""
-        self.write(to_be_woken(self.sequences[self.host(row).id], self.now_s, code, text))
+    def wake(self, row: int, code: str, text: str) -> bool:
+        """Begin to wake the host of a row, unless too many boot; one that has its power still is only turned back."""
+        sequence = self.sequences[self.host(row).id]
+        if can_turn_back(sequence):
+            self.write(given_up(sequence, self.now_s, code, text))
+        elif self.boots_left:
+            self.write(to_be_woken(sequence, self.now_s, code, text))
+        else:
+            return False
+        return True
 
     # -- letting sleep -----------------------------------------------------------------------------------------
 
@@ -233,6 +242,12 @@ def power_step(
         expected_states=expected_states,
         must_be_empty=must_be_empty,
     )
+
+
+def can_turn_back(sequence: PowerSequence) -> bool:
+    """It is on its way to sleep, and has its power still."""
+    never_ordered = sequence.phase is PowerPhase.SWITCHING_OFF and sequence.attempts == 0
+    return never_ordered or sequence.phase in (PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING)
 
 
 def _boots(sequence: PowerSequence) -> bool:
