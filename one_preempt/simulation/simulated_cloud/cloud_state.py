@@ -238,9 +238,10 @@ class CloudState:
 
 def found(pool: Mapping[int, _Value], object_id: int, kind: str) -> _Value:
     """The object, or NO_EXISTS in oned's words."""
-    if object_id not in pool:
-        raise no_exists(kind, object_id)
-    return pool[object_id]
+    try:
+        return pool[object_id]
+    except KeyError:
+        raise no_exists(kind, object_id) from None
 
 
 def vm_subject(vm: SimVm) -> Subject:

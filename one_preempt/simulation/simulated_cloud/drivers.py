@@ -59,6 +59,12 @@ class Drivers:
         self._queue_of(job).append(job)
         self._start_what_fits()
 
+    def end_soon(self, job: Job) -> None:
+        """Let `job`, which takes no time and for which a place need not be looked for, end after the present call."""
+        if not self._ending_now:
+            self.events.plan(self.clock.now_ms, self._end_all)
+        self._ending_now.append(job)
+
     def _has_place(self, job: Job) -> bool:
         on_hypervisors = len(self._running) - self._transfers_running
         is_host_free = self._busy_on_host[job.host_id] < self.limits.virtualization_per_host
@@ -69,7 +75,7 @@ class Drivers:
         job.cancelled = True
         if job.running:
             self._free_place(job)
-        else:
+        elif job in self._queue_of(job):
             self._queue_of(job).remove(job)
         self._start_what_fits()
 
@@ -107,9 +113,7 @@ class Drivers:
             self._busy_on_host[job.host_id] += 1
         duration_ms = job.start(job)
         if duration_ms == 0:
-            if not self._ending_now:
-                self.events.plan(self.clock.now_ms, self._end_all)
-            self._ending_now.append(job)
+            self.end_soon(job)
         elif duration_ms is not None:
             self.events.plan(self.clock.now_ms + duration_ms, partial(self._end, job))
 
@@ -131,7 +135,8 @@ class Drivers:
     def _end(self, job: Job) -> None:
         if job.cancelled:
             return
-        self._free_place(job)
+        if job.running:
+            self._free_place(job)
         job.finish(job)
         if self._waiting or self._transfers_waiting:
             self._start_what_fits()

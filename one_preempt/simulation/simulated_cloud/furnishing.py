@@ -32,7 +32,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
 )
 from one_preempt.simulation.simulated_cloud.quotas import full_request
 from one_preempt.simulation.simulated_cloud.states import DatastoreType, HostState
-from one_preempt.simulation.simulated_cloud.templates import merged
+from one_preempt.simulation.simulated_cloud.templates import copy_template, merged
 from one_preempt.simulation.simulated_cloud.vm_building import build_vm, copy_of_vm
 from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
@@ -166,22 +166,19 @@ class Furnishing(HostCalls):
         group.user_ids.append(uid)
         return self.users[uid]
 
-    def add_vms(self, owner: Caller, template: str, count: int, hold: bool = False) -> range:
+    def add_vms(self, owner: Caller, template: str | TemplateDict, count: int, hold: bool = False) -> range:
         """VMs that are alike, PENDING or on HOLD; their ids. Rights and quotas are not asked, but quotas are used.
 
         Raises INTERNAL for a template that cannot be read or used.
         """
+        asked = parsed(template, ErrorCode.INTERNAL) if isinstance(template, str) else template
         first_id = self._next_vm_id()
-        first = build_vm(self, owner, first_id, parsed(template, ErrorCode.INTERNAL), hold)
+        first = build_vm(self, owner, first_id, copy_template(asked), hold)
         alike = not _DIFFERENT_IN_EACH & first.template.keys()
-        for vm_id in range(first_id, first_id + count):
-            if vm_id == first_id:
-                vm = first
-            elif alike:
-                vm = copy_of_vm(first, vm_id)
-            else:
-                vm = build_vm(self, owner, vm_id, parsed(template, ErrorCode.INTERNAL), hold)
-            self._enter(vm)
+        self._enter(first)
+        for vm_id in range(first_id + 1, first_id + count):
+            others = copy_of_vm(first, vm_id) if alike else build_vm(self, owner, vm_id, copy_template(asked), hold)
+            self._enter(others)
         self.quota_books.add(owner.uid, owner.gid, full_request(first), count)
         return range(first_id, first_id + count)
 

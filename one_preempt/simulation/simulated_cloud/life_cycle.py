@@ -13,7 +13,7 @@ from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
-from one_preempt.simulation.simulated_cloud.quotas import full_request, on_system_datastore
+from one_preempt.simulation.simulated_cloud.quotas import counts_as_running, full_request, on_system_datastore
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.storage import DISKS, MEMORY, SystemSpace
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
@@ -82,6 +82,8 @@ _MIGRATION_PROLOGS = frozenset(
     {_L.PROLOG_MIGRATE, _L.PROLOG_MIGRATE_POWEROFF, _L.PROLOG_MIGRATE_SUSPEND, _L.PROLOG_MIGRATE_UNKNOWN}
 )
 _DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
+# What begins and ends with every life, and tells nothing where it takes no time.
+_SHORT = frozenset({_L.PROLOG, _L.SHUTDOWN})
 
 
 class LifeCycle(VmBooks):
@@ -96,19 +98,23 @@ class LifeCycle(VmBooks):
 
     def begin(self, vm: SimVm, state: LcmState) -> None:
         """Enter `state` and let the driver do what belongs to it."""
-        if self._hears_passing or not self._ends_with_others(vm):
+        if not self._passes_untold(vm, state):
             self.change_vm(vm, VmState.ACTIVE, state)
-            self._submit(vm, state)
-        else:
-            vm.state, vm.lcm_state = VmState.ACTIVE, state
-            self.succeed(vm)
+        self._submit(vm, state)
 
-    def _ends_with_others(self, vm: SimVm) -> bool:
-        """Nobody waits for an answer, and the next operation takes no time either: it need not be asked for."""
-        return self.drivers.is_ending and self._takes_no_time and self.hosts[vm.history[-1].host_id].alive
+    def _passes_untold(self, vm: SimVm, state: LcmState) -> bool:
+        """Enter a state that is left at this instant, if nobody wants to hear of it."""
+        if self._hears_passing or not (self.drivers.is_ending or state in _SHORT) or not self._passes_at_once(vm):
+            return False
+        vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = VmState.ACTIVE, state
+        return True
+
+    def _passes_at_once(self, vm: SimVm) -> bool:
+        """Its next operation takes no time, and is well under way already when somebody looks."""
+        return self._takes_no_time and self.hosts[vm.history[-1].host_id].alive
 
     def _submit(self, vm: SimVm, state: LcmState) -> None:
-        if self._ends_with_others(vm):
+        if self.drivers.is_ending and self._passes_at_once(vm):
             self.succeed(vm)
             return
         record = vm.history[-1]
@@ -122,7 +128,11 @@ class LifeCycle(VmBooks):
         host_id = vm.history[-2].host_id if leaves_host else record.host_id
         job = Job(operation, vm.id, host_id, self._start, self._finish)
         self._jobs[vm.id] = job
-        self.drivers.submit(job)
+        if self._hears_passing or not self._takes_no_time:
+            self.drivers.submit(job)
+        else:
+            job.fails = _cannot_be_saved(vm, operation)
+            self.drivers.end_soon(job)
 
     def _start(self, job: Job) -> int | None:
         """The duration of the operation; None where it hangs. A fault may turn its end into a failure."""
@@ -180,7 +190,7 @@ class LifeCycle(VmBooks):
     def succeed(self, vm: SimVm) -> None:
         """The operation of the VM's state ended well (or somebody says so)."""
         state = WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state)
-        record, now_s = vm.history[-1], self.now_s
+        record, now_s = vm.history[-1], self.clock.now_ms // 1000
         if not self._has_room(vm, state):
             self.fail(vm)
         elif state in _REST_AFTER_MIGRATION:
@@ -206,7 +216,8 @@ class LifeCycle(VmBooks):
         if not vm.deploy_id:
             is_dummy = record.vm_mad == "dummy"
             vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
-        self.space.give_back(vm.id, MEMORY)
+        if self.space.taken:
+            self.space.give_back(vm.id, MEMORY)
         self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
 
     def _arrived_live(self, vm: SimVm) -> None:
@@ -239,7 +250,7 @@ class LifeCycle(VmBooks):
         record = vm.history[-1]
         record.eetime_s = record.etime_s = self.now_s
         self.release_host(vm, record.host_id)
-        if state != _L.EPILOG_STOP:
+        if state != _L.EPILOG_STOP and "GRAPHICS" in vm.template:
             for graphics in vectors_of(vm.template, "GRAPHICS"):
                 graphics.pop("PORT", None)
         if state == _L.EPILOG:
@@ -310,7 +321,8 @@ class LifeCycle(VmBooks):
     def end(self, vm: SimVm) -> None:
         """DONE: give back leases, memory image, group, quota and capacity."""
         for record in vm.history[-2:]:
-            self.release_host(vm, record.host_id)
+            if vm.id in self.hosts[record.host_id].vm_ids:
+                self.release_host(vm, record.host_id)
         if vm.history:
             record = vm.history[-1]
             record.etime_s = record.etime_s or self.now_s
@@ -321,20 +333,22 @@ class LifeCycle(VmBooks):
             self.space.give_back(vm.id, DISKS)
         if self.networks:
             addressing.give_leases_back(self.networks, vm.id)
-        if "DISK" in vm.template:
-            for image in self.images.values():
-                if vm.id in image.vm_ids:
-                    image.vm_ids.remove(vm.id)
-                    image.running_vms -= 1
-        if "VMGROUP" in vm.template:
-            for role in (role for group in self.vm_groups.values() for role in group.roles):
-                if vm.id in role.vm_ids:
-                    role.vm_ids.remove(vm.id)
+        if self.images or self.vm_groups:
+            self._leave_images_and_groups(vm)
         booked = full_request(vm)
         vm.etime_s = self.now_s
         vm.resched = False
         self.change_vm(vm, VmState.DONE)
         self.quota_books.add(vm.uid, vm.gid, booked, -1)
+
+    def _leave_images_and_groups(self, vm: SimVm) -> None:
+        for image in self.images.values():
+            if vm.id in image.vm_ids:
+                image.vm_ids.remove(vm.id)
+                image.running_vms -= 1
+        for role in (role for group in self.vm_groups.values() for role in group.roles):
+            if vm.id in role.vm_ids:
+                role.vm_ids.remove(vm.id)
 
     def clean_up(self, vm: SimVm, caller: Caller, resubmit: bool) -> None:
         """Take the VM away from wherever it is, at once: to DONE, or to PENDING for another try."""
@@ -361,7 +375,10 @@ class LifeCycle(VmBooks):
 
     def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
         """`begin` for a VM that comes from rest."""
-        self.enter_with_quota(vm, VmState.ACTIVE, state)
+        counted = counts_as_running(vm)
+        if not self._passes_untold(vm, state):
+            self.change_vm(vm, VmState.ACTIVE, state)
+        self.settle_running_quota(vm, counted)
         self._submit(vm, state)
 
     # ---------------------------------------------------------------- room

@@ -55,6 +55,11 @@ LEGAL: dict[str, frozenset[str]] = {
     "reboot": frozenset({"RUNNING"}),
     "reboot-hard": frozenset({"RUNNING"}),
 }
+# Action -> the method that carries it out, and for those that can be hard, whether it is.
+_WAYS: dict[str, tuple[str, tuple[bool, ...]]] = {
+    action: (f"_{word}", (bool(hardness),) if word in ("poweroff", "undeploy", "terminate") else ())
+    for action, (word, _, hardness) in ((action, action.partition("-")) for action in LEGAL)
+}
 _STATE_NAMES = {state: state.name for state in VmState}
 _LCM_NAMES = {state: state.name for state in LcmState}
 _ADMIN_ACTIONS = ("resched", "unresched")
@@ -91,11 +96,8 @@ class VmActions(VmCalls):
             raise OnedError(ErrorCode.ACTION, objection)
         if state_name(vm) not in LEGAL[action]:
             raise OnedError(ErrorCode.ACTION, f'Error performing action "{action}": {_objection(action, vm)}')
-        word, _, hardness = action.partition("-")
-        if word in ("poweroff", "undeploy", "terminate"):
-            getattr(self, f"_{word}")(vm, caller, bool(hardness))
-        else:
-            getattr(self, f"_{word}")(vm, caller)
+        method, hardness = _WAYS[action]
+        getattr(self, method)(vm, caller, *hardness)
         return vm_id
 
     def _suspend(self, vm: SimVm, caller: Caller) -> None:
@@ -190,13 +192,14 @@ class VmActions(VmCalls):
         choice: TemplateDict = parsed(extra, ErrorCode.INTERNAL) if extra else {}
         host = self._usable_host(host_id)
         vm = self.vm(vm_id)
-        if datastore_id == -1 and _returns(vm):
+        returns = _returns(vm)
+        if datastore_id == -1 and returns:
             datastore_id = vm.history[-1].datastore_id
         datastore = self._deploy_datastore(host, datastore_id)
         rights: list[tuple[Right, Subject]] = []
         if not caller.is_admin:
             rights = [(Right.MANAGE, host_subject(host)), (Right.USE, datastore_subject(datastore))]
-        connects = bool(extra) and not _returns(vm)
+        connects = bool(extra) and not returns
         if connects:
             if not caller.is_admin and (name := created_with(choice)):
                 raise OnedError(ErrorCode.AUTHORIZATION, f"NIC includes a restricted attribute {name}")
@@ -204,7 +207,7 @@ class VmActions(VmCalls):
         self.demand_vm(caller, Right.ADMIN, vm, *rights)
         if vm.state not in (_S.PENDING, _S.HOLD, _S.STOPPED, _S.UNDEPLOYED):
             raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_name(vm)}")
-        self._demand_fit(vm, host, enforce or bool(pin_policy(vm)))
+        self._demand_fit(vm, host, enforce or ("TOPOLOGY" in vm.template and bool(pin_policy(vm))))
         if connects:
             addressing.connect_automatic_nics(self, vm, vectors_of(choice, "NIC"))
             describe_networks(self, vm)
@@ -223,8 +226,9 @@ class VmActions(VmCalls):
             prolog = _L.PROLOG_UNDEPLOY
         else:
             prolog = _L.PROLOG
-        for graphics in vectors_of(vm.template, "GRAPHICS"):
-            graphics.setdefault("PORT", str(5900 + vm.id))
+        if "GRAPHICS" in vm.template:
+            for graphics in vectors_of(vm.template, "GRAPHICS"):
+                graphics.setdefault("PORT", str(5900 + vm.id))
         vm.template["TM_MAD_SYSTEM"] = [datastore.tm_mad]
         record = self.add_record(vm, host, datastore.id)
         record.pstime_s = self.now_s

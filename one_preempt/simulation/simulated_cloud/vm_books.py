@@ -96,5 +96,9 @@ class VmBooks(CloudState):
         """Change the state and book what the running quota gains or loses by it, without a check."""
         counted = counts_as_running(vm)
         self.change_vm(vm, state, lcm_state)
+        self.settle_running_quota(vm, counted)
+
+    def settle_running_quota(self, vm: SimVm, counted: bool) -> None:
+        """The same where only the state changed, in which the VM `counted` as running or did not."""
         if counts_as_running(vm) != counted:
             self.quota_books.add(vm.uid, vm.gid, running_request(vm), -1 if counted else 1)

@@ -7,7 +7,7 @@ import time
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
-from one_preempt.simulation.simulated_cloud.objects import Caller
+from one_preempt.simulation.simulated_cloud.objects import Caller, TemplateDict, Vector
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, WorkloadRequest
 
 AT_ONCE = "now"
@@ -32,11 +32,11 @@ def submit(cloud: SimulatedCloud, owner: Caller, request: WorkloadRequest, origi
     return tuple(vm_ids)
 
 
-def _template(machines: MachineSet, lease: str) -> str:
-    return f'CPU = "{machines.cpu_centi / 100:g}"\nMEMORY = "{machines.memory_mib}"\n{lease}\n'
+def _template(machines: MachineSet, lease: Vector) -> TemplateDict:
+    return {"CPU": [f"{machines.cpu_centi / 100:g}"], "MEMORY": [str(machines.memory_mib)], "LEASE": [lease]}
 
 
-def _lease_attribute(request: WorkloadRequest, origin_s: int) -> str:
+def _lease_attribute(request: WorkloadRequest, origin_s: int) -> Vector:
     terms = {"TYPE": request.lease_type.value, "NAME": f"r{request.id}", "SIZE": str(request.virtual_machines)}
     if request.requested_duration_s is not None:
         terms["DURATION"] = _duration(request.requested_duration_s)
@@ -50,8 +50,7 @@ def _lease_attribute(request: WorkloadRequest, origin_s: int) -> str:
         terms["DEADLINE"] = _instant(origin_s + request.deadline_at_s)
     if request.max_suspensions is not None:
         terms["MAX_SUSPENSIONS"] = str(request.max_suspensions)
-    values = ", ".join(f'{name} = "{text}"' for name, text in terms.items())
-    return f"LEASE = [ {values} ]"
+    return terms
 
 
 def _duration(duration_s: int) -> str:
