@@ -50,6 +50,8 @@ class Died(Exception):
 class PowerPlay:
     """Hosts of two CPUs each. What is said of hosts is said by their numbers, from 0."""
 
+    pace_s = 5
+
     def __init__(
         self,
         hosts: int = 3,
@@ -89,10 +91,10 @@ class PowerPlay:
         self.reports.append(report)
         return report
 
-    def pass_time(self, seconds: int, every_s: int = 5) -> None:
-        """Cycles at this pace; nobody is ever switched off under a VM, nor without being OFFLINE."""
-        for _ in range(0, seconds, every_s):
-            self.cloud.run_until_ms(self.cloud.clock.now_ms + 1000 * every_s)
+    def pass_time(self, seconds: int) -> None:
+        """Cycles at a pace; nobody is ever switched off under a VM, nor without being OFFLINE."""
+        for _ in range(0, seconds, self.pace_s):
+            self.cloud.run_until_ms(self.cloud.clock.now_ms + 1000 * self.pace_s)
             self.cycle()
             self.judge()
 
@@ -110,7 +112,7 @@ class PowerPlay:
         start_ms = self.cloud.clock.now_ms
         while not done():
             assert self.cloud.clock.now_ms < start_ms + 1000 * at_most_s, [str(one) for one in self.phases()]
-            self.pass_time(5)
+            self.pass_time(self.pace_s)
 
     def phase(self, host: int) -> PowerPhase:
         known = {one.host_id: one.phase for one in self.store.power_sequences()}

@@ -47,7 +47,7 @@ def emptiable_hosts(draft: PlanDraft, power: PowerDraft) -> Emptiable:
     for row, host in enumerate(hosts.hosts):
         if host.vm_ids and power.may_sleep(row) and all(vm_id in movable for vm_id in host.vm_ids):
             found[row] = tuple(movable[vm_id] for vm_id in host.vm_ids)
-    order = nodes_to_empty(((len(moving), row) for row, moving in found.items()), len(found))
+    order = nodes_to_empty(((row, len(moving)) for row, moving in found.items()), len(found))
     ends = [max(lease.expected_end_at_s or now_s + UNKNOWN_END_S for lease, _, _ in found[row]) for row in order]
     energy = [_energy_mj(draft, power, row, found[row]) for row in order]
     nodes = EmptiableNodes(np.array(ends, dtype=np.int64), np.array(energy, dtype=np.int64))

@@ -100,7 +100,7 @@ def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
         draft.wake_by(due_s)
         return
     for row in _still_needed(draft, power, lease, stays, rows):
-        if power.boots_left and power.can_wake(row, promised=True):
+        if power.can_wake(row, promised=True):
             power.wake(row, "reservation", f"{lease.label} was promised it and starts soon")
 
 
@@ -154,7 +154,7 @@ def supply_waiting(draft: PlanDraft) -> None:
         return
     for lease_id in sorted(power.bound):
         for row in sorted({row for stay in draft.timeline.stays.get(lease_id, ()) for row in stay.host_rows}):
-            if power.asleep[row] and power.boots_left and power.can_wake(row, promised=True):
+            if power.asleep[row] and power.can_wake(row, promised=True):
                 power.wake(row, "reservation", f"{draft.state.leases[lease_id].label} was promised it")
     if not power.asks_policy():
         return
@@ -215,7 +215,7 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     for row in power.economical(np.flatnonzero(power.asleep & (room > 0)).tolist()):
         if lacking <= 0:
             break
-        if power.boots_left and power.can_wake(row):
+        if power.can_wake(row):
             power.wake(row, "queue", f"{lease.label} fits on no host that is on")
         lacking -= int(room[row])
     _waits_for_hosts(draft, lease)
@@ -231,11 +231,8 @@ def wake_some(power: PowerDraft, rows: Sequence[int], count: int, text: str) -> 
     """Wake up to `count` of these rows, in their order; how many are."""
     woken = 0
     for row in rows:
-        if woken == min(count, woken + power.boots_left):
-            break
-        if power.can_wake(row):
-            power.wake(row, "queue", text)
-            woken += 1
+        if woken < count and power.can_wake(row):
+            woken += power.wake(row, "queue", text)
     return woken
 
 

@@ -1,0 +1,119 @@
+"""The daemon is killed between any two steps of a power sequence: no host is off in the wrong way, none forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.simulation.simulated_cloud.states import HostState
+from tests.power.power_play import PowerPlay
+
+PARTS = 4
+NEVER = 1 << 30
+WRITES = ("apply", "record_plan", "begin_power_step", "record_power_result", "begin_attempt", "record_result")
+
+
+class Killed(BaseException):
+    """The process is gone; nothing of it catches this."""
+
+
+class MortalPlay(PowerPlay):
+    """Dies once, at the boundary of that number before or after a write or call; then it is started again."""
+
+    pace_s = 15
+
+    def __init__(self, dies_at: int, **more: Any) -> None:
+        self.dies_at, self.passed, self.has_died = dies_at, 0, False
+        super().__init__(hosts=1, **more)
+        for name in WRITES:
+            setattr(self.store, name, self.mortal(getattr(self.store, name)))
+        self.cloud.host_status = self.mortal(self.cloud.host_status)  # type: ignore[method-assign]
+        self.control = MortalControl(self)
+        self.start_daemon()
+
+    def mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def between(*given: Any, **named: Any) -> Any:
+            self.boundary()
+            answer = call(*given, **named)
+            self.boundary()
+            return answer
+
+        return between
+
+    def boundary(self) -> None:
+        self.passed += 1
+        if self.passed == self.dies_at:
+            self.has_died = True
+            raise Killed
+
+    def cycle(self) -> Any:
+        try:
+            return super().cycle()
+        except Killed:
+            self.start_daemon()
+            return super().cycle()
+
+
+class MortalControl:
+    """The machines' controllers, asked by a process that may die."""
+
+    def __init__(self, play: MortalPlay) -> None:
+        machines = play.machines
+        self.switch_on = play.mortal(machines.switch_on)
+        self.switch_off = play.mortal(machines.switch_off)
+        self.status = play.mortal(machines.status)
+
+
+def day_and_night(play: MortalPlay) -> int:
+    """The host falls asleep, is woken for a VM, and falls asleep again; how many boundaries that has."""
+    play.until(lambda: play.asleep() == [0])
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) == 0)
+    play.pass_time(20)
+    play.end(vm)
+    play.until(lambda: play.asleep() == [0])
+    assert play.machines.boots == 1
+    assert play.cloud.hosts[0].state is HostState.OFFLINE
+    return play.passed
+
+
+def somebody_comes(play: MortalPlay) -> int:
+    """An administrator puts a VM on the host as soon as it is DISABLED: it stays on, and sleeps when the VM is gone."""
+    mine = play.submit(lease='TYPE = "BE-SUSPENDABLE", START = "2100-01-01T00:00:00Z"')
+    play.until(lambda: play.cloud.hosts[0].state is HostState.DISABLED)
+    play.cloud.vm_deploy(play.user("oneadmin"), mine, 0, True, -1, "")
+    play.until(lambda: play.cloud.hosts[0].state is HostState.MONITORED)
+    play.pass_time(60)
+    assert play.host_of(mine) == 0
+    assert play.phase(0) is PowerPhase.AWAKE
+    assert play.machines.boots == 0
+    play.end(mine)
+    play.until(lambda: play.asleep() == [0])
+    return play.passed
+
+
+PLAYS = [day_and_night, somebody_comes]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("play", PLAYS)
+def test_killed_anywhere_it_ends_as_if_nothing_had_been(play: Callable[[MortalPlay], int], part: int) -> None:
+    boundaries = play(MortalPlay(NEVER))
+    assert boundaries > 40
+    for dies_at in range(1 + part, boundaries + 1, PARTS):
+        mortal = MortalPlay(dies_at)
+        play(mortal)
+        assert mortal.has_died, f"boundary {dies_at} was never reached"
+
+
+def test_a_new_process_that_reads_the_database_goes_on_as_well(tmp_path: Path) -> None:
+    boundaries = day_and_night(MortalPlay(NEVER, database=tmp_path / "undisturbed.db"))
+    for dies_at in range(1, boundaries + 1, 9):
+        mortal = MortalPlay(dies_at, database=tmp_path / f"{dies_at}.db")
+        day_and_night(mortal)
+        assert mortal.has_died
+        mortal.store.close()
