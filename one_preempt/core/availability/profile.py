@@ -159,4 +159,7 @@ class AvailabilityProfile:
         self._journal.append((start_s, end_s, amount))
 
     def _step_at(self, instant_s: int) -> int:
-        return max(int(self._times[: self._count].searchsorted(instant_s, side="right")) - 1, 0)
+        if instant_s <= self._times[0]:
+            # The present, of which is asked most.
+            return 0
+        return int(self._times[: self._count].searchsorted(instant_s, side="right")) - 1

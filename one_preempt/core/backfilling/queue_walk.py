@@ -46,7 +46,8 @@ class QueueWalk:
             if self.overtaking or not (promised or waiting):
                 if lease_id in kept:
                     start_s = availability.bring_forward(request, not_before_s)
-                elif self._may_promise(len(promised), not_before_s > now_s):
+                elif self.promises is None or (len(promised) < self.promises and not_before_s == now_s):
+                    # Where few may be promised a start, none that is not ready yet.
                     start_s = availability.place(request, not_before_s)
                 elif not_before_s == now_s and availability.place_at(request, now_s):
                     start_s = now_s
@@ -60,10 +61,6 @@ class QueueWalk:
                     availability.shield(lease_id)
         availability.unshield()
         return BackfillingDecision(tuple(starting), tuple(promised), tuple(waiting))
-
-    def _may_promise(self, promises_given: int, in_future: bool) -> bool:
-        """May one more lease be promised a start? Where few may, none that is not ready yet."""
-        return self.promises is None or (promises_given < self.promises and not in_future)
 
     def _kept_promises(
         self, before: Mapping[int, int | None], availability: Availability[AnyDemand], now_s: int

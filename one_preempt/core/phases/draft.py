@@ -259,10 +259,8 @@ class PlanDraft:
 
     def plan(self) -> Plan:
         """The plan as a value."""
-        refusals = tuple(
-            _refusal(vm_ids=self.state.leases[lease_id].vm_ids, lease_id=lease_id, reason=reason)
-            for lease_id, reason in sorted(self.waits.items())
-        )
+        leases, waits = self.state.leases, self.waits
+        refusals = tuple([_refusal(leases[lease_id].vm_ids, lease_id, waits[lease_id]) for lease_id in sorted(waits)])
         plan = Plan(
             made_at_s=self.state.now_s,
             policy=self.policies.preemption.name,

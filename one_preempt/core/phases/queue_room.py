@@ -70,12 +70,16 @@ class QueueRoom:
         turn = request.demand
         if turn.marked:
             return reschedule(self._draft, turn.lease, turn.vms[0])
+        if self._alike is not None and len(turn.vms) > self._alike.profile.free_at(start_s):
+            # So it is with most that wait, and it is settled whatever they are.
+            self.unplaced[request.lease_id] = _too_few_free(len(turn.vms))
+            return False
         end_s = end_of(start_s, request.duration_s)
         placed = self._placed(turn, start_s, end_s)
         if isinstance(placed, Unplaced) and lacks_room(placed):
             placed = self._until_it_gives_way(turn, start_s, end_s, placed)
         if isinstance(placed, Unplaced):
-            self.unplaced[turn.id] = placed
+            self.unplaced[request.lease_id] = placed
             return False
         self._take(turn, placed, start_s, end_s)
         return True
@@ -145,7 +149,7 @@ class QueueRoom:
         if self._alike is None:
             return self._matched(turn, ceiling(self._draft, start_s, end_s))
         profile, nodes = self._alike.profile, len(turn.vms)
-        if nodes > profile.free_at(start_s) or not profile.fits(nodes, start_s, end_s):
+        if not profile.fits(nodes, start_s, end_s):
             return _too_few_free(nodes)
         draft, firm_stays = self._draft, self._draft.timeline.firm_stays
         # Where nothing is firm, what is free now stays free for it, whether it gives way or not.
