@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Victim
+from one_preempt.core.model.power_sequence import HostPowerStep
 from one_preempt.core.model.reservation import Booking
 from one_preempt.core.model.time import ms_to_seconds
 
@@ -56,7 +57,18 @@ def plan_document(plan: Plan) -> JsonObject:
         "verdicts": [
             {"lease": given.lease_id, "verdict": given.verdict.value, "text": given.text} for given in plan.verdicts
         ],
+        "power_steps": [_power_step(step) for step in plan.power_steps],
+        "advised_power_steps": [_power_step(step) for step in plan.advised_power_steps],
         "wake_at": plan.wake_at_s,
+    }
+
+
+def _power_step(step: HostPowerStep) -> JsonObject:
+    return {
+        "kind": step.kind.value,
+        "host_id": step.host_id,
+        "host": step.host_name,
+        "reason": {"code": step.reason_code, "text": step.reason_text},
     }
 
 

@@ -94,6 +94,7 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
         yield from preemption_tables(preemption, names, "would preempt")
     if plan.advised_actions:
         yield action_table(plan.advised_actions, names, "What would be done (preemption: advise)")
+    yield from power_tables(plan)
     for end in plan.ended_preemptions:
         how = "fulfilled" if end.fulfilled else "given up"
         yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
@@ -149,6 +150,17 @@ def action_table(actions: Iterable[Action], names: Names, title: str) -> Table:
             Text(printable(action.reason.text, REASON_LENGTH)),
         )
     return table
+
+
+def power_tables(plan: Plan) -> Iterator[RenderableType]:
+    """What is asked, or would be asked, of oned and of power control for which host, and why."""
+    advised = "Host power, as it would be (power.mode: advise)"
+    for steps, title in ((plan.power_steps, "Host power"), (plan.advised_power_steps, advised)):
+        table = titled_table(title, "step", "host", "why")
+        for step in steps:
+            table.add_row(Text(step.kind.value), Text(printable(step.host_name)), Text(printable(step.reason_text)))
+        if steps:
+            yield table
 
 
 def preemption_tables(preemption: Preemption, names: Names, verb: str) -> Iterator[RenderableType]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.model.written_time import utc_text
@@ -17,6 +19,7 @@ from one_preempt.scheduling_cycle import CycleReport
 
 LINE_LENGTH = 500
 REFUSED = "plan refused by its own check, placed without preempting"
+_AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
 
 
@@ -57,6 +60,8 @@ class CycleLog:
             self._say(logging.INFO, f"preemption {end.preemption_id} is over: {end.reason.text}")
         for action, result in report.results:
             self._say(_level(action, result), _done(action, result))
+        for level, line in _power(report):
+            self._say(level, line)
 
     def _say_once(self, lines: set[str]) -> None:
         for line in sorted(lines - self._said):
@@ -75,10 +80,27 @@ def _noticed(report: CycleReport) -> set[str]:
 
 
 def _advice(plan: Plan) -> set[str]:
-    return {
+    leaving = {
         f"advice only: {_leases(advised)} would leave for lease {advised.preemptor_lease_id}"
         for advised in plan.advised
     }
+    return leaving | {
+        f"advice only: host {step.host_name} could sleep: {step.reason_text}" for step in plan.advised_power_steps
+    }
+
+
+def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
+    """Hosts that begin to be switched in this cycle, or were seen to have come to rest; and what was not done."""
+    plan, state = report.plan, report.state
+    if plan is not None and state is not None:
+        begun = [one for one in plan.power_sequences if one.since_s == plan.made_at_s]
+        rested = (one for one in state.power.sequences.values() if one.phase in _AT_REST)
+        begun += [one for one in rested if one.since_s == state.now_s]
+        for one in begun:
+            yield logging.INFO, f"host {one.host_name} is {one.phase}: {one.reason_text}"
+    for step, result in report.power_results:
+        if result.outcome is not Outcome.ACCEPTED:
+            yield logging.WARNING, f"{step.id}: {result.outcome} {result.error_text}"
 
 
 def _decided(preemption: Preemption) -> str:

@@ -6,10 +6,15 @@ import logging
 
 import pytest
 
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerSequence, PowerStepKind
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LOGGER = logging.getLogger("one_preempt.test_cycle_log")
@@ -44,3 +49,21 @@ def test_a_firm_reservation_is_one_line_with_its_times_and_hosts(caplog: pytest.
 
 def test_promises_of_the_queue_come_and_go_without_a_line(caplog: pytest.LogCaptureFixture) -> None:
     assert logged(caplog, Booking(5, (Reservation(5, 3_600, 7_200),)), Booking(6)) == []
+
+
+def test_hosts_that_begin_to_sleep_and_advice_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    begun = PowerSequence(1, "node1", PowerPhase.DISABLING, 50, "idle", "nothing runs on it")
+    step = HostPowerStep(2, "node2", PowerStepKind.DISABLE, "idle", "nothing runs on it")
+    plan = Plan(made_at_s=50, policy="MOML", power_sequences=(begun,), advised_power_steps=(step,))
+    snapshot = PoolSnapshot(50, "7.4.0", 0, RaftState.SOLO, {}, {})
+    state = ClusterState(50, snapshot, host_table({}), {}, {})
+    refused = (step, CallResult(Outcome.REFUSED, "INTERNAL", "no"))
+    log = CycleLog(LOGGER)
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        log.report(CycleReport(RaftState.SOLO, plan, state, power_results=(refused,)))
+        log.report(CycleReport(RaftState.SOLO, Plan(60, "MOML", advised_power_steps=(step,)), state))
+    assert caplog.messages == [
+        "advice only: host node2 could sleep: nothing runs on it",
+        "host node1 is disabling: nothing runs on it",
+        "disable/node2: refused no",
+    ]

@@ -5,19 +5,20 @@ from __future__ import annotations
 import click
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
-from one_preempt.policy_registry import backfilling_policies, preemption_policies
+from one_preempt.policy_registry import backfilling_policies, energy_policies, preemption_policies
 
 
 @click.command("policies")
 @json_option
 def policies_command(as_json: bool) -> None:
-    """List the preemption and the backfilling policies."""
+    """List the preemption, the backfilling and the energy policies."""
     leaving, overtaking = preemption_policies().values(), backfilling_policies().values()
+    sleeping = energy_policies().values()
     if as_json:
         write_json(
             [
                 {"family": family, "name": policy.name, "description": policy.description}
-                for family, policies in (("preemption", leaving), ("backfilling", overtaking))
+                for family, policies in (("preemption", leaving), ("backfilling", overtaking), ("energy", sleeping))
                 for policy in policies
             ]
         )
@@ -26,3 +27,4 @@ def policies_command(as_json: bool) -> None:
     write_table(
         "Backfilling policies", ("name", "promises"), ((policy.name, policy.description) for policy in overtaking)
     )
+    write_table("Energy policies", ("name", "hosts"), ((policy.name, policy.description) for policy in sleeping))
