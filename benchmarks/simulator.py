@@ -28,6 +28,7 @@ import msgspec
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.policies import Verification
+from one_preempt.errors import OnePreemptError
 from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.simulator.scheduler import Report
@@ -264,4 +265,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OnePreemptError as error:
+        raise SystemExit(str(error)) from None
