@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.energy.power_model import HostPower
+from one_preempt.core.energy.power_rules import HostPattern, PowerRules
 from one_preempt.core.model.cluster_state import Discrepancy
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import Ledger, Outcome
@@ -97,13 +99,22 @@ def observe_power(
 
 
 def _bounds(snapshot: PoolSnapshot, rules: PowerRules) -> PowerBounds:
-    handed_over = [host for host in snapshot.hosts.values() if rules.is_handed_over(host)]
-    return PowerBounds(
-        handed_over=frozenset(host.id for host in handed_over),
-        floor=rules.floor,
-        most_booting=rules.most_booting,
-        boot_s=max((rules.power_of(host).boot_s for host in handed_over), default=0),
-    )
+    kinds = tuple([(host.id, host.name, host.cluster_name) for host in snapshot.hosts.values()])
+    handed_over, boot_s = _handed_over(rules.handed_over, rules.models, rules.power, kinds)
+    return PowerBounds(handed_over=handed_over, floor=rules.floor, most_booting=rules.most_booting, boot_s=boot_s)
+
+
+@lru_cache(maxsize=4)
+def _handed_over(
+    patterns: tuple[HostPattern, ...],
+    models: tuple[tuple[HostPattern, HostPower], ...],
+    power: HostPower,
+    hosts: tuple[tuple[int, str, str], ...],
+) -> tuple[frozenset[int], int]:
+    """Of hosts (id, name, cluster) those handed over, and the longest boot of these: nearly always as before."""
+    found = [one for one in hosts if any(pattern.suits(*one[1:]) for pattern in patterns)]
+    boots = (next((model for pattern, model in models if pattern.suits(*one[1:])), power).boot_s for one in found)
+    return frozenset(one[0] for one in found), max(boots, default=0)
 
 
 def _sleeps_on(

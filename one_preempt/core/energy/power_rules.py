@@ -38,7 +38,11 @@ class HostPattern:
 
     def matches(self, host: Host) -> bool:
         """Is it one of them?"""
-        return _matches(self.host, host.name) and _matches(self.cluster, host.cluster_name)
+        return self.suits(host.name, host.cluster_name)
+
+    def suits(self, name: str, cluster_name: str) -> bool:
+        """The same by its names."""
+        return _matches(self.host, name) and _matches(self.cluster, cluster_name)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -78,7 +78,7 @@ def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation
     ahead = [one for one in firm if one.end_at_s is None or one.end_at_s > now_s]
     if len(ahead) < len(firm) and booked_s(ahead, now_s) < (left_s(lease, now_s) or 0):
         return ()
-    hosts = [recount.hosts_then.get(host_id) for one in ahead for host_id in one.host_ids]
+    hosts = [recount.host_then(host_id) for one in ahead for host_id in one.host_ids]
     return tuple(ahead) if all(host is not None and host.accepts_vms for host in hosts) else ()
 
 

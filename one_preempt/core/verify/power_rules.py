@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerSequence, PowerStepKind
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerStepKind
 from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
 
 _TOWARDS_OFF = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
@@ -17,26 +17,10 @@ _FROM_STATES = {
 }
 
 
-def _planned(recount: Recount, host_id: int) -> PowerSequence | None:
-    """The sequence of a host as it is once the plan is written."""
-    after = {one.host_id: one for one in recount.plan.power_sequences}
-    return after.get(host_id) or recount.state.power.sequences.get(host_id)
-
-
-def _guests(recount: Recount, host: Host) -> set[int]:
-    """All VMs that a host has by its own list, or that say they are there, are coming or were there a moment ago."""
-    named = {
-        vm.id
-        for vm in recount.vms.values()
-        if host.id in vm.charged_host_ids or (vm.holds_capacity and vm.host_id == host.id)
-    }
-    return named | set(host.vm_ids)
-
-
 def _hosts_are_handed_over(recount: Recount) -> Iterator[Violation]:
     known = recount.state.power
     for step in recount.plan.power_steps:
-        sequence = _planned(recount, step.host_id)
+        sequence = recount.power_then.get(step.host_id)
         if sequence is None or sequence.phase is PowerPhase.AWAKE:
             yield Violation("power-not-ours", f"{step.id}: nothing of ours is under way there")
         elif step.kind in _TOWARDS_OFF and step.host_id not in known.bounds.handed_over:
@@ -64,12 +48,12 @@ def _tried_before(recount: Recount, step: HostPowerStep) -> bool:
 
 def _nobody_is_switched_off(recount: Recount) -> Iterator[Violation]:
     for step in recount.plan.power_steps:
-        host, sequence = recount.hosts.get(step.host_id), _planned(recount, step.host_id)
+        host, sequence = recount.hosts.get(step.host_id), recount.power_then.get(step.host_id)
         if step.kind not in _TOWARDS_OFF or host is None or sequence is None:
             continue
-        staying = _guests(recount, host)
+        staying = recount.guests[host.id]
         if step.kind is PowerStepKind.DISABLE:
-            staying -= set(sequence.emptied_vm_ids)
+            staying = staying - set(sequence.emptied_vm_ids)
         if staying:
             yield Violation("power-in-use", f"{step.id}: VM {min(staying)} is on that host")
         if recount.state.snapshot.unreadable_vm_ids and step.kind is not PowerStepKind.DISABLE:
@@ -114,7 +98,7 @@ def _the_floor_is_kept(recount: Recount) -> Iterator[Violation]:
     bounds = recount.state.power.bounds
     staying = []
     for host_id in sorted(bounds.handed_over & recount.hosts.keys()):
-        sequence = _planned(recount, host_id)
+        sequence = recount.power_then.get(host_id)
         leaving = sequence is not None and sequence.phase is PowerPhase.DISABLING
         if recount.hosts[host_id].accepts_vms and not leaving:
             staying.append(host_id)
@@ -125,7 +109,7 @@ def _the_floor_is_kept(recount: Recount) -> Iterator[Violation]:
 def _not_too_many_boot(recount: Recount) -> Iterator[Violation]:
     begun = _begun(recount, PowerPhase.SWITCHING_ON)
     hosts = recount.state.power.sequences.keys() | {one.host_id for one in recount.plan.power_sequences}
-    booting = [one for one in (_planned(recount, host_id) for host_id in sorted(hosts)) if one is not None]
+    booting = [one for one in (recount.power_then.get(host_id) for host_id in sorted(hosts)) if one is not None]
     count = sum(one.began_at_s > 0 and one.is_coming for one in booting)
     most = recount.state.power.bounds.most_booting
     if begun and count > most:

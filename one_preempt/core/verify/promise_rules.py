@@ -122,7 +122,7 @@ def _hosts_of_slot(recount: Recount, lease: Lease, slot: Reservation) -> Iterato
         )
     there = {vm.host_id for vm in vms}
     for host_id in slot.host_ids:
-        host = recount.hosts_then.get(host_id)
+        host = recount.host_then(host_id)
         if host is None or not (host.accepts_vms or host_id in there):
             yield Violation("booked-hosts", f"host {host_id} is booked for lease {lease.id}, and takes no VMs")
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Victim
-from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 
 
@@ -51,7 +52,6 @@ class Recount:
         self.plan = plan
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
-        self.hosts_then = _with_those_to_come(state)
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
         self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
@@ -61,6 +61,34 @@ class Recount:
                 self.resting_by_host.setdefault(vm.host_id, []).append(vm)
         self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
         self.verdict_by_lease = {given.lease_id: given.verdict for given in plan.verdicts}
+
+    @cached_property
+    def power_then(self) -> Mapping[int, PowerSequence]:
+        """The power sequences as they are once the plan is written."""
+        return {**self.state.power.sequences, **{one.host_id: one for one in self.plan.power_sequences}}
+
+    @cached_property
+    def guests(self) -> Mapping[int, Set[int]]:
+        """By host all VMs that it lists, or that say they are there, are coming or were there a moment ago."""
+        found = {host.id: set(host.vm_ids) for host in self.hosts.values()}
+        for vm in self.vms.values():
+            for host_id in vm.charged_host_ids:
+                found.setdefault(host_id, set()).add(vm.id)
+        return found
+
+    def host_then(self, host_id: int) -> Host | None:
+        """A host as it will be to whoever was promised it: one that we bring back is on, as large as known."""
+        host, sequence = self.hosts.get(host_id), self.state.power.sequences.get(host_id)
+        capacity = self.state.power.capacities.get(host_id)
+        if host is None or host.accepts_vms or sequence is None or capacity is None or sequence.phase in _NOT_TO_COME:
+            return host
+        shown = host.max_cpu_centi > 0
+        return replace(
+            host,
+            state=HostState.MONITORED,
+            max_cpu_centi=host.max_cpu_centi if shown else capacity.max_cpu_centi,
+            max_memory_kib=host.max_memory_kib if shown else capacity.max_memory_kib,
+        )
 
     def lease_of(self, vm_id: int) -> Lease | None:
         """The lease that the VM is a member of."""
@@ -102,24 +130,6 @@ class Recount:
                 found.add(action_id)
                 waiting.extend(self.action_by_id[action_id].after)
         return found
-
-
-def _with_those_to_come(state: ClusterState) -> Mapping[int, Host]:
-    """All hosts as they will be to whoever was promised them: those that we bring back are on, as large as known."""
-    hosts = state.snapshot.hosts
-    found = {}
-    for host_id, sequence in state.power.sequences.items():
-        host, capacity = hosts.get(host_id), state.power.capacities.get(host_id)
-        if host is None or capacity is None or host.accepts_vms or sequence.phase in _NOT_TO_COME:
-            continue
-        shown = host.max_cpu_centi > 0
-        found[host_id] = replace(
-            host,
-            state=HostState.MONITORED,
-            max_cpu_centi=host.max_cpu_centi if shown else capacity.max_cpu_centi,
-            max_memory_kib=host.max_memory_kib if shown else capacity.max_memory_kib,
-        )
-    return {**hosts, **found} if found else hosts
 
 
 Rule = Callable[[Recount], Iterator[Violation]]

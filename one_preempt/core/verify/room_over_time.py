@@ -67,7 +67,9 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
     if host_ids:
         changes = _changes_by_host(recount, host_ids)
         for host_id in sorted(host_ids):
-            yield from _overpromised(recount.hosts_then[host_id], changes[host_id])
+            host = recount.host_then(host_id)
+            assert host is not None, "only hosts that there are get more"
+            yield from _overpromised(host, changes[host_id])
 
 
 def _anything_is_firm(recount: Recount) -> bool:
