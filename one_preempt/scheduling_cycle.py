@@ -22,6 +22,7 @@ from one_preempt.core.observe_power import observe_power
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
+from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import CallResult, Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
 from one_preempt.power_enactment import PowerEnactment, PowerResults
 
@@ -93,6 +94,7 @@ class SchedulingCycle:
         self._observed_at_s = 0
         self._last: ClusterState | None = None
         self._memory: DecisionMemory | None = None
+        self._recounter = Recounter()
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -119,11 +121,11 @@ class SchedulingCycle:
         self._observed_at_s = now_s
         state = _remembering(reconciled.state, memory)
         plan = decide(state, self._policies)
-        violations = verify(state, plan) if self._is_recounted(plan) else ()
+        violations = self._recount(state, plan)
         if violations:
             # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
             # From scratch too, for nothing shows whether the plan was wrong or what was remembered.
-            memory = DecisionMemory()
+            memory, self._recounter = DecisionMemory(), Recounter()
             state = replace(state, memory=memory, changed_lease_ids=None)
             plan = decide(state, _cautious(self._policies))
             if verify(state, plan):
@@ -154,15 +156,17 @@ class SchedulingCycle:
     def _may_act(self) -> bool:
         return _may_act(self._reader.read_raft_state())
 
-    def _is_recounted(self, plan: Plan) -> bool:
-        """Whether this plan is one of those that are verified."""
-        if self._verification is not Verification.SAMPLED:
-            return self._verification is Verification.FULL
+    def _recount(self, state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
+        """What is wrong with a plan, where it is one of those that are verified."""
+        if self._verification is Verification.FULL:
+            return self._recounter.verify(state, plan)
+        if self._verification is Verification.NONE:
+            return ()
         self._since_recount += 1
         if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.power_steps or _promises_firmly(plan):
             self._since_recount = 0
-            return True
-        return False
+            return verify(state, plan)
+        return ()
 
     def _hold(self, rooms: tuple[HeldRoom, ...]) -> None:
         """Make promised room known before anything relies on it."""

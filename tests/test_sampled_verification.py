@@ -10,7 +10,8 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.policies import Verification
-from one_preempt.core.verify import Violation, verify
+from one_preempt.core.verify import Violation, recounter, verify
+from one_preempt.core.verify.books import Books
 from one_preempt.scheduling_cycle import RECOUNT_EVERY
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import build_cloud, simulation_settings
@@ -22,11 +23,12 @@ def recounted(monkeypatch: pytest.MonkeyPatch, how: Verification, *requests: Wor
     """The plans that were recounted in a simulation of the requests, and how many cycles it took."""
     plans: list[Plan] = []
 
-    def note(state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
+    def note(state: ClusterState, plan: Plan, books: Books | None = None) -> tuple[Violation, ...]:
         plans.append(plan)
-        return verify(state, plan)
+        return verify(state, plan, books)
 
-    monkeypatch.setattr(scheduling_cycle, "verify", note)
+    for module in (scheduling_cycle, recounter):
+        monkeypatch.setattr(module, "verify", note)
     cloud = build_cloud(TWO_HOSTS)
     cycle = simulated_cycle(simulation_settings(), cloud, "moml", how)
     return plans, Simulator(cloud, cycle, Workload(requests)).run().cycles

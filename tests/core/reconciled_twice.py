@@ -15,8 +15,10 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.ledger import Ledger
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.reconcile import Reconciliation, reconcile
+from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import PoolReader
 
 _Value = TypeVar("_Value")
@@ -55,6 +57,7 @@ class ReconciledTwice:
         self._snapshot: PoolSnapshot | None = None
         self._ledger = Ledger()
         self._last: ClusterState | None = None
+        self._recounter = Recounter(from_scratch_every=1)
         self.at_s: int | None = None
 
     def differences(self, snapshot: PoolSnapshot, ledger: Ledger, state: ClusterState) -> Iterator[str]:
@@ -83,12 +86,20 @@ class ReconciledTwice:
                 yield from _stale(self._last, again.state)
         # As a cycle goes on from what was made of a footing, so does this.
         self._last = self._reconciled(told_snapshot, told_ledger, state.now_s, self._last).state
+        yield from _untold_to_the_recount(self._recounter, self._last)
         self._snapshot, self._ledger, self.at_s = snapshot, ledger, state.now_s
 
     def _reconciled(
         self, snapshot: PoolSnapshot, ledger: Ledger, now_s: int, last: ClusterState | None
     ) -> Reconciliation:
         return reconcile(snapshot, ledger, self._rules, now_s, self.at_s, last=last)
+
+
+def _untold_to_the_recount(recounter: Recounter, state: ClusterState) -> Iterator[str]:
+    """What the books of the recount have otherwise than it is; the plan is one for which it looks at all of them."""
+    start = Action("start", ActionKind.DEPLOY, vm_id=1, lease_id=1, reason=Reason("test", "test"), host_id=0)
+    violations = recounter.verify(state, Plan(state.now_s, "test", (start,)))
+    yield from (f"recounted: {one.text}" for one in violations if one.code == "changes-untold")
 
 
 def _changed(before: Mapping[int, _Value], now: Mapping[int, _Value]) -> frozenset[int]:

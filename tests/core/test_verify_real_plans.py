@@ -15,6 +15,7 @@ from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.verify import Violation, verify
+from one_preempt.core.verify.books import Books
 from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings
@@ -143,8 +144,8 @@ def test_real_plans_pass_and_spoiled_ones_are_caught(monkeypatch: pytest.MonkeyP
     missed: list[tuple[str, tuple[Violation, ...]]] = []
     caught: Counter[str] = Counter()
 
-    def watched(state: ClusterState, made: Plan) -> tuple[Violation, ...]:
-        violations = verify(state, made)
+    def watched(state: ClusterState, made: Plan, books: Books) -> tuple[Violation, ...]:
+        violations = verify(state, made, books)
         found.extend(violations)
         for code, spoiled_state, spoiled_plan in spoiled(state, made):
             caught[code] += 1
@@ -153,7 +154,7 @@ def test_real_plans_pass_and_spoiled_ones_are_caught(monkeypatch: pytest.MonkeyP
                 missed.append((code, broken))
         return violations
 
-    monkeypatch.setattr("one_preempt.scheduling_cycle.verify", watched)
+    monkeypatch.setattr("one_preempt.core.verify.recounter.verify", watched)
     for seed in range(10):
         chance = random.Random(seed)
         rules = TimeSettings(

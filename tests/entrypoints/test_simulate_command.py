@@ -186,9 +186,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from one_preempt import scheduling_cycle
-    from one_preempt.core.verify import Violation
+    from one_preempt.core.verify import Violation, recounter
 
-    monkeypatch.setattr(scheduling_cycle, "verify", lambda *_: (Violation("broken", "always"),))
+    for module in (scheduling_cycle, recounter):
+        monkeypatch.setattr(module, "verify", lambda *_: (Violation("broken", "always"),))
     result = run(swf(tmp_path), "--until", "5m")
     assert result.exit_code == 1
     assert run(swf(tmp_path), "--until", "5m", "--verify", "none").exit_code == 0

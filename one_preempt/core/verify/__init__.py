@@ -6,6 +6,8 @@ VMs of the snapshot. A plan with a violation is not carried out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.verify import (
@@ -16,21 +18,25 @@ from one_preempt.core.verify import (
     promise_rules,
     room_over_time,
 )
+from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 __all__ = ["Violation", "verify"]
 
-_RULES: tuple[Rule, ...] = (
-    *action_rules.RULES,
-    *departure_rules.RULES,
-    *capacity_rules.RULES,
-    *promise_rules.RULES,
-    *room_over_time.RULES,
-    *power_rules.RULES,
+# What a plan has to have for rules to be about it; most plans change nothing.
+_RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
+    (lambda plan: plan.actions, (*action_rules.RULES, *capacity_rules.RULES)),
+    (lambda plan: plan.actions or plan.preemptions, departure_rules.RULES),
+    (lambda plan: plan.actions or plan.bookings or plan.verdicts, promise_rules.RULES),
+    (lambda plan: plan.actions or plan.bookings or plan.preemptions, room_over_time.RULES),
+    (lambda plan: plan.power_steps or plan.power_sequences, power_rules.RULES),
 )
 
 
-def verify(state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
-    """All rules that `plan` breaks in `state`; empty for a sound plan."""
-    recount = Recount(state, plan)
-    return tuple(violation for rule in _RULES for violation in rule(recount))
+def verify(state: ClusterState, plan: Plan, books: Books | None = None) -> tuple[Violation, ...]:
+    """All rules that `plan` breaks in `state`; empty for a sound plan. `books` are those of `state`, if kept."""
+    rules = [rule for concerns, among in _RULES if concerns(plan) for rule in among]
+    if not rules:
+        return ()
+    recount = Recount(state, plan, books if books is not None else Books(state))
+    return tuple(violation for rule in rules for violation in rule(recount))

@@ -166,16 +166,22 @@ def _somebody_rests_for_it(recount: Recount, action: Action) -> bool:
 
 
 def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
-    """Every member starts in this plan, is on a host already, or was tried and refused a moment ago."""
-    starting = {action.vm_id for action in recount.plan.actions if action.kind is ActionKind.DEPLOY}
-    tried = {record.vm_id for record in (*recount.state.failed_actions, *recount.state.actions.values())}
-    for lease_id in sorted(recount.state.leases):
-        lease = recount.state.leases[lease_id]
-        if len(lease.vm_ids) < 2 or not starting.intersection(lease.vm_ids):
+    """Every member starts in this plan, is on a host already, or was tried and refused a moment ago.
+
+    That no VM is taken for one of another lease is a rule of its own.
+    """
+    deployed = [action for action in recount.plan.actions if action.kind is ActionKind.DEPLOY]
+    starting = {action.vm_id for action in deployed}
+    leases = {lease.id: lease for lease in map(recount.lease_of, starting) if lease is not None}
+    tried: set[int] | None = None
+    for _, lease in sorted(leases.items()):
+        if len(lease.vm_ids) < 2 or starting.issuperset(lease.vm_ids):
             continue
+        if tried is None:
+            tried = {record.vm_id for record in (*recount.state.failed_actions, *recount.state.actions.values())}
         for vm_id in lease.vm_ids:
             if vm_id not in starting and recount.vms[vm_id].may_be_deployed and vm_id not in tried:
-                yield Violation("gang-torn", f"lease {lease_id} would start without its VM {vm_id}")
+                yield Violation("gang-torn", f"lease {lease.id} would start without its VM {vm_id}")
 
 
 def _messages_write_our_own_attributes(recount: Recount) -> Iterator[Violation]:

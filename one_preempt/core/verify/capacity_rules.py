@@ -72,6 +72,8 @@ def _leaves(recount: Recount, action: Action, host_id: int) -> bool:
 
 def _possible_departures(arrivals: Iterable[_Arrival]) -> list[frozenset[int]]:
     """Every set of departures after which some arrivals may come: the unions of what each one waits for."""
+    if not any(arrival.after_leaving for arrival in arrivals):
+        return [frozenset()]
     possible = {frozenset[int]()}
     waits = sorted({arrival.after_leaving for arrival in arrivals}, key=sorted)
     for wait in waits:
@@ -93,6 +95,8 @@ def _overfull(
         yield from _too_much(host, charged, gone)
     coming = [arrival.vm for arrival in arrivals if not arrival.resumes]
     requests = [request for vm in coming for request in vm.pci_requests]
+    if not requests:
+        return
     without = {-1, *(vm.id for vm in gone)}
     devices = [device for device in host.pci_devices if device.vm_id in without]
     if not _each_has_its_own(requests, devices):

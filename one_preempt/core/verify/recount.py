@@ -11,7 +11,8 @@ from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Victim
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.verify.books import Books, bears_our_lock, rests
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +46,20 @@ LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
 
 
 class Recount:
-    """The plan and the state, looked up by the rules."""
+    """The plan, the state and the books of it, looked up by the rules."""
 
-    def __init__(self, state: ClusterState, plan: Plan) -> None:
+    def __init__(self, state: ClusterState, plan: Plan, books: Books) -> None:
         self.state = state
         self.plan = plan
+        self.books = books
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
         self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
         self.resting_by_host: dict[int, list[VirtualMachine]] = {}
-        for vm in self.vms.values():
-            if vm.state == VmState.SUSPENDED and vm.host_id is not None and self.rests(vm):
+        for vm in [self.vms[vm_id] for vm_id in sorted(books.resting_ids & self.vms.keys())]:
+            if vm.host_id is not None:
                 self.resting_by_host.setdefault(vm.host_id, []).append(vm)
         self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
         self.verdict_by_lease = {given.lease_id: given.verdict for given in plan.verdicts}
@@ -114,11 +116,11 @@ class Recount:
 
     def bears_our_lock(self, vm: VirtualMachine) -> bool:
         """Locked by the user that we are at oned, at the level at which we lock."""
-        return vm.lock_owner_uid == self.state.snapshot.own_uid and vm.lock_level is LockLevel.MANAGE
+        return bears_our_lock(vm, self.state.snapshot.own_uid)
 
     def rests(self, vm: VirtualMachine) -> bool:
         """Takes no part of the host that is charged for it: suspended, and nobody but us can resume it."""
-        return vm.state == VmState.SUSPENDED and self.bears_our_lock(vm)
+        return rests(vm, self.state.snapshot.own_uid)
 
     def ancestors(self, action: Action) -> set[str]:
         """The ids of all actions of this plan that must be done before."""

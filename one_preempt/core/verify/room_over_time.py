@@ -73,8 +73,9 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
 
 
 def _anything_is_firm(recount: Recount) -> bool:
-    booked = (booking.reservations for booking in recount.plan.bookings)
-    return any(one.firm for stays in (*recount.state.reservations.values(), *booked) for one in stays)
+    if recount.books.firm_lease_ids:
+        return True
+    return any(one.firm for booking in recount.plan.bookings for one in booking.reservations)
 
 
 def _hosts_that_get_more(recount: Recount) -> frozenset[int]:
@@ -113,13 +114,11 @@ def _changes_by_host(recount: Recount, host_ids: frozenset[int]) -> dict[int, di
 
 def _guests(recount: Recount, host_ids: frozenset[int]) -> dict[int, list[VirtualMachine]]:
     """The VMs of leases that oned charges each host for."""
-    found: dict[int, list[VirtualMachine]] = {host_id: [] for host_id in host_ids}
-    for vm_id in recount.state.lease_of_vm:
-        vm = recount.vms.get(vm_id)
-        for host_id in vm.charged_host_ids if vm is not None else ():
-            if vm is not None and host_id in host_ids:
-                found[host_id].append(vm)
-    return found
+    books, leased = recount.books, recount.state.lease_of_vm
+    return {
+        host_id: [recount.vms[one] for one in sorted(books.guests(recount.state, host_id) & leased.keys())]
+        for host_id in host_ids
+    }
 
 
 def _others(host: Host, guests: Iterable[VirtualMachine]) -> _Totals:
@@ -146,8 +145,10 @@ def _leases_with_claims(recount: Recount, host_ids: frozenset[int]) -> frozenset
     """Those that were promised one of these hosts, or for whom room is made there."""
     found = {
         lease_id
-        for lease_id, stays in recount.state.reservations.items()
-        if any(one.firm and not host_ids.isdisjoint(one.host_ids) for one in stays)
+        for lease_id in recount.books.firm_lease_ids
+        if any(
+            one.firm and not host_ids.isdisjoint(one.host_ids) for one in recount.state.reservations.get(lease_id, ())
+        )
     }
     for opened in recount.state.preemptions:
         if any(placement.host_id in host_ids for placement in opened.preemption.placements):
