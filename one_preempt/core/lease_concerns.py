@@ -84,7 +84,7 @@ class LeaseConcerns:
     def ordered(self, concern: Concern) -> list[Lease]:
         """The leases that are concerned, in ascending id."""
         concerned = self._concerned[concern]
-        return [concerned[lease_id] for lease_id in sorted(concerned)]
+        return [concerned[lease_id] for lease_id in sorted(concerned)] if concerned else []
 
     def _look_at(self, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
         self._known[lease.id] = lease
