@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
@@ -31,6 +31,9 @@ class _Seen:
     follows_load: bool
 
 
+_seen = quick_constructor(_Seen)
+
+
 class AlikeHosts:
     """Whether nothing tells hosts apart, remembered for the leases of which nothing has changed since."""
 
@@ -40,6 +43,8 @@ class AlikeHosts:
         self._seen: dict[int, _Seen] = {}
         self._leases_of_kind: dict[Kind | None, int] = {}
         self._following_load: set[int] = set()
+        # By identity; the matches are kept with what is said of them.
+        self._anywhere: dict[int, tuple[HostMatch, bool]] = {}
         self._counted: _Counted | None = None
 
     def slots(self, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> int | None:
@@ -67,6 +72,7 @@ class AlikeHosts:
         under = (matchmaker, room.accepting)
         if changed is None or self._under is None or not all(map(_is, under, self._under)):
             self._under = under
+            self._anywhere.clear()
             self._forget(list(self._seen))
             self._look_at(state.leases, state, matchmaker, room)
         else:
@@ -90,11 +96,40 @@ class AlikeHosts:
             lease = state.leases.get(lease_id)
             if lease is None or not lease.vm_ids or not (lease.state in _WAITING or lease_id in room.stays):
                 continue
-            seen = _see(lease, state, matchmaker, room)
+            seen = self._see(lease, state, matchmaker, room)
             self._seen[lease_id] = seen
             self._leases_of_kind[seen.kind] = self._leases_of_kind.get(seen.kind, 0) + 1
             if seen.follows_load:
                 self._following_load.add(lease_id)
+
+    def _see(self, lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
+        """The kind of a lease's VMs where they are alike, may go anywhere, and have or are promised one stay."""
+        vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+        kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
+        if len(kinds) > 1 or len(room.stays.get(lease.id, ())) > 1 or not all(map(_is_plain, vms)):
+            return _seen(None, False)
+        anywhere, follows_load = True, False
+        before: VirtualMachine | None = None
+        for vm in vms:
+            if vm.host_id is not None:
+                row = state.hosts.index_by_id.get(vm.host_id)
+                anywhere = anywhere and row is not None and bool(room.accepting[row])
+            elif before is None or not asks_the_same(vm, before):
+                before, match = vm, matchmaker.match(vm)
+                anywhere = anywhere and self._suits_anywhere(match, room)
+                follows_load = follows_load or match.follows_load
+        return _seen(kinds.pop() if anywhere else None, follows_load)
+
+    def _suits_anywhere(self, match: HostMatch, room: ObservedRoom) -> bool:
+        """No host that takes VMs is ruled out."""
+        known = self._anywhere.get(id(match))
+        if known is not None:
+            return known[1]
+        suits = not match.follows_current_vms and bool((match.mask == room.accepting).all())
+        if not match.follows_load:
+            # Others are made anew time and again.
+            self._anywhere[id(match)] = (match, suits)
+        return suits
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +151,6 @@ def _count(kind: Kind, base: IntArray, accepting: BoolArray, capacity: IntArray)
         return None
     counts = [base[:, resource] // amount for resource, amount in enumerate(kind) if amount > 0]
     return int(np.minimum.reduce(counts).sum()) if counts else None
-
-
-def _see(lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
-    """The kind of a lease's VMs where they are alike, may go anywhere, and have or are promised one stay at most."""
-    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
-    if len(kinds) > 1 or len(room.stays.get(lease.id, ())) > 1 or not all(map(_is_plain, vms)):
-        return _Seen(None, follows_load=False)
-    matched: list[HostMatch] = []
-    anywhere = True
-    before: VirtualMachine | None = None
-    for vm in vms:
-        if vm.host_id is not None:
-            row = state.hosts.index_by_id.get(vm.host_id)
-            anywhere = anywhere and row is not None and bool(room.accepting[row])
-            continue
-        if before is not None and asks_the_same(vm, before):
-            continue
-        before, match = vm, matchmaker.match(vm)
-        if not any(map(_is, matched, repeat(match))):
-            matched.append(match)
-            anywhere = anywhere and not match.follows_current_vms and bool((match.mask == room.accepting).all())
-    return _Seen(kinds.pop() if anywhere else None, any(match.follows_load for match in matched))
 
 
 def _is_plain(vm: VirtualMachine) -> bool:

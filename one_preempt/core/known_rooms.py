@@ -22,7 +22,7 @@ from one_preempt.core.policies import Policies
 
 NOTHING: tuple[Reservation, ...] = ()
 _NEVER_S = 2**62
-_observed_room = quick_constructor(ObservedRoom)
+_observed_room, _surroundings = quick_constructor(ObservedRoom), quick_constructor(Surroundings)
 
 
 # Rows, shape (n,), and what is to be added there, shape (n, 2).
@@ -65,13 +65,8 @@ class KnownRooms:
 
         `resting` VMs are suspended in place. What is handed out holds until the next observation.
         """
-        surroundings = Surroundings(
-            state,
-            policies,
-            rates,
-            resting,
-            preemptors={one.preemption.preemptor_lease_id: one.preemption.placements for one in state.preemptions},
-        )
+        preemptors = {one.preemption.preemptor_lease_id: one.preemption.placements for one in state.preemptions}
+        surroundings = _surroundings(state, policies, rates, resting, preemptors)
         anew = self._begin(surroundings)
         changed = self._changed(state)
         for lease_id in changed:

@@ -29,7 +29,10 @@ from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
+
+_placement = quick_constructor(Placement)
 
 
 class Matchmaker:
@@ -316,7 +319,7 @@ class Matchmaker:
             store = self._datastores.choose(vm, host, room)
             networks = self._networks.choose(vm, host, room) if store is not None else None
             if store is not None and networks is not None:
-                return Placement(vm.id, host.id, store.id, networks)
+                return _placement(vm.id, host.id, store.id, networks)
             code = self._datastores.why_none(vm, host) if store is None else reasons.NETWORK
         counts[code] = counts.get(code, 0) + 1
         return None
