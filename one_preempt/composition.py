@@ -201,7 +201,7 @@ def simulated_cycle(
     from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 
     ranks_by_load = settings.matchmaker.host_policy in ("load-aware", "custom")
-    reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load)
+    reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load, live_views=True)
     store = MemoryLeaseStore(keep_log=False, live_views=True)
     power = None
     if control is not None:

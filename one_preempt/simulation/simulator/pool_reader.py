@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from one_preempt.core.model.access import Directory, Group, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
@@ -53,15 +55,20 @@ class SimulatedPoolReader:
 
     A reading costs what changed since the last one, and a copy of the tables of VMs and hosts by id. Values of one
     snapshot are shared with later ones, which is harmless as nobody can change them.
+
+    `live_views` saves the copies: snapshots are then views of the reader's own tables, which hold until its next
+    reading. Who compares two snapshots or keeps one needs copies.
     """
 
-    def __init__(self, cloud: SimulatedCloud, *, monitors_hosts: bool = True) -> None:
+    def __init__(self, cloud: SimulatedCloud, *, monitors_hosts: bool = True, live_views: bool = False) -> None:
         """Without `monitors_hosts` the hosts show no monitoring records, which only ranks by load ask for."""
         self._cloud = cloud
+        self._live_views = live_views
         self._monitors_hosts = monitors_hosts
         self._log = cloud.changes.open()
         self._vms: dict[int, VirtualMachine] = {}
         self._hosts: dict[int, Host] = {}
+        self._vm_view, self._host_view = MappingProxyType(self._vms), MappingProxyType(self._hosts)
         self._described: dict[int, _Description] = {}
         self._last_described: tuple[_Description, VirtualMachine] | None = None
         self._is_first = True
@@ -86,8 +93,8 @@ class SimulatedPoolReader:
             version=cloud.version,
             zone_id=0,
             raft_state=RaftState(cloud.raft_state),
-            hosts=self._hosts,
-            vms=self._vms.copy(),
+            hosts=self._host_view if self._live_views else self._hosts.copy(),
+            vms=self._vm_view if self._live_views else self._vms.copy(),
             clusters=self._clusters,
             datastores=self._datastores,
             networks=self._networks,
@@ -162,7 +169,7 @@ class SimulatedPoolReader:
 
     def _read_hosts(self, changed: set[int], loaded: set[int]) -> None:
         cloud = self._cloud
-        hosts = self._hosts.copy()
+        hosts = self._hosts
         for host_id in sorted(changed | loaded):
             host = cloud.hosts[host_id]
             if host_id in changed or host_id not in self._fixed_parts:
@@ -173,7 +180,6 @@ class SimulatedPoolReader:
             if self._monitors_hosts:
                 cloud.refresh_monitoring(host)
             hosts[host_id] = observed_host(host, self._fixed_parts[host_id], self._monitors_hosts)
-        self._hosts = hosts
 
     def _read_surroundings(self) -> None:
         """Everything but VMs and hosts; hosts too where clusters changed, for they show the template of theirs."""
