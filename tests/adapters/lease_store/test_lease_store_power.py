@@ -1,0 +1,113 @@
+"""What every lease store promises about the power of hosts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from one_preempt.adapters.lease_store.database import open_engine, parsed_url
+from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.core.model.ledger import Ledger, LedgerChanges, Outcome
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.power_sequence import (
+    HostPowerStep,
+    PowerGoal,
+    PowerOrder,
+    PowerPhase,
+    PowerSequence,
+    PowerStepKind,
+)
+from one_preempt.ports import CallResult
+
+AnyStore = SqlLeaseStore | MemoryLeaseStore
+NOW_S = 1_800_000_000
+BEGUN = PowerSequence(4, "node-4", PowerPhase.DISABLING, NOW_S, "idle", "nobody is on it — “idle”")
+OF_ANOTHER = PowerSequence(
+    2, "node-2", PowerPhase.EMPTYING, NOW_S, "consolidated", "its VMs have room elsewhere",
+    attempts=2, outcome=Outcome.UNKNOWN, outcome_at_s=NOW_S + 1, answer_text="timed out", emptied_vm_ids=(7, 9),
+    began_at_s=NOW_S - 5, failures=3, not_before_s=NOW_S + 600,
+)  # fmt: skip
+STEP = HostPowerStep(4, "node-4", PowerStepKind.DISABLE, "idle", "nobody is on it")
+ORDER = PowerOrder(2, PowerGoal.ON, NOW_S)
+
+
+def begun(*sequences: PowerSequence, **more: object) -> Plan:
+    return replace(Plan(made_at_s=NOW_S, policy="moml", power_sequences=sequences), **more)  # type: ignore[arg-type]
+
+
+def test_sequences_come_back_as_they_were_by_host(store: AnyStore) -> None:
+    store.record_plan(begun(BEGUN, OF_ANOTHER))
+    assert store.load(NOW_S).power_sequences == {2: OF_ANOTHER, 4: BEGUN}
+    assert store.power_sequences() == (OF_ANOTHER, BEGUN)
+
+
+def test_what_was_observed_replaces_the_sequence_of_its_host_alone(store: AnyStore) -> None:
+    store.record_plan(begun(BEGUN, OF_ANOTHER))
+    later = replace(BEGUN, phase=PowerPhase.EMPTYING, since_s=NOW_S + 9)
+    store.apply(LedgerChanges(power_sequences=(later,)))
+    assert store.load(NOW_S).power_sequences == {2: OF_ANOTHER, 4: later}
+
+
+def test_a_step_counts_its_attempts_and_keeps_the_last_answer(store: AnyStore) -> None:
+    store.record_plan(begun(BEGUN, OF_ANOTHER))
+    store.begin_power_step(STEP, NOW_S + 1)
+    assert store.load(NOW_S).power_sequences[4] == replace(BEGUN, attempts=1)
+    store.record_power_result(4, CallResult(Outcome.REFUSED, "ACTION", "no"), NOW_S + 2)
+    answered = replace(BEGUN, attempts=1, outcome=Outcome.REFUSED, outcome_at_s=NOW_S + 2, answer_text="no")
+    assert store.load(NOW_S).power_sequences[4] == answered
+    store.begin_power_step(STEP, NOW_S + 3)
+    assert store.load(NOW_S).power_sequences == {2: OF_ANOTHER, 4: replace(BEGUN, attempts=2)}
+
+
+def test_nothing_is_done_to_a_host_of_which_no_plan_has_written(store: AnyStore) -> None:
+    with pytest.raises(LookupError, match="host 4"):
+        store.begin_power_step(STEP, NOW_S)
+    store.record_power_result(4, CallResult(Outcome.ACCEPTED), NOW_S)
+    assert store.load(NOW_S).power_sequences == {}
+
+
+def test_an_order_stands_until_a_plan_has_settled_it(store: AnyStore) -> None:
+    store.order_power(PowerOrder(2, PowerGoal.OFF, NOW_S))
+    store.order_power(ORDER)
+    store.order_power(replace(ORDER, host_id=1))
+    store.record_plan(begun(BEGUN))
+    assert store.load(NOW_S).power_orders == {1: replace(ORDER, host_id=1), 2: ORDER}
+    store.record_plan(begun(settled_power_orders=(1, 2)))
+    assert store.load(NOW_S).power_orders == {}
+
+
+def test_when_the_policy_was_asked_is_kept_and_a_plan_that_did_not_ask_leaves_it(store: AnyStore) -> None:
+    assert store.load(NOW_S).power_asked_at_s is None
+    store.record_plan(begun(power_asked_at_s=NOW_S))
+    store.record_plan(begun(BEGUN))
+    assert store.load(NOW_S).power_asked_at_s == NOW_S
+    assert not store.is_paused()
+
+
+def test_power_outlives_pruning(store: AnyStore) -> None:
+    store.record_plan(begun(BEGUN))
+    store.prune(NOW_S + 10**6)
+    assert store.power_sequences() == (BEGUN,)
+
+
+def test_a_store_in_memory_may_begin_where_a_ledger_stands() -> None:
+    ledger = Ledger(power_sequences={4: BEGUN}, power_orders={2: ORDER}, power_asked_at_s=NOW_S)
+    loaded = MemoryLeaseStore(ledger).load(NOW_S)
+    assert (loaded.power_sequences, loaded.power_orders) == ({4: BEGUN}, {2: ORDER})
+    assert loaded.power_asked_at_s == NOW_S
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("phase", "'dozing'"), ("outcome", "'maybe'"), ("emptied_vm_ids", "'x'")]
+)
+def test_a_row_that_nobody_wrote_is_named(url: str, column: str, value: str) -> None:
+    store = SqlLeaseStore(url)
+    store.record_plan(begun(BEGUN))
+    with open_engine(parsed_url(url), 1).begin() as connection:
+        connection.execute(text(f"UPDATE host_power SET {column} = {value}"))
+    with pytest.raises(Exception, match=f"host_power, host 4: {column}"):
+        store.load(NOW_S)
+    store.close()

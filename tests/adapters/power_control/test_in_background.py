@@ -1,0 +1,96 @@
+"""Power control that takes its time holds nobody up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
+from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
+
+ACCEPTED = PowerOutcome(PowerAnswer.ACCEPTED, "")
+
+
+class Slow:
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.answered = threading.Semaphore(0)
+        self.asked: list[str] = []
+
+    def switch_on(self, host: str) -> PowerOutcome:
+        return self._slowly(f"on {host}")
+
+    def switch_off(self, host: str, hard: bool) -> PowerOutcome:
+        return self._slowly(f"{'hard' if hard else 'soft'} off {host}")
+
+    def status(self, host: str) -> PowerReading:
+        return PowerReading(PowerStatus.OFF, self._slowly(f"status {host}"))
+
+    def _slowly(self, what: str) -> PowerOutcome:
+        self.asked.append(what)
+        assert self.let_go.wait(10)
+        self.answered.release()
+        return ACCEPTED
+
+
+def step(host_id: int, kind: PowerStepKind) -> HostPowerStep:
+    return HostPowerStep(host_id, f"node{host_id}", kind, "idle", "nobody is on it")
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    control = Slow()
+    yield control
+    control.let_go.set()
+
+
+def taken(calls: BackgroundPowerCalls, count: int) -> list[PowerReport]:
+    reports: list[PowerReport] = []
+    while len(reports) < count:
+        reports += calls.take_reports()
+    return reports
+
+
+def test_who_puts_a_step_does_not_wait_and_finds_the_answer_later(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 2)) as calls:
+        calls.put(step(2, PowerStepKind.SWITCH_OFF), 50)
+        calls.put(step(1, PowerStepKind.READ_POWER), 51)
+        assert calls.take_reports() == []
+        assert (calls.is_busy(1), calls.is_busy(2), calls.is_busy(3)) == (True, True, False)
+        slow.let_go.set()
+        reports = sorted(taken(calls, 2), key=lambda report: report.host_id)
+        assert reports == [
+            PowerReport(1, PowerStepKind.READ_POWER, ACCEPTED, 51, PowerStatus.OFF),
+            PowerReport(2, PowerStepKind.SWITCH_OFF, ACCEPTED, 50),
+        ]
+        assert not calls.is_busy(1)
+        assert sorted(slow.asked) == ["soft off node2", "status node1"]
+
+
+def test_no_more_are_asked_at_once_than_may_be(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 1)) as calls:
+        for host_id in range(3):
+            calls.put(step(host_id, PowerStepKind.SWITCH_ON), 0)
+        slow.let_go.set()
+        assert [report.host_id for report in taken(calls, 3)] == [0, 1, 2]
+
+
+def test_closing_waits_for_nobody(slow: Slow) -> None:
+    calls = BackgroundPowerCalls(slow, 1)
+    calls.put(step(0, PowerStepKind.SWITCH_ON), 0)
+    calls.put(step(1, PowerStepKind.SWITCH_ON), 0)
+    calls.close()
+    assert not slow.let_go.is_set()
+
+
+def test_what_is_not_for_power_control_is_answered_so() -> None:
+    report = answer_of(AdviceOnlyPowerControl(), step(0, PowerStepKind.DISABLE), 7)
+    assert report.outcome.answer is PowerAnswer.MISCONFIGURED
+    assert answer_of(AdviceOnlyPowerControl(), step(0, PowerStepKind.SWITCH_ON), 7).asked_at_s == 7
