@@ -1,0 +1,154 @@
+"""Where a power sequence stands, read off host, VMs and power: each phase is left for one reason at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours
+from one_preempt.core.hosts_to_come import first_switching_s, last_switching_s
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.ledger import Ledger, Outcome
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
+from one_preempt.core.model.power_sequence import PowerPhase, PowerReport, PowerSequence, PowerStepKind
+from one_preempt.core.observe_power import observe_power
+from tests.core.recounted_cluster import NOW_S, host, running
+
+P, S = PowerPhase, HostState
+RULES = PowerRules(mode=PowerMode.ENFORCE, handed_over=(HostPattern(),), boot_timeout_s=900, shutdown_timeout_s=600)
+
+
+def seen(
+    phase: PowerPhase,
+    state: HostState,
+    *,
+    power: PowerStatus | None = None,
+    vm: bool = False,
+    unreadable: bool = False,
+    **more: object,
+) -> PowerSequence:
+    """The sequence, begun a minute ago, once its host is seen like this."""
+    before = PowerSequence(0, "host-0", phase, NOW_S - 60, "idle", "nobody is on it", began_at_s=NOW_S - 60)
+    before = replace(before, **more)  # type: ignore[arg-type]
+    known: Host = replace(host(0), state=state)
+    vms = {5: running(5, 0)} if vm else {}
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: known}, vms)
+    if unreadable:
+        snapshot = replace(snapshot, unreadable_vm_ids=frozenset({9}))
+    answer = PowerOutcome(PowerAnswer.ACCEPTED, "")
+    reports = {} if power is None else {0: PowerReport(0, PowerStepKind.READ_POWER, answer, NOW_S - 1, power)}
+    return observe_power(snapshot, Ledger(power_sequences={0: before}), reports, RULES, NOW_S).known.sequences[0]
+
+
+TRIED = {"attempts": 1, "outcome": Outcome.ACCEPTED, "outcome_at_s": NOW_S - 50}
+LOST = {"attempts": 1}
+REFUSED = {"attempts": 1, "outcome": Outcome.REFUSED, "outcome_at_s": NOW_S - 50}
+DROPPED = {"attempts": 1, "outcome": Outcome.DROPPED, "outcome_at_s": NOW_S - 50}
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "more", "after"),
+    [
+        # One step follows the other.
+        (P.DISABLING, S.MONITORED, {}, P.DISABLING),
+        (P.DISABLING, S.DISABLED, TRIED, P.EMPTYING),
+        (P.DISABLING, S.DISABLED, LOST, P.EMPTYING),
+        (P.EMPTYING, S.DISABLED, {}, P.GOING_OFFLINE),
+        (P.GOING_OFFLINE, S.DISABLED, {}, P.GOING_OFFLINE),
+        (P.GOING_OFFLINE, S.OFFLINE, TRIED, P.CHECKING),
+        (P.GOING_OFFLINE, S.OFFLINE, LOST, P.CHECKING),
+        (P.CHECKING, S.OFFLINE, {}, P.SWITCHING_OFF),
+        (P.SWITCHING_OFF, S.OFFLINE, {}, P.SWITCHING_OFF),
+        (P.SWITCHING_OFF, S.OFFLINE, TRIED | {"power": PowerStatus.ON}, P.SWITCHING_OFF),
+        (P.SWITCHING_OFF, S.OFFLINE, TRIED | {"power": PowerStatus.OFF}, P.ASLEEP),
+        (P.ASLEEP, S.OFFLINE, {"power": PowerStatus.OFF}, P.ASLEEP),
+        (P.SWITCHING_ON, S.OFFLINE, TRIED | {"power": PowerStatus.OFF}, P.SWITCHING_ON),
+        (P.SWITCHING_ON, S.OFFLINE, TRIED | {"power": PowerStatus.ON}, P.ENABLING),
+        (P.ENABLING, S.OFFLINE, {}, P.ENABLING),
+        (P.ENABLING, S.INIT, TRIED, P.ENABLING),
+        (P.ENABLING, S.ERROR, TRIED, P.ENABLING),
+        (P.ENABLING, S.MONITORED, TRIED, P.AWAKE),
+        # Somebody is on it, or perhaps is.
+        (P.EMPTYING, S.DISABLED, {"vm": True}, P.ENABLING),
+        (P.EMPTYING, S.DISABLED, {"vm": True, "emptied_vm_ids": (5,)}, P.EMPTYING),
+        (P.EMPTYING, S.DISABLED, {"unreadable": True}, P.EMPTYING),
+        (P.GOING_OFFLINE, S.DISABLED, {"vm": True}, P.ENABLING),
+        (P.GOING_OFFLINE, S.DISABLED, {"unreadable": True}, P.GOING_OFFLINE),
+        (P.CHECKING, S.OFFLINE, {"vm": True}, P.ENABLING),
+        (P.CHECKING, S.OFFLINE, {"unreadable": True}, P.CHECKING),
+        (P.SWITCHING_OFF, S.OFFLINE, {"vm": True}, P.ENABLING),
+        (P.SWITCHING_OFF, S.OFFLINE, TRIED | {"vm": True}, P.SWITCHING_ON),
+        (P.ASLEEP, S.OFFLINE, {"vm": True}, P.SWITCHING_ON),
+        # An administrator's own is his.
+        (P.DISABLING, S.DISABLED, {}, P.AWAKE),
+        (P.DISABLING, S.DISABLED, DROPPED, P.AWAKE),
+        (P.DISABLING, S.OFFLINE, {}, P.AWAKE),
+        (P.EMPTYING, S.MONITORED, {}, P.AWAKE),
+        (P.EMPTYING, S.OFFLINE, {}, P.AWAKE),
+        (P.GOING_OFFLINE, S.OFFLINE, {}, P.AWAKE),
+        (P.GOING_OFFLINE, S.OFFLINE, DROPPED, P.AWAKE),
+        (P.GOING_OFFLINE, S.MONITORED, {}, P.AWAKE),
+        (P.CHECKING, S.MONITORED, {}, P.AWAKE),
+        (P.SWITCHING_OFF, S.INIT, {}, P.AWAKE),
+        (P.SWITCHING_OFF, S.INIT, TRIED, P.SWITCHING_ON),
+        (P.ASLEEP, S.INIT, {}, P.SWITCHING_ON),
+        (P.ASLEEP, S.DISABLED, {}, P.AWAKE),
+        (P.ASLEEP, S.OFFLINE, {"power": PowerStatus.ON}, P.ENABLING),
+        (P.SWITCHING_ON, S.MONITORED, {}, P.AWAKE),
+        (P.ENABLING, S.OFFLINE, TRIED, P.AWAKE),
+        (P.FAILED, S.MONITORED, {}, P.AWAKE),
+        (P.FAILED, S.DISABLED, {}, P.AWAKE),
+        (P.FAILED, S.ERROR, {}, P.FAILED),
+        # What was refused, and what takes too long.
+        (P.DISABLING, S.MONITORED, REFUSED, P.AWAKE),
+        (P.GOING_OFFLINE, S.DISABLED, REFUSED, P.ENABLING),
+        (P.SWITCHING_OFF, S.OFFLINE, REFUSED, P.ENABLING),
+        (P.SWITCHING_OFF, S.OFFLINE, REFUSED | {"attempts": 2}, P.SWITCHING_OFF),
+        (P.SWITCHING_ON, S.OFFLINE, REFUSED, P.FAILED),
+        (P.SWITCHING_ON, S.OFFLINE, TRIED | {"began_at_s": NOW_S - 901}, P.FAILED),
+        (P.ENABLING, S.ERROR, TRIED | {"began_at_s": NOW_S - 901, "since_s": NOW_S - 901}, P.FAILED),
+        (P.EMPTYING, S.DISABLED, {"vm": True, "emptied_vm_ids": (5,), "since_s": NOW_S - 3601}, P.ENABLING),
+    ],
+)  # fmt: skip
+def test_a_phase_is_left_for_what_is_seen(
+    phase: PowerPhase, state: HostState, more: dict[str, object], after: PowerPhase
+) -> None:
+    found = seen(phase, state, **more)  # type: ignore[arg-type]
+    assert found.phase is after
+    if after is not phase:
+        assert (found.since_s, found.attempts, found.outcome) == (NOW_S, 0, None)
+
+
+def test_a_reading_from_before_the_order_says_nothing_of_its_effect() -> None:
+    later = {"since_s": NOW_S, "attempts": 1, "outcome": Outcome.ACCEPTED, "outcome_at_s": NOW_S}
+    assert seen(P.SWITCHING_OFF, S.OFFLINE, power=PowerStatus.OFF, **later).phase is P.SWITCHING_OFF  # type: ignore[arg-type]
+
+
+def test_each_failure_doubles_the_pause_and_a_boot_forgets_them() -> None:
+    first = seen(P.SWITCHING_ON, S.OFFLINE, **REFUSED)  # type: ignore[arg-type]
+    assert (first.failures, first.not_before_s) == (1, NOW_S + RULES.first_pause_s)
+    third = seen(P.SWITCHING_ON, S.OFFLINE, **REFUSED, failures=2)  # type: ignore[arg-type]
+    assert third.not_before_s == NOW_S + 4 * RULES.first_pause_s
+    up = seen(P.ENABLING, S.MONITORED, **TRIED, failures=2, not_before_s=NOW_S + 9)  # type: ignore[arg-type]
+    assert (up.failures, up.not_before_s) == (0, 0)
+
+
+def test_a_host_that_is_gone_is_nobody_s_any_more() -> None:
+    before = PowerSequence(7, "host-7", P.ASLEEP, NOW_S - 60, "idle", "nobody is on it")
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {}, {})
+    found = observe_power(snapshot, Ledger(power_sequences={7: before}), {}, RULES, NOW_S)
+    assert [one.phase for one in found.changed] == [P.AWAKE]
+
+
+def test_quiet_hours_over_midnight_put_off_and_bring_forward() -> None:
+    day_s = 86_400
+    rules = replace(RULES, quiet_hours=(QuietHours(22 * 60, 6 * 60),))
+    quiet_s = 100 * day_s + 23 * 3600 + 30
+    assert rules.is_quiet(quiet_s)
+    assert not rules.is_quiet(100 * day_s + 6 * 3600)
+    assert first_switching_s(rules, quiet_s) == 101 * day_s + 6 * 3600
+    assert first_switching_s(rules, 100 * day_s) == 100 * day_s + 6 * 3600
+    assert 0 < 100 * day_s + 22 * 3600 - last_switching_s(rules, quiet_s, 100 * day_s) <= 60
+    assert last_switching_s(rules, quiet_s, quiet_s - 60) == quiet_s - 60

@@ -1,0 +1,183 @@
+"""The recount of host power: each rule broken once is caught, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.ledger import HostCapacity
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.power_sequence import (
+    HostPowerStep,
+    KnownPower,
+    PowerBounds,
+    PowerPhase,
+    PowerSequence,
+    PowerStepKind,
+)
+from one_preempt.core.model.reservation import Booking, Reservation
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, plan, running, waiting
+
+ON = (HostState.MONITORED,)
+BOUNDS = PowerBounds(handed_over=frozenset({0, 1}), floor=1, most_booting=1, boot_s=120)
+BEGUN = PowerSequence(0, "host-0", PowerPhase.DISABLING, NOW_S, "idle", "nobody is on it")
+DISABLE = HostPowerStep(0, "host-0", PowerStepKind.DISABLE, "idle", "nobody is on it", ON, must_be_empty=True)
+BEGIN = replace(plan(), power_sequences=(BEGUN,), power_steps=(DISABLE,))
+
+
+def state(
+    *sequences: PowerSequence, hosts: tuple[Host, ...] = (), vms: tuple[VirtualMachine, ...] = (), paused: bool = False
+) -> ClusterState:
+    known = KnownPower({one.host_id: one for one in sequences}, bounds=BOUNDS)
+    return replace(cluster(hosts or (host(0), host(1)), vms), power=known, paused=paused)
+
+
+def in_phase(phase: PowerPhase, **more: object) -> PowerSequence:
+    return replace(BEGUN, phase=phase, **more)  # type: ignore[arg-type]
+
+
+def step(kind: PowerStepKind, *states: HostState, must_be_empty: bool = True) -> Plan:
+    made = replace(DISABLE, kind=kind, expected_states=states, must_be_empty=must_be_empty)
+    return replace(plan(), power_steps=(made,))
+
+
+def in_state(found: HostState, host_id: int = 0, used_by: tuple[VirtualMachine, ...] = ()) -> Host:
+    return replace(host(host_id, used_by), state=found)
+
+
+OFFLINE, DISABLED = in_state(HostState.OFFLINE), in_state(HostState.DISABLED)
+
+
+@pytest.mark.parametrize(
+    ("phase", "seen", "kind"),
+    [
+        (PowerPhase.GOING_OFFLINE, DISABLED, PowerStepKind.PUT_OFFLINE),
+        (PowerPhase.SWITCHING_OFF, OFFLINE, PowerStepKind.SWITCH_OFF),
+        (PowerPhase.ENABLING, OFFLINE, PowerStepKind.ENABLE),
+    ],
+)
+def test_the_steps_of_a_sequence_are_sound(phase: PowerPhase, seen: Host, kind: PowerStepKind) -> None:
+    assert codes(state(in_phase(phase), hosts=(seen, host(1))), step(kind, seen.state)) == []
+
+
+def test_an_idle_host_may_begin_to_sleep() -> None:
+    assert codes(state(), BEGIN) == []
+
+
+def test_only_hosts_that_are_handed_over_are_switched() -> None:
+    begun = replace(BEGUN, host_id=2, host_name="host-2")
+    other = replace(plan(), power_sequences=(begun,), power_steps=(replace(DISABLE, host_id=2),))
+    assert codes(state(hosts=(host(0), host(1), host(2))), other) == ["power-not-handed-over"]
+
+
+@pytest.mark.parametrize("kind", [PowerStepKind.ENABLE, PowerStepKind.SWITCH_ON])
+def test_what_an_administrator_did_is_not_undone(kind: PowerStepKind) -> None:
+    theirs = state(in_phase(PowerPhase.AWAKE), hosts=(OFFLINE, host(1)))
+    assert codes(theirs, step(kind, HostState.OFFLINE)) == ["power-not-ours"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "seen", "kind"),
+    [
+        (PowerPhase.GOING_OFFLINE, host(0), PowerStepKind.PUT_OFFLINE),
+        (PowerPhase.SWITCHING_OFF, DISABLED, PowerStepKind.SWITCH_OFF),
+        (PowerPhase.ENABLING, host(0), PowerStepKind.ENABLE),
+        (PowerPhase.DISABLING, DISABLED, PowerStepKind.DISABLE),
+    ],
+)
+def test_no_step_is_taken_out_of_turn(phase: PowerPhase, seen: Host, kind: PowerStepKind) -> None:
+    allowed = {
+        PowerStepKind.PUT_OFFLINE: HostState.DISABLED,
+        PowerStepKind.SWITCH_OFF: HostState.OFFLINE,
+        PowerStepKind.ENABLE: HostState.OFFLINE,
+        PowerStepKind.DISABLE: HostState.MONITORED,
+    }[kind]
+    assert codes(state(in_phase(phase), hosts=(seen, host(1))), step(kind, allowed)) == ["power-illegal-state"]
+
+
+def test_nobody_is_switched_off_whichever_book_he_stands_in() -> None:
+    there = running(5, 0)
+    by_host = state(hosts=(replace(host(0), vm_ids=(99,)), host(1)))
+    by_vm = state(hosts=(host(0), host(1)), vms=(there,))
+    assert codes(by_host, BEGIN) == ["power-in-use"]
+    assert codes(by_vm, BEGIN) == ["power-in-use"]
+    switched = state(in_phase(PowerPhase.SWITCHING_OFF), hosts=(OFFLINE, host(1)), vms=(there,))
+    assert codes(switched, step(PowerStepKind.SWITCH_OFF, HostState.OFFLINE)) == ["power-in-use"]
+
+
+def test_who_is_to_move_away_may_be_there_and_nobody_else() -> None:
+    there = running(5, 0)
+    emptied = replace(
+        BEGIN,
+        power_sequences=(replace(BEGUN, emptied_vm_ids=(5,)),),
+        power_steps=(replace(DISABLE, must_be_empty=False),),
+    )
+    assert codes(state(hosts=(host(0, [there]), host(1)), vms=(there,)), emptied) == []
+    more = (there, running(6, 0))
+    assert codes(state(hosts=(host(0, more), host(1)), vms=more), emptied) == ["power-in-use"]
+
+
+def test_no_step_relies_on_what_was_seen_alone() -> None:
+    going = state(in_phase(PowerPhase.GOING_OFFLINE), hosts=(DISABLED, host(1)))
+    assert codes(going, step(PowerStepKind.PUT_OFFLINE, HostState.DISABLED, must_be_empty=False)) == ["power-unchecked"]
+    assert codes(going, step(PowerStepKind.PUT_OFFLINE)) == ["power-unchecked"]
+
+
+def test_while_a_vm_cannot_be_read_no_host_is_taken_for_empty() -> None:
+    going = state(in_phase(PowerPhase.GOING_OFFLINE), hosts=(DISABLED, host(1)))
+    unread = replace(going, snapshot=replace(going.snapshot, unreadable_vm_ids=frozenset({9})))
+    assert codes(unread, step(PowerStepKind.PUT_OFFLINE, HostState.DISABLED)) == ["power-in-doubt"]
+
+
+def test_nobody_is_sent_to_a_host_that_goes_to_sleep() -> None:
+    made = replace(BEGIN, actions=(deploy(9, 0),))
+    assert codes(state(vms=(waiting(9),)), made) == ["power-promised"]
+
+
+@pytest.mark.parametrize(("starts_in_s", "broken"), [(0, True), (119, True), (121, False)])
+def test_a_host_that_is_promised_within_a_boot_stays_on(starts_in_s: int, broken: bool) -> None:
+    promised = Reservation(9, NOW_S + starts_in_s, NOW_S + 4000, (0,), firm=True)
+    held = replace(state(vms=(waiting(9),)), reservations={9: (promised,)})
+    assert ("power-promised" in codes(held, BEGIN)) is broken
+    booked = replace(BEGIN, bookings=(Booking(9, (promised,)),))
+    assert ("power-promised" in codes(state(vms=(waiting(9),)), booked)) is broken
+
+
+def test_the_floor_is_kept() -> None:
+    second = replace(BEGUN, host_id=1, host_name="host-1")
+    both = replace(
+        BEGIN, power_sequences=(BEGUN, second), power_steps=(DISABLE, replace(DISABLE, host_id=1, host_name="host-1"))
+    )
+    assert codes(state(), both) == ["power-floor"]
+    asleep = in_phase(PowerPhase.ASLEEP, host_id=1)
+    assert codes(state(asleep, hosts=(host(0), in_state(HostState.OFFLINE, 1))), BEGIN) == ["power-floor"]
+
+
+def test_no_more_boot_at_once_than_may() -> None:
+    hosts = (OFFLINE, in_state(HostState.OFFLINE, 1))
+    waking = in_phase(PowerPhase.SWITCHING_ON, began_at_s=NOW_S)
+    before = in_phase(PowerPhase.ASLEEP), in_phase(PowerPhase.ASLEEP, host_id=1)
+    one = replace(plan(), power_sequences=(waking,))
+    assert codes(state(*before, hosts=hosts), one) == []
+    booting = in_phase(PowerPhase.ENABLING, host_id=1, began_at_s=NOW_S - 9)
+    assert codes(state(before[0], booting, hosts=hosts), one) == ["power-boots"]
+
+
+def test_a_pause_begins_nothing() -> None:
+    assert codes(state(paused=True), BEGIN) == ["paused"]
+
+
+def test_a_sleeping_host_may_be_promised_as_large_as_it_was() -> None:
+    capacity = HostCapacity(0, NOW_S, 200, 4 << 20, 200, 4 << 20)
+    wiped = replace(OFFLINE, max_cpu_centi=0, max_memory_kib=0, total_cpu_centi=0, total_memory_kib=0)
+    known = KnownPower({0: in_phase(PowerPhase.ASLEEP)}, capacities={0: capacity}, bounds=BOUNDS)
+    asleep = replace(cluster((wiped, host(1)), (waiting(9),)), power=known)
+    promised = Booking(9, (Reservation(9, NOW_S + 600, NOW_S + 4000, (0,), firm=True),))
+    found = codes(asleep, replace(plan(), bookings=(promised,)))
+    assert "booked-hosts" not in found
+    theirs = replace(asleep, power=replace(known, sequences={}))
+    assert "booked-hosts" in codes(theirs, replace(plan(), bookings=(promised,)))

@@ -1,0 +1,94 @@
+"""The section power: what is refused in one clear message, what is doubtful, and what it means to the core."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from one_preempt.chosen_policies import policies, power_rules
+from one_preempt.core.energy.pemp import PreemptionAware
+from one_preempt.core.energy.power_rules import PowerMode, PowerRules
+from one_preempt.policy_registry import UnknownPolicy, energy_policies, energy_policy
+from one_preempt.settings import Settings, SettingsError, doubts, parse_settings
+from tests.core.recounted_cluster import host
+
+
+def rules_of(text: str) -> PowerRules:
+    return power_rules(parse_settings(f"power: {{{text}}}", "one_preempt.conf").power)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mode: act", "power.mode: invalid enum value 'act'"),
+        ("quiet_hours: ['25:00-06:00']", "power.quiet_hours"),
+        ("time_zone: Mars/Olympus", "power.time_zone 'Mars/Olympus' is unknown"),
+        ("boot_timeout_s: 100", "power.boot_timeout_s (100) must be above boot_s (120)"),
+        ("models: [{host: a, boot_s: 1000}]", "must be above boot_s (1000)"),
+        ("first_pause_s: 600, longest_pause_s: 300", "power.longest_pause_s is below power.first_pause_s"),
+        ("model: {idle_w: 200, peak_w: 100}", "power.model: peak_w (100) is below idle_w (200)"),
+        ("models: [{curve_w: [1, 2, 3, 4]}]", "power.models[0].curve_w has 4 powers"),
+        ("most_booting: 0", "power.most_booting"),
+        ("hosts: [{hostname: a}]", "unknown key"),
+        ("control: {method: command}", "power.control.command.on is missing"),
+        ("control: {redfish: {endpoint: 'http://bmc'}}", "power.control.redfish.endpoint must begin with https"),
+    ],
+)
+def test_what_cannot_be_used_is_one_message_that_names_the_key(text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        parse_settings(f"power: {{{text}}}", "one_preempt.conf")
+    assert message.casefold() in str(raised.value).casefold()
+    assert str(raised.value).startswith("one_preempt.conf")
+    assert "\n" not in str(raised.value)
+
+
+def test_an_energy_policy_that_is_none_is_named_with_those_there_are() -> None:
+    with pytest.raises(UnknownPolicy, match="no energy policy is named 'greedy'; there are: GESP"):
+        rules_of("policy: greedy")
+    assert sorted(energy_policies(), key=str.casefold) == ["always-on", "GESP", "look-ahead", "PEMP", "SESP"]
+    assert energy_policy("gesp").name == "GESP"
+
+
+def test_on_and_off_are_words() -> None:
+    assert rules_of("mode: off").mode is PowerMode.OFF
+    vectors = "control: {method: command, command: {on: [/bin/x], off: [/bin/y], status: [/bin/z]}}"
+    assert parse_settings(f"power: {{{vectors}}}", "f").power.control.command.off == ("/bin/y",)
+
+
+def test_as_shipped_no_host_is_handed_over_and_advice_is_given() -> None:
+    rules = policies(Settings()).power
+    assert (rules.mode, rules.handed_over, rules.policy.name) == (PowerMode.ADVISE, (), "look-ahead")
+    assert not rules.is_handed_over(host(0))
+    assert not doubts(Settings())
+
+
+def test_enforcing_without_hosts_or_without_control_is_doubtful() -> None:
+    enforced = parse_settings("power: {mode: enforce}", "f")
+    assert any("hands no host over" in doubt for doubt in doubts(enforced))
+    handed = parse_settings("power: {mode: enforce, hosts: [{host: 'node*'}]}", "f")
+    assert any("power.control.method is none" in doubt for doubt in doubts(handed))
+
+
+def test_hosts_are_handed_over_by_both_patterns() -> None:
+    rules = rules_of("hosts: [{host: 'host-[01]', cluster: default}, {cluster: batch}]")
+    assert [rules.is_handed_over(host(number)) for number in range(3)] == [True, True, False]
+
+
+def test_the_first_model_that_matches_counts() -> None:
+    rules = rules_of("model: {idle_w: 50, peak_w: 60}, models: [{host: host-1, curve_w: [90, 350], boot_s: 240}]")
+    assert rules.power_of(host(0)).curve.idle_mw == 50_000
+    big = rules.power_of(host(1))
+    assert (big.curve.peak_mw, big.boot_mw, big.shutdown_mw, big.boot_s) == (350_000, 350_000, 90_000, 240)
+
+
+def test_alpha_and_mawt_reach_the_policy() -> None:
+    policy = rules_of("policy: pemp, waiting_factor: 2.5, promised_wait_s: 600").policy
+    assert isinstance(policy, PreemptionAware)
+    assert (policy.waiting_factor, policy.promised_wait_s) == (Fraction(5, 2), 600)
+
+
+def test_quiet_hours_are_told_in_their_zone() -> None:
+    rules = rules_of("quiet_hours: ['22:00-06:00'], time_zone: Asia/Tokyo")
+    assert rules.is_quiet(14 * 3600)  # 23:00 in Tokyo
+    assert not rules.is_quiet(22 * 3600)  # 07:00 there
