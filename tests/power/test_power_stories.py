@@ -31,6 +31,10 @@ class Overheard:
     description: str = ""
     said: list[tuple[SupplyQuestion, SupplyDecision]] = field(default_factory=list)
 
+    @property
+    def puts_off(self) -> bool:
+        return self.policy.puts_off
+
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         nodes = question.nodes
         assert min(nodes.on, nodes.free, nodes.preemptable, nodes.bootable, nodes.booting, nodes.unscheduled) >= 0
