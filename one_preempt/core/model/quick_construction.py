@@ -15,6 +15,7 @@ from typing import ParamSpec, Protocol, TypeVar, cast
 
 Parameters = ParamSpec("Parameters")
 Frozen = TypeVar("Frozen")
+Made = TypeVar("Made", covariant=True)
 
 
 def quick_constructor(frozen: Callable[Parameters, Frozen]) -> Callable[Parameters, Frozen]:
@@ -37,20 +38,20 @@ def quick_variant(frozen: type[Frozen], *names: str) -> Variant[Frozen]:
 
     Raises `TypeError` like `quick_constructor`.
     """
-    twin = _twin(frozen, names)
+    made = cast(_Maker[Frozen], _twin(frozen, names))
     kept = attrgetter(*(name for name in frozen.__match_args__ if name not in names))  # type: ignore[attr-defined]
 
     def variant(original: Frozen, *values: object) -> Frozen:
-        return cast(Frozen, twin(*values, *kept(original)))
+        return made(*values, *kept(original))
 
     return variant
 
 
-class _Twin(Protocol):
-    def __call__(self, *values: object) -> object: ...
+class _Maker(Protocol[Made]):
+    def __call__(self, *values: object) -> Made: ...
 
 
-def _twin(frozen: object, names: Sequence[str]) -> _Twin:
+def _twin(frozen: object, names: Sequence[str]) -> type:
     """A class with the same slots whose constructor hands over what it made.
 
     With `names` it takes those first, and no field has a default.
@@ -65,5 +66,4 @@ def _twin(frozen: object, names: Sequence[str]) -> _Twin:
 
     order = sorted(fields(frozen), key=lambda each: names.index(each.name) if each.name in names else len(names))
     alike = [(each.name, object, field() if names else copy(each)) for each in order]
-    made = make_dataclass(frozen.__name__, alike, namespace={"__post_init__": hand_over}, slots=True, eq=False)
-    return cast(_Twin, made)
+    return make_dataclass(frozen.__name__, alike, namespace={"__post_init__": hand_over}, slots=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from one_preempt.simulation.simulated_cloud import devices, pinning
@@ -13,12 +11,10 @@ from one_preempt.simulation.simulated_cloud.templates import text_of
 
 def taken_by(vm: SimVm) -> tuple[int, int]:
     """Hundredths of a CPU, the attribute times 100 in single precision, cut; and KiB of memory."""
-    return _taken(text_of(vm.template, "CPU", "0"), text_of(vm.template, "MEMORY", "0"))
-
-
-@lru_cache(maxsize=1 << 12)
-def _taken(cpu: str, memory: str) -> tuple[int, int]:
-    return int(np.float32(cpu) * np.float32(100)), int(memory) * 1024
+    if vm.taken is None:
+        cpu = int(np.float32(text_of(vm.template, "CPU", "0")) * np.float32(100))
+        vm.taken = cpu, int(text_of(vm.template, "MEMORY", "0")) * 1024
+    return vm.taken
 
 
 def cpu_of(vm: SimVm) -> int:

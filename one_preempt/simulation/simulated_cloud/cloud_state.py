@@ -128,7 +128,7 @@ class CloudState:
     @property
     def now_s(self) -> int:
         """Now, in whole seconds since the epoch."""
-        return self.clock.now_s()
+        return self.clock.now_ms // 1000
 
     def next_event_at(self) -> float | None:
         """When something is due next, in seconds, or None while nothing is under way."""

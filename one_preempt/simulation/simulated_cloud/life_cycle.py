@@ -82,6 +82,7 @@ _MIGRATION_PROLOGS = frozenset(
     {_L.PROLOG_MIGRATE, _L.PROLOG_MIGRATE_POWEROFF, _L.PROLOG_MIGRATE_SUSPEND, _L.PROLOG_MIGRATE_UNKNOWN}
 )
 _DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
+_NEED_ROOM = _SAVES | _DISKS_ARRIVE
 # What begins and ends with every life, and tells nothing where it takes no time.
 _SHORT = frozenset({_L.PROLOG, _L.SHUTDOWN})
 
@@ -100,7 +101,11 @@ class LifeCycle(VmBooks):
         """Enter `state` and let the driver do what belongs to it."""
         if not self._passes_untold(vm, state):
             self.change_vm(vm, VmState.ACTIVE, state)
-        self._submit(vm, state)
+            self._submit(vm, state)
+        elif self.drivers.is_ending:
+            self.succeed(vm)
+        else:
+            self._submit(vm, state)
 
     def _passes_untold(self, vm: SimVm, state: LcmState) -> bool:
         """Enter a state that is left at this instant, if nobody wants to hear of it."""
@@ -191,7 +196,7 @@ class LifeCycle(VmBooks):
         """The operation of the VM's state ended well (or somebody says so)."""
         state = WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state)
         record, now_s = vm.history[-1], self.clock.now_ms // 1000
-        if not self._has_room(vm, state):
+        if state in _NEED_ROOM and not self._has_room(vm, state):
             self.fail(vm)
         elif state in _REST_AFTER_MIGRATION:
             record.petime_s = record.retime_s = now_s
@@ -386,7 +391,7 @@ class LifeCycle(VmBooks):
     def _has_room(self, vm: SimVm, state: LcmState) -> bool:
         if state in _SAVES:
             return self._has_room_for_memory(vm, state)
-        return state not in _DISKS_ARRIVE or self._has_room_for_disks(vm)
+        return self._has_room_for_disks(vm)
 
     def _has_room_for_memory(self, vm: SimVm, state: LcmState) -> bool:
         """Take room for the guest's memory where the guest is saved."""

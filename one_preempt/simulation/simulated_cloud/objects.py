@@ -73,7 +73,10 @@ class SimHistory:
 
 @dataclass(slots=True)
 class SimVm:
-    """VM. `template` is TEMPLATE without SCHED_ACTION; a SCHED_ACTION is a vector of `sched_actions`."""
+    """VM. `template` is TEMPLATE without SCHED_ACTION; a SCHED_ACTION is a vector of `sched_actions`.
+
+    `taken` is what it holds on a host, once somebody has asked (not in the document).
+    """
 
     id: int
     uid: int
@@ -97,6 +100,7 @@ class SimVm:
     sched_actions: list[Vector] = field(default_factory=list)
     user_template: TemplateDict = field(default_factory=dict)
     history: list[SimHistory] = field(default_factory=list)
+    taken: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)

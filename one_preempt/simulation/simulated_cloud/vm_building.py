@@ -112,7 +112,7 @@ def copy_of_vm(vm: SimVm, vm_id: int) -> SimVm:
     return SimVm(
         vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if vm.name != f"one-{vm.id}" else f"one-{vm_id}",
         state=vm.state, prev_state=vm.state, stime_s=vm.stime_s,
-        template={**vm.template, "VMID": [str(vm_id)], "OS": [system]}, user_template=vm.user_template,
+        template={**vm.template, "VMID": [str(vm_id)], "OS": [system]}, user_template=vm.user_template, taken=vm.taken,
     )  # fmt: skip
 
 

@@ -94,6 +94,8 @@ def _host_of(action: Action) -> int:
 
 def _nics_of(action: Action) -> str:
     """The networks chosen for automatic NICs."""
+    if not action.nics:
+        return ""
     return "\n".join(
         f'NIC=[NIC_ID="{nic:d}",NETWORK_MODE="auto",NETWORK_ID="{network:d}"]' for nic, network in action.nics
     )

@@ -177,11 +177,12 @@ def _quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
 
 
 def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
-    used = quota.used
+    limits = dict.fromkeys(metrics, -1.0)
+    limits.update({metric: float(limit) for metric, limit in quota.limits.items() if metric in metrics})
     return Quota(
         cluster_ids=tuple(number for number in _numbers(quota.cluster_ids) if number >= 0),
-        limits={metric: float(quota.limits.get(metric, -1)) for metric in metrics},
-        used={metric: used.get(metric, 0) / scale for metric, scale in metrics.items()},
+        limits=limits,
+        used={metric: quota.used.get(metric, 0) / scale for metric, scale in metrics.items()},
     )
 
 
