@@ -105,6 +105,7 @@ class Emulator:
             os.kill(self._pid, signal.SIGKILL)
         if self._pid == self._process.pid:
             self._process.join()
+            self._answers.close()
             self._socket.close()
 
 
@@ -189,6 +190,7 @@ class Daemon:
         self._process.join()
         self.alive = False
         with suppress(OSError):
+            self._reports.close()
             self._socket.close()
 
     @property

@@ -85,6 +85,11 @@ def description(hosts: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     }
 
 
+def _configure(file: Path, settings: dict[str, Any], ledger: Path) -> None:
+    content = {**settings, "store": {"url": f"sqlite:///{ledger}"}}
+    file.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))
+
+
 @dataclass
 class World:
     """One emulator, one daemon, and short words for what people do."""
@@ -126,8 +131,7 @@ class World:
         for file in ledger_files:
             shutil.copy(file, ledger.parent)
         configuration = folder / "one_preempt.conf"
-        content = {**settings, "store": {"url": f"sqlite:///{ledger}"}}
-        configuration.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))
+        _configure(configuration, settings, ledger)
         auth = folder / "one_auth"
         auth.write_text("oneadmin:opennebula\n")
         auth.chmod(0o600)
@@ -144,6 +148,12 @@ class World:
         self.daemon.kill()
         self.emulator.close()
         shutil.rmtree(self.ledger.parent)
+
+    def reconfigure(self, settings: dict[str, Any]) -> None:
+        """Other settings, and a new process that reads them."""
+        self.settings = settings
+        _configure(self.configuration, settings, self.ledger)
+        self.restart_daemon()
 
     def restart_daemon(self, dies_at: int = 0) -> None:
         """SIGKILL and a new process."""

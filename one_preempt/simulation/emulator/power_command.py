@@ -11,7 +11,8 @@ import sys
 import xmlrpc.client
 from pathlib import Path
 
-from one_preempt.simulation.emulator.control import CONTROL_PREFIX
+# Written out, as loading the emulator would take longer than asking it.
+METHOD = "one_preempt.emulator.power"
 
 
 def main() -> int:
@@ -25,7 +26,7 @@ def main() -> int:
     try:
         emulator = xmlrpc.client.ServerProxy(given.endpoint)
         session = given.auth_file.read_text().strip()
-        reply = getattr(emulator, f"{CONTROL_PREFIX}power")(session, given.host, given.order)
+        reply = getattr(emulator, METHOD)(session, given.host, given.order)
     except (OSError, xmlrpc.client.Error) as error:
         sys.stderr.write(f"{given.host}: {error}\n")
         return 1

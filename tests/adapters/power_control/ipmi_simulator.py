@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -39,6 +41,25 @@ case $action in
 esac
 """
 
+# The same before a machine that is elsewhere: `machine` followed by on, off, hard-off or status, which says on or off.
+_CHASSIS_OF_MACHINE = """#!/bin/sh
+echo "$*" >> {folder}/asked
+action=$1; shift
+case $action in
+  get) for name in "$@"; do
+         if [ "$name" = power ]; then
+           case $({machine} status) in on) echo power:1;; off) echo power:0;; *) exit 1;; esac
+         else echo "$name:0"; fi
+       done;;
+  set) while [ $# -gt 1 ]; do
+         case "$1 $2" in
+           "power 1") {machine} on;; "power 0") {machine} hard-off;; "shutdown 1") {machine} off;;
+         esac > /dev/null || exit 1
+         shift 2
+       done;;
+esac
+"""
+
 _LAN = """name "controller"
 set_working_mc 0x20
   startlan 1
@@ -61,9 +82,9 @@ mc_enable 0x20
 
 
 class IpmiSimulator:
-    """One controller and the host behind it. Use it in a `with`."""
+    """One controller and the host behind it: a file, or what `machine` switches. Use it in a `with`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, machine: Sequence[str] = ()) -> None:
         self._program = ipmi_program("ipmi_sim")
         self._folder = folder
         self.port = free_udp_port()
@@ -71,7 +92,8 @@ class IpmiSimulator:
         self.behave("obey")
         self.set_power(False)
         (folder / "asked").touch()
-        (folder / "chassis").write_text(_CHASSIS.format(folder=folder))
+        chassis = _CHASSIS_OF_MACHINE if machine else _CHASSIS
+        (folder / "chassis").write_text(chassis.format(folder=folder, machine=shlex.join(machine)))
         (folder / "chassis").chmod(0o755)
         (folder / "lan.conf").write_text(_LAN.format(port=self.port, folder=folder, user=USER, password=PASSWORD))
         (folder / "commands").write_text(_COMMANDS)
