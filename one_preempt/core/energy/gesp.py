@@ -17,6 +17,7 @@ class GreedyEnergySaver:
 
     name: str = "GESP"
     description: str = "wakes the fewest hosts that reservations need; best-effort leases fill the gaps"
+    puts_off: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """All by preemption, as far as that goes."""

@@ -137,5 +137,9 @@ class EnergyPolicy(Protocol):
     def description(self) -> str:
         """One line for people."""
 
+    @property
+    def puts_off(self) -> bool:
+        """Are reservations bound to nodes a boot before they start, and not as soon as they are accepted?"""
+
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """The supply for this request. Never more than `NodeCounts` says there are."""

@@ -6,7 +6,7 @@ would miss, a gang, and whoever was started or moved a moment ago stay where the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.move_reservations import move_reservations, reserved_only
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
 from one_preempt.core.phases.supply_question import UNKNOWN_END_S
@@ -32,31 +33,51 @@ Moving = tuple[Lease, VirtualMachine, PreemptionMethod]
 
 @dataclass(frozen=True, slots=True)
 class Emptiable:
-    """Hosts that could be emptied, in the order in which they would be, who would move, and how a policy sees them."""
+    """Hosts that could be emptied, in the order in which they would be, who would move, and how a policy sees them.
+
+    Those in `reserved`, by row, are empty already, and have only reservations that would move.
+    """
 
     rows: tuple[int, ...]
     moving: tuple[tuple[Moving, ...], ...]
+    reserved: Mapping[int, tuple[Lease, ...]]
     nodes: EmptiableNodes
 
 
 def emptiable_hosts(draft: PlanDraft, power: PowerDraft) -> Emptiable:
     """The hosts that may sleep once all who are on them have moved: the fewest leases first."""
-    hosts, now_s = draft.state.hosts, draft.state.now_s
+    hosts = draft.state.hosts
     movable = _movable(draft)
     found: dict[int, tuple[Moving, ...]] = {}
     for row, host in enumerate(hosts.hosts):
         if host.vm_ids and power.may_sleep(row) and all(vm_id in movable for vm_id in host.vm_ids):
             found[row] = tuple(movable[vm_id] for vm_id in host.vm_ids)
-    order = nodes_to_empty(((row, len(moving)) for row, moving in found.items()), len(found))
-    ends = [max(lease.expected_end_at_s or now_s + UNKNOWN_END_S for lease, _, _ in found[row]) for row in order]
+    reserved = reserved_only(draft, power)
+    found |= dict.fromkeys(reserved, ())
+    leases = ((row, len(moving) + len(reserved.get(row, ()))) for row, moving in found.items())
+    order = nodes_to_empty(leases, len(found))
+    ends = [_empty_s(draft, found[row], reserved.get(row, ())) for row in order]
     energy = [_energy_mj(draft, power, row, found[row]) for row in order]
     nodes = EmptiableNodes(np.array(ends, dtype=np.int64), np.array(energy, dtype=np.int64))
-    return Emptiable(order, tuple(found[row] for row in order), nodes)
+    return Emptiable(order, tuple(found[row] for row in order), reserved, nodes)
+
+
+def _empty_s(draft: PlanDraft, moving: Sequence[Moving], reserved: Sequence[Lease]) -> int:
+    """When a host is expected to be empty by itself."""
+    unknown_s = draft.state.now_s + UNKNOWN_END_S
+    ends = [lease.expected_end_at_s or unknown_s for lease, _, _ in moving]
+    ends += [stay.end_s or unknown_s for lease in reserved for stay in draft.timeline.stays[lease.id]]
+    return max(ends)
 
 
 def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: int) -> None:
     """Begin to empty the first `count` of these hosts whose leases all have another place now."""
+    leaving = frozenset(hosts.rows[:count])
     for row, moving in zip(hosts.rows[:count], hosts.moving[:count], strict=True):
+        if row in hosts.reserved:
+            # What has left a host for good goes to sleep as everybody with nothing to do.
+            move_reservations(draft, power, row, hosts.reserved[row], leaving)
+            continue
         if not power.spare or len(moving) > draft.policies.limits.victims_in_flight:
             continue
         if any(lease.id in draft.busy_leases for lease, _, _ in moving):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
-from one_preempt.core.model.lease import Lease
 from one_preempt.core.observe_power import who_is_on
 from one_preempt.core.phases.consolidate import Emptiable, consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
@@ -54,6 +54,8 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None)
     now_s, asked_at_s, period_s = power.now_s, power.known.asked_at_s, power.rules.period_s
     if asked_at_s is not None and asked_at_s <= now_s < asked_at_s + period_s:
         draft.wake_by(asked_at_s + period_s)
+        if power.to_empty:
+            consolidate(draft, power, emptiable_hosts(draft, power), power.to_empty)
         return
     power.asked_at_s = now_s
     draft.wake_by(now_s + period_s)
@@ -62,7 +64,7 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None)
     decision = power.rules.policy.decide(asked.question)
     why = "the queue waits for room" if head is not None else "the energy policy wants it on"
     wake_some(power, asked.rows_to_wake, decision.wake, why)
-    consolidate(draft, power, hosts, decision.consolidate)
+    consolidate(draft, power, hosts, max(decision.consolidate, power.to_empty))
 
 
 # -- what has nothing to do ----------------------------------------------------------------------------------
@@ -102,22 +104,28 @@ def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:
 
 
 def _put_off(draft: PlanDraft, power: PowerDraft) -> tuple[TimedWork, frozenset[int]]:
-    """Reservations to which the policy would not bind hosts yet: as work, and by lease."""
-    found: list[tuple[Lease, int, int, int]] = []
-    for lease in draft.concerns.ordered(Concern.TIME):
+    """Reservations to which the policy does not bind hosts yet: as work, and by lease."""
+    found: list[tuple[int, int, int, int]] = []
+    timed = draft.concerns.ordered(Concern.TIME) if power.rules.policy.puts_off else ()
+    for lease in timed:
         stays = draft.timeline.stays.get(lease.id, ())
         if lease.state not in WAITING_STATES or not stays or not is_promised(draft, lease):
             continue
         first = stays[0]
-        if first.start_s <= power.now_s or not has_exact_start(draft, lease) or not first.host_rows:
+        if not has_exact_start(draft, lease) or not first.host_rows:
             continue
-        request = Request(lease, tuple(draft.members(lease)), first.start_s, first.end_s)
-        decision = power.rules.policy.decide(ask(draft, power, Occasion.ARRIVAL, request).question)
-        if decision.ask_again_s is not None:
+        if power.now_s < first.start_s - _boot_s(power, first):
             end_s = first.start_s if first.end_s is None else first.end_s
-            found.append((lease, len(set(first.host_rows)), first.start_s, end_s))
+            found.append((lease.id, len(set(first.host_rows)), first.start_s, end_s))
     nodes, starts, ends = (np.array([one[column] for one in found], dtype=np.int64) for column in (1, 2, 3))
-    return TimedWork(nodes, starts, ends), frozenset(one[0].id for one in found)
+    return TimedWork(nodes, starts, ends), frozenset(one[0] for one in found)
+
+
+def _boot_s(power: PowerDraft, stay: Stay) -> int:
+    """How long the hosts of a stay boot."""
+    if not power.rules.models:
+        return power.rules.power.boot_s
+    return max(power.rules.power_of(power.host(row)).boot_s for row in stay.host_rows)
 
 
 def _scheduled_rows(draft: PlanDraft, late: frozenset[int]) -> set[int]:

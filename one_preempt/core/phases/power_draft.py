@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
 from one_preempt.core.hosts_to_come import HostsToCome, expecting, hosts_to_come
@@ -20,6 +22,7 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observe_power import given_up, to_be_woken
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
@@ -33,7 +36,8 @@ class PowerDraft:
     """The sequences of all hosts as they will be, and why hosts are left alone.
 
     `granted` are, by lease, the rows of sleeping hosts that a reservation may count on; those of `bound` leases are
-    woken as soon as they are promised.
+    woken as soon as they are promised. `narrowed` are the only rows that a lease is to be promised. `to_empty`: so many
+    hosts are to be emptied, as was said when reservations arrived.
     """
 
     def __init__(self, state: ClusterState, rules: PowerRules) -> None:
@@ -48,10 +52,14 @@ class PowerDraft:
         self.steps: list[HostPowerStep] = []
         self.advised: list[HostPowerStep] = []
         self.granted: dict[int, BoolArray] = {}
+        self.narrowed: dict[int, BoolArray] = {}
+        self.to_empty = 0
         self.bound: set[int] = set()
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None
         self._hosts = state.hosts
+        self.running: TimedWork | None = None
+        self._awake: BoolArray | None = None
         self._bridges: frozenset[str] | None = None
 
     @classmethod
@@ -77,6 +85,16 @@ class PowerDraft:
         """The host of a row, as it was observed."""
         return self._hosts.hosts[row]
 
+    @property
+    def awake(self) -> BoolArray:
+        """The rows of hosts that take VMs and are not on their way to sleep, shape (H,)."""
+        if self._awake is None:
+            self._awake = self._hosts.accepts_vms.copy()
+            index = self._hosts.index_by_id
+            going = (one.host_id for one in self.sequences.values() if one.phase in _ON_THE_WAY_DOWN)
+            self._awake[[index[host_id] for host_id in going if host_id in index]] = False
+        return self._awake
+
     def is_awake(self, row: int) -> bool:
         """It takes VMs, and is not on its way to sleep."""
         return bool(self._hosts.accepts_vms[row]) and self.phase_of(row) not in _ON_THE_WAY_DOWN
@@ -86,10 +104,17 @@ class PowerDraft:
         sequence = self.sequences.get(self.host(row).id)
         return PowerPhase.AWAKE if sequence is None else sequence.phase
 
-    def visible(self, mask: BoolArray, lease_id: int | None) -> BoolArray:
-        """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it."""
+    def visible(self, mask: BoolArray, vm: VirtualMachine, lease_id: int | None) -> BoolArray:
+        """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it.
+
+        Which devices and cores a sleeping host has is not known: who needs some counts on none of them.
+        """
         if self.to_come is None:
             return mask
+        if needs_hardware(vm):
+            return mask & ~self.to_come.asleep
+        if lease_id in self.narrowed:
+            return mask & self.narrowed[lease_id]
         granted = None if lease_id is None else self.granted.get(lease_id)
         return mask & (~self.to_come.asleep if granted is None else ~self.to_come.asleep | granted)
 
@@ -97,6 +122,16 @@ class PowerDraft:
     def asleep(self) -> BoolArray:
         """The rows of hosts that sleep and can be woken, shape (H,)."""
         return np.zeros_like(self._hosts.accepts_vms) if self.to_come is None else self.to_come.asleep
+
+    @property
+    def boots_s(self) -> Mapping[int, int]:
+        """By row of the hosts that sleep how long they boot."""
+        return {} if self.to_come is None else self.to_come.expected.boot_s
+
+    @cached_property
+    def latest_up_s(self) -> int:
+        """By then all that sleep or come are up."""
+        return self.now_s if self.to_come is None else max(self.to_come.up_at_s.values())
 
     @property
     def coming(self) -> BoolArray:
@@ -129,6 +164,9 @@ class PowerDraft:
 
     def economical(self, rows: Iterable[int]) -> list[int]:
         """Rows in the order in which to wake their hosts."""
+        if not self.rules.models:
+            # All alike: the lowest id first.
+            return sorted(rows)
         index = self._hosts.index_by_id
         hosts = (self.host(row) for row in rows)
         return [index[host_id] for host_id in most_economical_first((h.id, self.rules.power_of(h)) for h in hosts)]
@@ -163,9 +201,9 @@ class PowerDraft:
     @property
     def spare(self) -> int:
         """How many more hosts may go to sleep before the floor is reached."""
-        rows = range(len(self._hosts.hosts))
-        on = sum(self.is_awake(row) and self.rules.is_handed_over(self.host(row)) for row in rows)
-        return max(on - self.rules.floor, 0)
+        index = self._hosts.index_by_id
+        handed_over = [index[host_id] for host_id in self.known.bounds.handed_over if host_id in index]
+        return max(int(self.awake[handed_over].sum()) - self.rules.floor, 0)
 
     def let_sleep(self, row: int, code: str, text: str, emptied_vm_ids: tuple[int, ...] = ()) -> None:
         """Begin to send the host of a row to sleep, or say that it could sleep."""
@@ -193,6 +231,7 @@ class PowerDraft:
         if self.sequences.get(sequence.host_id) != sequence:
             self.sequences[sequence.host_id] = sequence
             self.changed.add(sequence.host_id)
+            self._awake = None
 
     def complete(self, plan: Plan) -> Plan:
         """The plan with what was decided here."""
@@ -242,6 +281,11 @@ def power_step(
         expected_states=expected_states,
         must_be_empty=must_be_empty,
     )
+
+
+def needs_hardware(vm: VirtualMachine) -> bool:
+    """It needs devices, or cores of its own."""
+    return bool(vm.pci_requests) or vm.topology is not None
 
 
 def can_turn_back(sequence: PowerSequence) -> bool:

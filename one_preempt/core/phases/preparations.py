@@ -82,7 +82,15 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
 
     On each host the largest go first until there is room; who really leaves, the preemption policy chooses.
     """
-    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
+    rows = set(stay.host_rows)
+    there = [
+        one
+        for one in giving_way(draft)
+        if one.lease.id != lease.id
+        and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
+        and not rows.isdisjoint(one.rows)
+    ]
+    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s) if there else None
     if free is None:
         return ()
     short = np.zeros_like(free)
@@ -90,10 +98,8 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
         short[row] += amounts
     short = np.where(short > 0, short - free, 0)
     leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
-    for one in sorted(giving_way(draft), key=_largest_first):
-        if one.lease.id == lease.id or (one.ends_at_s is not None and one.ends_at_s <= stay.start_s):
-            continue
-        if not any((short[row] > 0).any() for row in one.rows if row in stay.host_rows):
+    for one in sorted(there, key=_largest_first):
+        if not any((short[row] > 0).any() for row in one.rows if row in rows):
             continue
         leaving += zip(one.vms, one.methods, strict=True)
         for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):

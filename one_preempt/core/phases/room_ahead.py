@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
@@ -53,7 +54,7 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> GangDemand:
         waiting = vm if vm.host_id is None else replace(vm, state=VmState.STOPPED, lcm_state=0)
         mask = draft.matchmaker.match(waiting).mask
         if draft.power is not None:
-            mask = draft.power.visible(mask, lease_id)
+            mask = draft.power.visible(mask, vm, lease_id)
         rules = group_rules(vm, draft.room)
         allowed.append(mask if rules is None else mask & rules.mask)
     rows_by_role: dict[tuple[int, str], list[int]] = {}
@@ -89,10 +90,7 @@ def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None
     timeline = draft.timeline
     if timeline.is_empty:
         return None
-    own = timeline.withdraw(lease.id)
-    free = timeline.firm_stays.free_during(start_s, end_s).copy()
-    if own:
-        timeline.hold(own)
+    free = _firmly_free_but_for(draft, lease.id, start_s, end_s)
     leaving = leaving_leases(draft)
     for one in giving_way(draft):
         if (
@@ -103,6 +101,32 @@ def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None
             for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
                 free[row] -= amounts
     return free
+
+
+def _firmly_free_but_for(draft: PlanDraft, lease_id: int, start_s: int, end_s: int | None) -> IntArray:
+    """The least that is firmly free on each host between two instants if a lease had nothing; a copy."""
+    timeline, until_s = draft.timeline, END_OF_TIME_S if end_s is None else end_s
+    own = timeline.stays.get(lease_id, ())
+    if any(max(one.start_s, start_s) < min(_end_s(one), until_s) and not _spans(one, start_s, until_s) for one in own):
+        before = timeline.withdraw(lease_id)
+        free = timeline.firm_stays.free_during(start_s, end_s).copy()
+        timeline.hold(before)
+        return free
+    # What it has all the time between the two is simply added: nothing has to be taken out and laid in again.
+    free = timeline.firm_stays.free_during(start_s, end_s).copy()
+    for one in own:
+        if one.firm and _spans(one, start_s, until_s):
+            for row, amounts in zip(one.host_rows, one.amounts, strict=False):
+                free[row] += amounts
+    return free
+
+
+def _spans(stay: Stay, start_s: int, until_s: int) -> bool:
+    return stay.start_s <= start_s and _end_s(stay) >= until_s
+
+
+def _end_s(stay: Stay) -> int:
+    return END_OF_TIME_S if stay.end_s is None else stay.end_s
 
 
 def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:

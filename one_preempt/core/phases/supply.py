@@ -21,7 +21,8 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.book_reservations import is_unanswered
+from one_preempt.core.phases.book_reservations import is_unanswered, tables_for
+from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
@@ -29,7 +30,7 @@ from one_preempt.core.phases.power_steps import take_orders
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
-from one_preempt.core.phases.supply_question import Request, ask, largest_need, places, suited_rows
+from one_preempt.core.phases.supply_question import Asked, Request, ask, largest_need, places, suited_rows
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32
@@ -63,6 +64,8 @@ def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
         return power.asleep
     stays = draft.timeline.stays.get(lease.id, ())
     start_s = stays[0].start_s if stays else lease.terms.start_at_s or 0
+    if start_s >= power.latest_up_s:
+        return power.asleep
     own = {row for stay in stays for row in stay.host_rows}
     up_at_s = power.to_come.up_at_s
     return _mask(power, (row for row in np.flatnonzero(power.asleep).tolist() if row in own or up_at_s[row] <= start_s))
@@ -74,9 +77,11 @@ def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
         power.granted[lease.id] = power.asleep
         return
     request = _request(draft, lease, max(lease.terms.start_at_s or 0, draft.state.now_s))
-    if _fits_awake(draft, request):
+    binds = not power.rules.policy.puts_off
+    if not binds and _fits_awake(draft, request):
         return
-    asked = ask(draft, power, Occasion.ARRIVAL, request)
+    emptiable = emptiable_hosts(draft, power).nodes if binds else None
+    asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
     decision = power.rules.policy.decide(asked.question)
     if decision.ask_again_s is not None:
         power.granted[lease.id] = _mask(power, asked.rows_to_wake)
@@ -84,15 +89,29 @@ def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     chosen = asked.rows_to_wake[: decision.wake]
     power.granted[lease.id] = _mask(power, chosen)
     power.bound.add(lease.id)
+    power.to_empty += decision.consolidate
+    if binds:
+        _narrow(draft, power, request, asked, chosen)
+
+
+def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked, chosen: Sequence[int]) -> None:
+    """It is bound to what is woken for it, and for the rest to the hosts that are on and have the fewest leases."""
+    rest = max(asked.question.nodes_asked - len(chosen), 0)
+    power.narrowed[request.lease.id] = _mask(power, (*chosen, *asked.rows_there[:rest]))
+    tables = tables_for(draft, request.lease)
+    demand = gang_demand(draft, request.vms)
+    if all(table.fit_at(demand, request.start_s, request.end_s) is None for table in tables):
+        del power.narrowed[request.lease.id]
 
 
 def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     """Hosts that sleep and were promised are woken a boot before the start, in turns where not all may boot at once."""
     stays = draft.timeline.stays.get(lease.id, ())
-    rows = sorted({row for stay in stays[:1] for row in stay.host_rows if power.asleep[row]})
+    boots_s = power.boots_s
+    rows = sorted({row for stay in stays[:1] for row in stay.host_rows if row in boots_s})
     if not rows:
         return
-    boot_s = max(power.rules.power_of(power.host(row)).boot_s for row in rows)
+    boot_s = max(boots_s[row] for row in rows)
     turns = -(-len(rows) // power.rules.most_booting)
     before_s = stays[0].start_s - turns * boot_s - draft.policies.time.preparation_margin_s
     due_s = last_switching_s(power.rules, before_s, draft.state.now_s)

@@ -7,7 +7,8 @@ the last lease on it is expected to end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
@@ -47,10 +48,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and what its numbers are counted from: the rows that could be woken for it, the cheapest first."""
+    """A question, and what its numbers are counted from.
+
+    `rows_to_wake` could be woken for the request, the cheapest first. `rows_there` are on and each have room for a node
+    of it once others have left, those with the fewest leases first.
+    """
 
     question: SupplyQuestion
     rows_to_wake: tuple[int, ...]
+    rows_there: tuple[int, ...]
 
 
 def ask(
@@ -79,7 +85,7 @@ def ask(
         emptiable=EmptiableNodes() if emptiable is None else emptiable,
         power=power.rules.power_of(power.host(rows[0])) if rows else power.rules.power,
     )
-    return Asked(question, rows)
+    return Asked(question, rows, counted.rows_there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,11 @@ class _Counted:
     size: int
     nodes: NodeCounts
     rows_to_wake: tuple[int, ...]
+    rows_there: tuple[int, ...] = ()
 
 
 def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unscheduled: int) -> _Counted:
-    awake = np.array([power.is_awake(row) for row in range(len(draft.state.hosts.ids))], dtype=np.bool_)
+    awake = power.awake
     if request is None:
         rows = power.economical(row for row in np.flatnonzero(power.asleep).tolist() if power.can_wake(row))
         nodes = NodeCounts(int(awake.sum()), 0, 0, len(rows), booting=int(power.coming.sum()), unscheduled=unscheduled)
@@ -102,8 +109,9 @@ def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unsch
     free = places(_free(draft, request, firm=False), need, suited & (awake | power.coming))
     gives_way = request.lease.preempts and draft.policies.mode is Mode.ACT and not draft.state.paused
     firm = places(_free(draft, request, firm=True), need, suited & awake) if gives_way else free
-    up_at_s = {} if power.to_come is None else power.to_come.up_at_s
-    able = [row for row in np.flatnonzero(power.asleep & suited).tolist() if up_at_s[row] <= request.start_s]
+    able = np.flatnonzero(power.asleep & suited).tolist()
+    if power.to_come is not None and request.start_s < power.latest_up_s:
+        able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
     nodes = NodeCounts(
         on=int((awake & suited).sum()),
         free=int(free.sum()) // size,
@@ -113,14 +121,33 @@ def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unsch
         unscheduled=unscheduled,
         required_at_start=_required_at(draft, request.start_s),
     )
-    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(power.economical(able)))
+    there = fewest_leases_first(draft, np.flatnonzero(firm >= size).tolist())
+    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(power.economical(able)), there)
+
+
+def fewest_leases_first(draft: PlanDraft, rows: Iterable[int]) -> tuple[int, ...]:
+    """Rows by the number of leases that are or were promised to be on their hosts, then in their order."""
+    leases = leases_by_row(draft)
+    return tuple(sorted(rows, key=lambda row: (leases.get(row, 0), row)))
+
+
+def leases_by_row(draft: PlanDraft) -> Mapping[int, int]:
+    """How many leases are or were promised to be on each host, as far as there are any."""
+    found: Counter[int] = Counter()
+    for stays in draft.timeline.stays.values():
+        found.update({row for stay in stays for row in stay.host_rows})
+    return found
 
 
 def suited_rows(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray:
     """The rows of hosts that suit all of these VMs, whatever is free there."""
-    mask = draft.matchmaker.match(vms[0]).mask
+    mask = last = draft.matchmaker.match(vms[0]).mask
+    if draft.power is not None and any(map(needs_hardware, vms)):
+        mask = mask & ~draft.power.asleep
     for vm in vms[1:]:
-        mask = mask & draft.matchmaker.match(vm).mask
+        of_vm = draft.matchmaker.match(vm).mask
+        if of_vm is not last:
+            mask, last = mask & of_vm, of_vm
     return mask
 
 
@@ -171,14 +198,17 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
 
 
 def _running_work(draft: PlanDraft, power: PowerDraft) -> TimedWork:
-    """One entry for each host in use."""
+    """One entry for each host in use, found once in a decision."""
+    if power.running is not None:
+        return power.running
     now_s = draft.state.now_s
     ends = [
         max(_end_s(draft, vm_id) for vm_id in host.vm_ids)
         for row, host in enumerate(draft.state.hosts.hosts)
         if host.vm_ids and power.is_awake(row)
     ]
-    return TimedWork(_whole(1 for _ in ends), _whole(now_s for _ in ends), _whole(ends))
+    power.running = TimedWork(_whole(1 for _ in ends), _whole(now_s for _ in ends), _whole(ends))
+    return power.running
 
 
 def _end_s(draft: PlanDraft, vm_id: int) -> int:

@@ -76,11 +76,20 @@ def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
     booked = {**recount.state.reservations}
     booked.update({one.lease_id: one.reservations for one in recount.plan.bookings})
     for lease_id, slots in booked.items():
-        for slot in slots:
+        for slot in () if _has_its_hosts(recount, lease_id) else slots:
             if slot.firm and slot.start_at_s <= soon_s and (slot.end_at_s or soon_s + 1) > recount.state.now_s:
                 coming.update(dict.fromkeys(slot.host_ids, f"lease {lease_id}"))
     for host_id in sorted(going & {one for one in coming if one is not None}):
         yield Violation("power-promised", f"host {host_id} goes to sleep, and {coming[host_id]} needs it")
+
+
+def _has_its_hosts(recount: Recount, lease_id: int) -> bool:
+    """All its VMs are on hosts, or come to some by this plan: what was promised elsewhere is over."""
+    lease = recount.state.leases.get(lease_id)
+    if lease is None:
+        return False
+    coming = {one.vm_id for one in recount.plan.actions if one.kind in ARRIVALS}
+    return all(vm_id in coming or recount.vms[vm_id].host_id is not None for vm_id in lease.vm_ids)
 
 
 def _begun(recount: Recount, phase: PowerPhase) -> list[int]:

@@ -1,0 +1,99 @@
+"""Reservations that are bound to hosts move to others that are on, so that the host they leave can sleep.
+
+Only exact starts that lie ahead, on hosts on which nobody is: nobody notices but the power supply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.promised import has_exact_start
+from one_preempt.core.phases.room_ahead import book
+from one_preempt.core.phases.supply_question import leases_by_row, suited_rows
+
+
+def reserved_only(draft: PlanDraft, power: PowerDraft) -> dict[int, tuple[Lease, ...]]:
+    """By row of the hosts that are on, may sleep, and hold nothing but reservations that may move: their leases."""
+    if power.rules.policy.puts_off:
+        return {}
+    movable = {lease.id: lease for lease in draft.concerns.ordered(Concern.TIME) if _may_move(draft, lease)}
+    found: dict[int, list[Lease]] = {}
+    held: set[int] = set()
+    for lease_id, stays in draft.timeline.stays.items():
+        for row in {row for stay in stays for row in stay.host_rows}:
+            if lease_id in movable:
+                found.setdefault(row, []).append(movable[lease_id])
+            else:
+                held.add(row)
+    hosts, unused = draft.state.hosts, (draft.room.free == draft.state.hosts.capacity).all(axis=1)
+    return {
+        row: tuple(leases)
+        for row, leases in sorted(found.items())
+        if row not in held and unused[row] and not hosts.hosts[row].vm_ids and power.may_sleep(row)
+    }
+
+
+def _may_move(draft: PlanDraft, lease: Lease) -> bool:
+    stays = draft.timeline.stays.get(lease.id, ())
+    return (
+        lease.state in WAITING_STATES
+        and len(stays) == 1
+        and stays[0].start_s > draft.state.now_s
+        and has_exact_start(draft, lease)
+        and lease.id not in draft.busy_leases
+    )
+
+
+def move_reservations(
+    draft: PlanDraft, power: PowerDraft, row: int, leases: tuple[Lease, ...], leaving: Set[int]
+) -> bool:
+    """Promise all of these on other hosts that are on, but for the rows `leaving`; nothing is done where one cannot."""
+    counts = leases_by_row(draft)
+    before: list[tuple[Lease, Stay]] = []
+    for lease in leases:
+        (stay,) = draft.timeline.stays[lease.id]
+        moved = _moved(draft, power, lease, stay, row, leaving, counts)
+        if moved is None:
+            for other, known in before:
+                book(draft, other, [known])
+            return False
+        before.append((lease, stay))
+        book(draft, lease, [moved])
+    return True
+
+
+def _moved(
+    draft: PlanDraft,
+    power: PowerDraft,
+    lease: Lease,
+    stay: Stay,
+    row: int,
+    leaving: Set[int],
+    counts: Mapping[int, int],
+) -> Stay | None:
+    """The same stay without a host: where already most leases are, and if possible nobody has to give way then."""
+    timeline = draft.timeline
+    firm = timeline.firm_stays.free_during(stay.start_s, stay.end_s).copy()
+    free = timeline.all_stays.table.free_during(stay.start_s, stay.end_s)
+    suited: BoolArray = suited_rows(draft, draft.members(lease)) & power.awake
+    rows = list(stay.host_rows)
+    for place, (at, amounts) in enumerate(zip(stay.host_rows, stay.amounts, strict=True)):
+        if at != row:
+            continue
+        able = np.flatnonzero(suited & (firm >= amounts).all(axis=1)).tolist()
+        able = [one for one in able if one != row and one not in leaving and counts.get(one)]
+        if not able:
+            return None
+        to = min(able, key=lambda one: (bool((free[one] < amounts).any()), -counts[one], one))
+        firm[to] -= amounts
+        rows[place] = to
+    return replace(stay, host_rows=tuple(rows))
