@@ -80,7 +80,7 @@ class RecordUpdate:
     def _was_not_running(self, record: LeaseRecord) -> bool:
         """Were they all seen, one of them not running?"""
         states = [self.states_before.get(vm_id, "") for vm_id in record.vm_ids]
-        return all(states) and any(state != _RUNNING for state in states)
+        return "" not in states and states.count(_RUNNING) < len(states)
 
 
 def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> LeaseRecord:

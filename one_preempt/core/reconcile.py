@@ -122,14 +122,14 @@ def _merged(before: Mapping[int, _Value], concerned: Concerned, now: Mapping[int
     Else a copy: a state may be looked at after the next one was made.
     """
     gone = [lease_id for lease_id in concerned.lease_ids if lease_id in before and lease_id not in now]
-    if not gone and all(before.get(lease_id) is value for lease_id, value in now.items()):
+    if not gone and not [lease_id for lease_id, value in now.items() if before.get(lease_id) is not value]:
         return before
     merged = dict(before)
     for lease_id in gone:
         del merged[lease_id]
     last_id = next(reversed(merged), -1)
     merged.update(now)
-    if all(lease_id > last_id or lease_id in before for lease_id in now):
+    if not [lease_id for lease_id in now if lease_id < last_id and lease_id not in before]:
         return merged
     return dict(sorted(merged.items()))
 

@@ -29,7 +29,7 @@ def clocked(
     counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back (FACTS 3).
     `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run.
     """
-    runs = all(phase_of(vm) in _SERVED for vm in present)
+    runs = _SERVED.issuperset([phase_of(vm) for vm in present])
     if record.run_began_at_s is None:
         return _with_clock(record, record.served_s, _began_at_s(present, now_s, watched)) if runs else record
     if runs:

@@ -64,7 +64,7 @@ def parse_lease_attribute(values: tuple[AttributeValue, ...]) -> LeaseTerms | Ma
     value = values[0]
     if isinstance(value, str):
         return MalformedLease("lease-not-vector", 'LEASE is not in brackets: write LEASE = [ TYPE = "BE-SUSPENDABLE" ]')
-    if sum(len(key) + len(text) for key, text in value.items()) > MAX_CHARACTERS:
+    if sum(map(len, value)) + sum(map(len, value.values())) > MAX_CHARACTERS:
         return MalformedLease("lease-too-long", f"LEASE is longer than {MAX_CHARACTERS} characters: shorten it")
     return _parsed(tuple(value.items()))
 

@@ -174,14 +174,18 @@ class BeyondRightsClaim:
 def claim_beyond(terms: LeaseTerms, rules: AdmissionRules, vm: VirtualMachine, now_s: int) -> BeyondRightsClaim | None:
     """The first term of `terms` that the owner of `vm` may not claim at `now_s`, or None."""
     rights = rules.rights_of(vm)
-    who = f"user {quoted(vm.uname)} in group {quoted(vm.gname)}"
     allowed = _types_allowed(rules, rights, vm)
     if terms.type not in allowed:
-        text = f"TYPE {terms.type} is not granted to {who}: write {', '.join(allowed) or 'no LEASE attribute'}"
+        text = f"TYPE {terms.type} is not granted to {_who(vm)}: write {', '.join(allowed) or 'no LEASE attribute'}"
         return BeyondRightsClaim("type-not-granted", text)
     if rights.max_size is not None and terms.size > rights.max_size:
-        return BeyondRightsClaim("size-not-granted", f"SIZE {terms.size}: {who} may ask for at most {rights.max_size}")
-    return _beyond_duration(terms, rights.max_duration_s, who) or _beyond_ahead(terms, rights.max_ahead_s, who, now_s)
+        text = f"SIZE {terms.size}: {_who(vm)} may ask for at most {rights.max_size}"
+        return BeyondRightsClaim("size-not-granted", text)
+    return _beyond_duration(terms, rights.max_duration_s, vm) or _beyond_ahead(terms, rights.max_ahead_s, vm, now_s)
+
+
+def _who(vm: VirtualMachine) -> str:
+    return f"user {quoted(vm.uname)} in group {quoted(vm.gname)}"
 
 
 def _types_allowed(rules: AdmissionRules, rights: GroupRights, vm: VirtualMachine) -> tuple[LeaseType, ...]:
@@ -191,25 +195,29 @@ def _types_allowed(rules: AdmissionRules, rights: GroupRights, vm: VirtualMachin
     return tuple(dict.fromkeys((*rights.may_claim, without)))
 
 
-def _beyond_duration(terms: LeaseTerms, max_duration_s: int | None, who: str) -> BeyondRightsClaim | None:
+def _beyond_duration(terms: LeaseTerms, max_duration_s: int | None, vm: VirtualMachine) -> BeyondRightsClaim | None:
     """Room at a time of one's choice is not given without an end where durations are capped."""
     if max_duration_s is None:
         return None
     if (terms.duration_s or 0) > max_duration_s or (terms.duration_s is None and terms.asks_for_time):
-        text = f"DURATION: {who} may ask for at most {max_duration_s} seconds"
+        text = f"DURATION: {_who(vm)} may ask for at most {max_duration_s} seconds"
         return BeyondRightsClaim("duration-not-granted", text)
     return None
 
 
-def _beyond_ahead(terms: LeaseTerms, max_ahead_s: int | None, who: str, now_s: int) -> BeyondRightsClaim | None:
+def _beyond_ahead(
+    terms: LeaseTerms, max_ahead_s: int | None, vm: VirtualMachine, now_s: int
+) -> BeyondRightsClaim | None:
     if max_ahead_s is None:
         return None
     asked_ahead = (terms.start_at_s, terms.start_offset_s, terms.deadline_at_s) != (None, None, None)
     if max_ahead_s == 0 and asked_ahead:
-        return BeyondRightsClaim("start-not-granted", f"START and DEADLINE are not granted to {who}: leave them out")
+        return BeyondRightsClaim(
+            "start-not-granted", f"START and DEADLINE are not granted to {_who(vm)}: leave them out"
+        )
     ahead_s = terms.start_offset_s if terms.start_offset_s is not None else (terms.start_at_s or now_s) - now_s
     if ahead_s > max_ahead_s:
-        text = f"START is too far ahead: {who} may ask for at most {max_ahead_s} seconds from now"
+        text = f"START is too far ahead: {_who(vm)} may ask for at most {max_ahead_s} seconds from now"
         return BeyondRightsClaim("start-not-granted", text)
     return None
 

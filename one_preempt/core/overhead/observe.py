@@ -90,7 +90,7 @@ def observe_overheads(
     closed_ids = {record.id for record in closed}
     still_open = [record for action_id, record in sorted(ledger.open_actions.items()) if action_id not in closed_ids]
     done = [record for record in closed if record.succeeded]
-    done += [record for record in still_open if _has_just_come_to_rest(record, snapshot, ledger)]
+    done += [one for one in still_open if _has_just_come_to_rest(one, snapshot, ledger)]
     if not done:
         return ()
     ended = [one for one in _stretches(done, snapshot, ledger, watch) if one.ended]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.plan import Action, ActionKind
-from one_preempt.core.model.virtual_machine import LockLevel
+from one_preempt.core.model.virtual_machine import LockLevel, VmState
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
 
 OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
@@ -63,10 +63,10 @@ def _states_allow_the_call(recount: Recount) -> Iterator[Violation]:
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
         legal = LEGAL_STATES.get(action.kind)
-        if vm is None or legal is None or recount.under_way(action):
+        if vm is None or legal is None or vm.state_name in legal:
             continue
         failed_and_ended = action.kind is ActionKind.TERMINATE and vm.state_name.endswith("_FAILURE")
-        if vm.state_name not in legal and not failed_and_ended:
+        if not failed_and_ended and not recount.under_way(action):
             yield Violation("illegal-state", f"{action.id}: {action.kind} of VM {vm.id} while it is {vm.state_name}")
 
 
@@ -76,8 +76,8 @@ def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
         vm = recount.vms.get(action.vm_id)
         if vm is None or action.kind not in (ActionKind.DEPLOY, ActionKind.RELEASE, ActionKind.TERMINATE):
             continue
-        lease = recount.lease_of(vm.id)
-        if vm.state_name == "HOLD" and (lease is None or not lease.explicit):
+        lease = recount.lease_of(vm.id) if vm.state is VmState.HOLD else None
+        if vm.state is VmState.HOLD and (lease is None or not lease.explicit):
             yield Violation("held-by-owner", f"{action.id}: VM {vm.id} is on HOLD without a LEASE of its own")
 
 

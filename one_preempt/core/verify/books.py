@@ -30,18 +30,19 @@ class Books:
 
     def enter(self, state: ClusterState, vm_ids: Iterable[int], lease_ids: Iterable[int]) -> None:
         """What has become of these VMs and of the reservations of these leases; all others are as they were."""
+        vms, reservations, resting = state.snapshot.vms, state.reservations, self.resting_ids
         for vm_id in vm_ids:
-            vm = state.snapshot.vms.get(vm_id)
-            if vm is not None and rests(vm, self.own_uid):
-                self.resting_ids.add(vm_id)
-            else:
-                self.resting_ids.discard(vm_id)
+            vm = vms.get(vm_id)
+            if vm is not None and vm.state is VmState.SUSPENDED and rests(vm, self.own_uid):
+                resting.add(vm_id)
+            elif resting:
+                resting.discard(vm_id)
             if self._hosts_of is not None:
                 self._move(vm_id, vm)
         for lease_id in lease_ids:
-            if any(one.firm for one in state.reservations.get(lease_id, ())):
+            if lease_id in reservations and any(one.firm for one in reservations[lease_id]):
                 self.firm_lease_ids.add(lease_id)
-            else:
+            elif self.firm_lease_ids:
                 self.firm_lease_ids.discard(lease_id)
 
     def guests(self, state: ClusterState, host_id: int) -> Set[int]:

@@ -13,9 +13,10 @@ from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount
 # While these last, a moving VM is still charged to the host it leaves (FACTS 3.3).
 CHARGED_TWICE = frozenset({"MIGRATE", "SAVE_MIGRATE"})
 MAX_ORDERS = 512
+NOBODY: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Arrival:
     """A VM that comes to a host, or runs there again, and the VMs that have certainly left it by then, or rest there.
 
@@ -49,12 +50,17 @@ def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
         resumes = resumes and vm.id not in stopped
         if not resumes and (action.kind not in ARRIVALS or vm.host_id == host_id):
             continue
-        earlier = [recount.action_by_id[action_id] for action_id in recount.ancestors(action)]
-        left = frozenset(one.vm_id for one in earlier if _leaves(recount, one, host_id))
+        left = _left_before(recount, action, host_id) if action.after else NOBODY
         if host_id in recount.hosts:
             counted = action.enforce_capacity and not resumes
             found.setdefault(host_id, []).append(_Arrival(vm, left, counted, resumes))
     return found
+
+
+def _left_before(recount: Recount, action: Action, host_id: int) -> frozenset[int]:
+    """The VMs that have certainly left a host by the time that an action is done."""
+    earlier = [recount.action_by_id[action_id] for action_id in recount.ancestors(action)]
+    return frozenset(one.vm_id for one in earlier if _leaves(recount, one, host_id))
 
 
 def _leaves(recount: Recount, action: Action, host_id: int) -> bool:
@@ -72,10 +78,11 @@ def _leaves(recount: Recount, action: Action, host_id: int) -> bool:
 
 def _possible_departures(arrivals: Iterable[_Arrival]) -> list[frozenset[int]]:
     """Every set of departures after which some arrivals may come: the unions of what each one waits for."""
-    if not any(arrival.after_leaving for arrival in arrivals):
-        return [frozenset()]
-    possible = {frozenset[int]()}
-    waits = sorted({arrival.after_leaving for arrival in arrivals}, key=sorted)
+    sets = {arrival.after_leaving for arrival in arrivals}
+    if sets == {NOBODY}:
+        return [NOBODY]
+    possible = {NOBODY}
+    waits = sorted(sets, key=sorted)
     for wait in waits:
         possible |= {wait} | ({wait | other for other in possible} if len(possible) < MAX_ORDERS else set())
     everything = frozenset[int]().union(*waits)
@@ -109,12 +116,15 @@ def _goes_on_being_charged(recount: Recount, vm: VirtualMachine) -> bool:
 
 
 def _too_much(host: Host, present: list[VirtualMachine], left: list[VirtualMachine]) -> Iterator[Violation]:
-    cpu_centi = host.cpu_usage_centi + sum(vm.cpu_centi for vm in present) - sum(vm.cpu_centi for vm in left)
+    cpu_centi, memory_mib = host.cpu_usage_centi, 0
+    for vm in present:
+        cpu_centi, memory_mib = cpu_centi + vm.cpu_centi, memory_mib + vm.memory_mib
+    for vm in left:
+        cpu_centi, memory_mib = cpu_centi - vm.cpu_centi, memory_mib - vm.memory_mib
     if cpu_centi > host.max_cpu_centi and any(vm.cpu_centi for vm in present):
         what = f"{cpu_centi} of {host.max_cpu_centi} hundredths of a CPU"
         text = f"host {host.id} with {_named(present)} would hold {what}"
         yield Violation("over-capacity", text)
-    memory_mib = sum(vm.memory_mib for vm in present) - sum(vm.memory_mib for vm in left)
     memory_kib = host.memory_usage_kib + memory_mib * KIB_PER_MIB
     if memory_kib > host.max_memory_kib and any(vm.memory_mib for vm in present):
         text = f"host {host.id} with {_named(present)} would hold {memory_kib} of {host.max_memory_kib} KiB"

@@ -99,8 +99,10 @@ class Recount:
     def under_way(self, action: Action) -> bool:
         """Issued before, and the VM has left the state in which it was issued: nothing will be called again."""
         record = self.state.actions.get(action.id)
+        if record is None or record.attempts == 0:
+            return False
         vm = self.vms.get(action.vm_id)
-        if record is None or record.attempts == 0 or vm is None:
+        if vm is None:
             return False
         return vm.state_name not in LEGAL_STATES.get(action.kind, frozenset())
 
