@@ -68,31 +68,12 @@ class AvailabilityProfile:
 
         It can only be at `not_before_s` or where a shortage ends: the gaps between shortages are gone through.
         """
-        return self._first_gap(amount, duration_s, not_before_s, self._count)
-
-    def earlier_fit(self, amount: int, duration_s: int | None, not_before_s: int, held_from_s: int) -> int | None:
-        """The first instant before `held_from_s` from which `amount`, held for the duration from then on, would fit.
-
-        From `held_from_s` on it may overlap itself, so only what is free before counts; nothing has to be released.
-        None where there is no such instant. What is held must not be overbooked.
-        """
-        behind = int(self._times[: self._count].searchsorted(held_from_s))
-        free = self._free[0, self._step_at(not_before_s) : behind].tolist()
-        reaches = duration_s is None or duration_s > held_from_s - not_before_s
-        # Most searches find nothing, and need not look at gaps for that.
-        if not free or max(free) < amount or (reaches and free[-1] < amount):
-            return None
-        start_s = self._first_gap(amount, duration_s, not_before_s, behind)
-        return start_s if start_s is not None and start_s < held_from_s else None
-
-    def _first_gap(self, amount: int, duration_s: int | None, not_before_s: int, behind: int) -> int | None:
-        """The first start of a gap between shortages that is long enough; nothing is short from step `behind` on."""
         not_before_s = max(not_before_s, self.since_s)
         first = self._step_at(not_before_s)
-        enough = self._free[0, first:behind] >= amount
-        # Where gaps begin and end, in turn; the last one has no end if there is enough in the last step, or behind it.
+        enough = self._free[0, first : self._count] >= amount
+        # Where gaps begin and end, in turn; the last one has no end if there is enough in the last step.
         edges = self._times.take(np.flatnonzero(enough[1:] != enough[:-1]) + (first + 1))
-        if not len(enough) or enough[0]:
+        if enough[0]:
             edges = np.concatenate(([not_before_s], edges))
         begins, closes = edges[::2], edges[1::2]
         wanted_s = END_OF_TIME_S if duration_s is None else duration_s
@@ -100,9 +81,27 @@ class AvailabilityProfile:
         gap = int(long_enough.argmax()) if len(closes) else 0
         if len(closes) and long_enough[gap]:
             return int(begins[gap])
-        if len(begins) > len(closes):
-            return int(begins[-1])
-        return int(self._times[behind]) if behind < self._count else None
+        return int(begins[-1]) if len(begins) > len(closes) else None
+
+    def earlier_fit(self, amount: int, duration_s: int | None, not_before_s: int, held_from_s: int) -> int | None:
+        """The first instant before `held_from_s` from which `amount`, held for the duration from then on, would fit.
+
+        From `held_from_s` on it may overlap itself, so only what is free before counts; nothing has to be released.
+        None where there is no such instant. What is held must not be overbooked.
+        """
+        not_before_s = max(not_before_s, self.since_s)
+        wanted_s = END_OF_TIME_S if duration_s is None else duration_s
+        steps_before = slice(self._step_at(not_before_s), int(self._times[: self._count].searchsorted(held_from_s)))
+        begins_s: int | None = None
+        # There are few steps before the first starts that are promised, and these are looked at most: one by one.
+        for at_s, free in zip(self._times[steps_before].tolist(), self._free[0, steps_before].tolist(), strict=True):
+            if free >= amount:
+                begins_s = max(at_s, not_before_s) if begins_s is None else begins_s
+            elif begins_s is not None and at_s - begins_s >= wanted_s:
+                return begins_s
+            else:
+                begins_s = None
+        return begins_s if begins_s is not None and begins_s < held_from_s else None
 
     def latest_fit(self, amount: int, duration_s: int, not_before_s: int, end_by_s: int) -> int | None:
         """The last instant from which `amount` is free for the duration, done by `end_by_s`; None if there is none."""
