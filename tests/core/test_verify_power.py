@@ -181,3 +181,8 @@ def test_a_sleeping_host_may_be_promised_as_large_as_it_was() -> None:
     assert "booked-hosts" not in found
     theirs = replace(asleep, power=replace(known, sequences={}))
     assert "booked-hosts" in codes(theirs, replace(plan(), bookings=(promised,)))
+
+
+def test_what_was_promised_to_a_lease_that_has_ended_keeps_no_host_on() -> None:
+    promised = Reservation(9, NOW_S, NOW_S + 4000, (0,), firm=True)
+    assert codes(replace(state(), reservations={9: (promised,)}), BEGIN) == []

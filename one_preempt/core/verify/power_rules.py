@@ -84,10 +84,10 @@ def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
 
 
 def _has_its_hosts(recount: Recount, lease_id: int) -> bool:
-    """All its VMs are on hosts, or come to some by this plan: what was promised elsewhere is over."""
+    """All its VMs are on hosts, come to some by this plan, or are gone: what was promised elsewhere is over."""
     lease = recount.state.leases.get(lease_id)
     if lease is None:
-        return False
+        return True
     coming = {one.vm_id for one in recount.plan.actions if one.kind in ARRIVALS}
     return all(vm_id in coming or recount.vms[vm_id].host_id is not None for vm_id in lease.vm_ids)
 

@@ -1,0 +1,119 @@
+"""The numbers an energy policy is asked about are those of the cloud; and who counts on sleeping hosts, and who not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from one_preempt.core.energy.look_ahead import POLICY as LOOK_AHEAD
+from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.simulation.simulator.submission import _instant
+from tests.power.power_play import BOOT_S, RULES, PowerPlay
+
+SUSPENDABLE = 'TYPE = "BE-SUSPENDABLE", DURATION = "02:00:00"'
+
+
+@dataclass
+class Asked:
+    """Look-ahead, which tells what it was asked."""
+
+    name: str = "asked"
+    description: str = ""
+    puts_off: bool = True
+    questions: list[SupplyQuestion] = field(default_factory=list)
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        self.questions.append(question)
+        return LOOK_AHEAD.decide(question)
+
+    def last(self, occasion: Occasion) -> SupplyQuestion:
+        return next(one for one in reversed(self.questions) if one.occasion is occasion)
+
+
+def a_play(hosts: int, floor: int = 0) -> tuple[PowerPlay, Asked]:
+    asked = Asked()
+    play = PowerPlay(hosts, replace(RULES, policy=asked, floor=floor, period_s=30))
+    return play, asked
+
+
+def running(play: PowerPlay, cpu: int = 2) -> int:
+    vm = play.submit(cpu, SUSPENDABLE, external=True)
+    play.until(lambda: play.host_of(vm) is not None)
+    return vm
+
+
+def test_a_preemptor_is_asked_about_with_what_is_free_preemptable_and_bootable() -> None:
+    play, asked = a_play(4, floor=2)
+    play.until(lambda: len(play.asleep()) == 2)
+    vms = [running(play), running(play)]
+    play.submit(2, 'TYPE = "DC-NON-PREEMPTABLE", DURATION = "01:00:00"')
+    play.pass_time(5)
+    question = asked.last(Occasion.ARRIVAL)
+    nodes = question.nodes
+    assert (question.nodes_asked, question.start_s) == (1, question.now_s + BOOT_S)
+    assert (nodes.on, nodes.free, nodes.preemptable, nodes.bootable, nodes.booting) == (2, 0, 2, 2, 0)
+    assert question.running.nodes.tolist() == [1, 1]
+    ends = sorted(question.running.end_s.tolist())
+    assert all(7000 < end_s - question.now_s <= 7300 for end_s in ends)
+    assert all(play.host_of(vm) is not None for vm in vms)
+
+
+def test_several_vms_on_a_host_are_one_node() -> None:
+    play, asked = a_play(3)
+    play.until(lambda: len(play.asleep()) == 3)
+    for _ in range(3):
+        play.submit(1, SUSPENDABLE, external=True)
+    play.pass_time(60)
+    question = asked.last(Occasion.PERIODIC)
+    assert question.nodes_asked == 1
+    assert question.nodes.bootable + question.nodes.booting <= 3
+
+
+def test_the_queue_is_told_by_arrival_with_waits_and_durations() -> None:
+    play, asked = a_play(1)
+    play.until(lambda: play.asleep() == [0])
+    play.submit(2, SUSPENDABLE, external=True)
+    play.pass_time(40)
+    play.submit(2, external=True)
+    play.pass_time(40)
+    queue = asked.last(Occasion.PERIODIC).queue
+    assert queue.duration_s.tolist() == [7200, 3600]
+    assert queue.waited_s.tolist() == sorted(queue.waited_s.tolist(), reverse=True)
+
+
+def test_unscheduled_are_idle_hosts_above_the_floor() -> None:
+    play, asked = a_play(5, floor=2)
+    play.cycle()
+    assert asked.last(Occasion.IDLE).nodes.unscheduled == 3
+
+
+def test_reservations_that_are_put_off_are_told_of() -> None:
+    play, asked = a_play(2)
+    start_s = play.cloud.clock.now_s() + 1000
+    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+    play.pass_time(10)
+    put_off = asked.last(Occasion.IDLE).put_off
+    assert (put_off.nodes.tolist(), put_off.start_s.tolist()) == ([1], [start_s])
+
+
+def test_the_queue_is_not_promised_hosts_that_nobody_wakes() -> None:
+    play, _ = a_play(2, floor=1)
+    play.rules = replace(play.rules, least_off_s=10**6)
+    play.start_daemon()
+    play.until(lambda: len(play.asleep()) == 1)
+    vm = running(play)
+    waits = play.submit(2, SUSPENDABLE, external=True)
+    play.pass_time(60)
+    promised = play.store.load(play.cloud.clock.now_s()).reservations[waits]
+    on = play.host_of(vm)
+    assert promised[0].host_ids in ((), (on,))
+    assert promised[0].start_at_s - play.cloud.clock.now_s() > 6000
+
+
+def test_a_vm_that_needs_devices_wakes_no_host_of_which_none_are_known() -> None:
+    play, _ = a_play(1)
+    play.until(lambda: play.asleep() == [0])
+    template = 'CPU = "1"\nMEMORY = "512"\nPCI = [ VENDOR = "10de" ]\n'
+    play.cloud.add_vms(play.user("oneadmin"), template, 1, hold=False)
+    play.pass_time(200)
+    assert play.phases() == [PowerPhase.ASLEEP]
