@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.policy_registry import energy_policies
@@ -20,6 +21,7 @@ from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import RULES, PowerPlay
 
 HOSTS = 4
+_WITHOUT_POWER = (HostPowerState.OFF, HostPowerState.SHUTTING_DOWN)
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Story(PowerPlay):
         rules = replace(RULES, policy=self.overheard, floor=self.chance.choice((0, 1)), most_booting=2, period_s=60)
         super().__init__(HOSTS, replace(rules, boot_timeout_s=400, shutdown_timeout_s=120, first_pause_s=60))
         self.vms: list[int] = []
+        self.handled: set[int] = set()
 
     def happen(self) -> None:
         acts = [self.arrive, self.arrive, self.leave, self.leave, self.reserve, self.mishap, self.mended, self.restart]
@@ -105,6 +108,7 @@ class Story(PowerPlay):
         host, status = self.chance.randrange(HOSTS), self.chance.choice(list(HostStatus))
         if self.machines.state(host).is_on and not self.cloud.hosts[host].vm_ids:
             self.cloud.host_status(self.user("oneadmin"), host, status)
+            self.handled.add(host)
 
     def mishap(self) -> None:
         self.machines.mishaps[self.chance.randrange(HOSTS)] = self.chance.choice(list(PowerMishap))
@@ -123,8 +127,11 @@ class Story(PowerPlay):
             act()
 
     def judge(self) -> None:
-        """A host by whose administrator's hand it is not OFFLINE may be off: nobody but he is to blame."""
+        """Nobody lost his host; and none that administrators left alone is off without being OFFLINE."""
         assert self.machines.lost_guests == []
+        for host in self.cloud.hosts.values():
+            if host.id not in self.handled and self.machines.state(host.id) in _WITHOUT_POWER:
+                assert host.state is HostState.OFFLINE, f"{host.name} is {host.state.name}, {self.phase(host.id)}"
 
     def all_is_mended(self) -> None:
         """Once nothing goes wrong any more and everybody is let in, everything starts."""
