@@ -192,6 +192,8 @@ def with_hosts_to_come(room: ObservedRoom, state: ClusterState, to_come: HostsTo
         room,
         base=room.base + more,
         firm_base=room.firm_base + more,
+        # Once one that slept is woken it is new room to the queue, which looks for earlier starts then.
+        accepting=room.accepting & ~to_come.asleep,
         to_come={stay.lease_id: (stay,) for stay in _occupants(state, to_come, shown)},
     )
 

@@ -74,13 +74,14 @@ class PowerPlay:
         """A process that knows nothing but its ledger."""
         clock, cloud = self.cloud.clock, self.cloud
         settings = simulation_settings()
+        self.policies = replace(policies(settings), power=self.rules, tells_owners=False)
         calls = ImmediatePowerCalls(self.control)
         self.daemon = SchedulingCycle(
             SimulatedPoolReader(cloud),
             self.store,
             SimulatedEnactor(cloud),
             clock,
-            replace(policies(settings), power=self.rules, tells_owners=False),
+            self.policies,
             admission_rules(settings),
             power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock),
         )
