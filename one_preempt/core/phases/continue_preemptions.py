@@ -22,6 +22,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.room_ahead import end_of, firm_ceiling, rows_of, stay_at, takes_s
 from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
@@ -205,7 +206,7 @@ def _keep_victims_leaving(
     """Ask again for what is still to leave, and keep the room that comes free for the preemptor."""
     vms = draft.state.snapshot.vms
     staying = [victim for victim in outstanding if phase_of(vms[victim.vm_id]) is VmPhase.RUNNING]
-    placements = _places_after(draft, preemption, outstanding, staying)
+    placements = _places_after(draft, preemption, lease, outstanding, staying)
     if isinstance(placements, Reason):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placements.text}")
     ours = _ours(draft, preemption, outstanding)
@@ -225,7 +226,7 @@ def _is_under_way(draft: PlanDraft, preemption: Preemption, victim: Victim) -> b
 
 
 def _places_after(
-    draft: PlanDraft, preemption: Preemption, outstanding: list[Victim], staying: list[Victim]
+    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim], staying: list[Victim]
 ) -> tuple[Placement, ...] | Reason:
     """Where the preemptor goes once the outstanding victims have left; the room of their moves is kept."""
     vms, room = draft.state.snapshot.vms, draft.room
@@ -239,11 +240,27 @@ def _places_after(
         else:
             room.leave(victim.vm_id)
     waiting = [vms[placement.vm_id] for placement in preemption.placements if vms[placement.vm_id].may_be_deployed]
-    placed = draft.matchmaker.place_at(waiting, preemption.placements, room)
-    if isinstance(placed, Unplaced):
-        placed = draft.matchmaker.place_together(waiting, room)
+    placed = _placed(draft, preemption, lease, waiting)
     room.rollback(mark)
     return placed.reason if isinstance(placed, Unplaced) else placed
+
+
+def _placed(
+    draft: PlanDraft, preemption: Preemption, lease: Lease, waiting: list[VirtualMachine]
+) -> tuple[Placement, ...] | Unplaced:
+    """Where its VMs were meant to go; else wherever they fit, for as long as they stay, beside what is promised."""
+    placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
+    if not isinstance(placed, Unplaced):
+        return placed
+    now_s = draft.state.now_s
+    end_s = end_of(now_s, takes_s(draft, lease, waiting))
+    with draft.room.capped(firm_ceiling(draft, lease, now_s, end_s)):
+        placed = draft.matchmaker.place_together(waiting, draft.room)
+    if not isinstance(placed, Unplaced):
+        elsewhere = stay_at(lease, waiting, rows_of(draft, placed), now_s, end_s, firm=True)
+        arrived = draft.timeline.stays.get(lease.id, ()) if len(waiting) < len(lease.vm_ids) else ()
+        draft.timeline.replace(lease.id, (*arrived, elsewhere))
+    return placed
 
 
 def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) -> PreemptionEnd | None:
@@ -262,9 +279,7 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
             )
     if not waiting:
         return None
-    placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
-    if isinstance(placed, Unplaced):
-        placed = draft.matchmaker.place_together(waiting, draft.room)
+    placed = _placed(draft, preemption, lease, waiting)
     if isinstance(placed, Unplaced):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
     for placement in placed:
