@@ -95,7 +95,7 @@ class MemoryLeaseStore:
         changed, self._changed = self._changed, set()
         return _ledger(
             leases=self._handed_out(self._live.in_order()),
-            preemptions=tuple(sorted(self._preemptions.values(), key=lambda o: (o.opened_at_s, o.preemption.id))),
+            preemptions=tuple(sorted(self._preemptions.values(), key=_age)) if self._preemptions else (),
             open_actions=self._handed_out(self._actions.open_in_order()),
             failed_actions=self._actions.failed_since(now_s - RETRY_WINDOW_S),
             vm_states=self._handed_out(self._vm_states.in_order()),
@@ -284,3 +284,7 @@ class MemoryLeaseStore:
         ]
         for lease_id, left in over:
             self._book(lease_id, left)
+
+
+def _age(opened: OpenPreemption) -> tuple[int, str]:
+    return opened.opened_at_s, opened.preemption.id
