@@ -1,0 +1,182 @@
+"""What is remembered of rooms, kinds and the timeline says what would be found from scratch, whatever happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from one_preempt.core.alike_hosts import AlikeHosts
+from one_preempt.core.availability.timeline import ObservedRoom, Timeline
+from one_preempt.core.known_rooms import KnownRooms
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.matching.options import MatchOptions
+from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.model.access import Directory
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.infrastructure import Network
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.rates import OverheadRates
+from one_preempt.core.policies import Policies
+from one_preempt.core.preemption.moml import POLICY as MOML
+from one_preempt.core.queue_order.user_priority import POLICY as BY_PRIORITY
+from tests.core.matching.small_cloud import datastore
+from tests.core.recounted_cluster import NOW_S, cluster, host, lease, running, waiting
+from tests.simulation.time_stories.watched_cycle import timeline_differences
+
+POLICIES = Policies(MOML, BY_PRIORITY, mode=Mode.ACT, match=MatchOptions(check_access=False))
+RATES = OverheadRates()
+STORES = {0: datastore(0), 1: datastore(1, shared=False)}
+NETWORKS: dict[int, Network] = {}
+DIRECTORY = Directory()
+HOSTS, LEASES = 3, 4
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A lease as one observation finds it: on which host, since when and for how long, in which store."""
+
+    host_id: int | None
+    began_s: int
+    duration_s: int | None
+    store_id: int
+    cpus: int
+    requirement: str
+    preemptable: bool
+
+    def vm(self, lease_id: int) -> VirtualMachine:
+        machine = waiting(lease_id, cpus=self.cpus)
+        if self.host_id is not None:
+            machine = running(lease_id, self.host_id, cpus=self.cpus)
+            machine = replace(machine, history=(replace(machine.history[0], datastore_id=self.store_id),))
+        return replace(machine, sched_requirements=self.requirement)
+
+    def lease(self, lease_id: int) -> Lease:
+        kind = LeaseType.BE_SUSPENDABLE if self.preemptable else LeaseType.DC_NON_PREEMPTABLE
+        plain = lease(lease_id, lease_type=kind)
+        runs = self.host_id is not None
+        return replace(
+            plain,
+            terms=replace(plain.terms, duration_s=self.duration_s),
+            state=LeaseState.RUNNING if runs else LeaseState.WAITING,
+            run_began_at_s=NOW_S + self.began_s if runs else None,
+        )
+
+
+def promised(lease_id: int, starts_s: tuple[int, ...]) -> tuple[Reservation, ...]:
+    """At odd seconds firmly, on a host; at even ones by the queue, which names none."""
+    return tuple(
+        Reservation(lease_id, NOW_S + at_s, NOW_S + at_s + 40, (0,) if at_s % 2 else (), firm=bool(at_s % 2))
+        for at_s in starts_s
+    )
+
+
+@dataclass
+class Cloud:
+    """Observations one after the other: a lease that is drawn as before is the very object of before."""
+
+    known: dict[int, tuple[Drawn, Lease, VirtualMachine]] = field(default_factory=dict)
+    before: ClusterState | None = None
+
+    def observed(
+        self, drawn: dict[int, Drawn], starts_s: dict[int, tuple[int, ...]], off: int | None, now_s: int
+    ) -> ClusterState:
+        self.known = {
+            lease_id: self.known[lease_id]
+            if lease_id in self.known and self.known[lease_id][0] == one
+            else (one, one.lease(lease_id), one.vm(lease_id))
+            for lease_id, one in drawn.items()
+        }
+        vms = [vm for _, _, vm in self.known.values()]
+        hosts = [host(number, [vm for vm in vms if vm.host_id == number]) for number in range(HOSTS)]
+        if off is not None:
+            hosts[off] = replace(hosts[off], state=HostState.DISABLED)
+        if self.before is not None:
+            hosts = [
+                old if (old := self.before.snapshot.hosts[new.id]) == new else replace(new, attributes=old.attributes)
+                for new in hosts
+            ]
+        state = cluster(hosts, vms, [one for _, one, _ in self.known.values()])
+        table = host_table(state.snapshot.hosts)
+        if self.before is not None:
+            table = replace(table, index_by_id=self.before.hosts.index_by_id)
+        reservations = {lease_id: promised(lease_id, at_s) for lease_id, at_s in starts_s.items() if at_s}
+        state = replace(
+            state,
+            now_s=NOW_S + now_s,
+            hosts=table,
+            reservations=reservations,
+            snapshot=replace(state.snapshot, datastores=STORES, networks=NETWORKS, directory=DIRECTORY),
+        )
+        self.before = state
+        return state
+
+
+leases_drawn = st.builds(
+    Drawn,
+    host_id=st.sampled_from([None, *range(HOSTS)]),
+    began_s=st.just(0),
+    duration_s=st.sampled_from([50, 10, 90, None]),
+    store_id=st.sampled_from([0, 0, 0, 1]),
+    cpus=st.sampled_from([1, 1, 1, 1, 1, 2]),
+    requirement=st.sampled_from(["", "", "", "RUNNING_VMS < 1", "ID > 0"]),
+    preemptable=st.booleans(),
+)
+happenings = st.tuples(
+    st.dictionaries(st.integers(0, LEASES - 1), st.one_of(leases_drawn, leases_drawn, st.none()), max_size=1),
+    st.dictionaries(st.integers(0, LEASES - 1), st.sampled_from([(8,), (5,), (), (5, 60)]), max_size=1),
+    st.sampled_from([None, None, None, None, 0]),
+    st.integers(0, 12),
+    st.integers(0, LEASES - 1),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(leases_drawn, min_size=LEASES, max_size=LEASES), st.lists(happenings, min_size=4, max_size=8))
+def test_what_is_remembered_says_what_is_found_from_scratch(
+    first: list[Drawn],
+    story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int]],
+) -> None:
+    cloud, rooms, alike = Cloud(), KnownRooms(), AlikeHosts()
+    maker: Matchmaker | None = None
+    timeline: Timeline | None = None
+    drawn = dict(enumerate(first))
+    starts_s: dict[int, tuple[int, ...]] = {}
+    now_s = 0
+    for changes, promises, off, later_s, withdrawn in story:
+        now_s += later_s
+        drawn = {key: one for key, one in {**drawn, **changes}.items() if one is not None}
+        starts_s = {key: at_s for key, at_s in {**starts_s, **promises}.items() if key in drawn}
+        state = cloud.observed(drawn, starts_s, off, now_s)
+        if maker is None or not maker.follow(state.snapshot, state.hosts, POLICIES.match):
+            maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
+        room = rooms.observed(state, POLICIES, RATES, frozenset())
+        slots = alike.slots(state, maker, room)
+        if timeline is None:
+            timeline = Timeline(room, state.now_s, slots)
+        else:
+            timeline.observe(room, state.now_s, slots)
+
+        anew = KnownRooms().observed(state, POLICIES, RATES, frozenset())
+        fresh_maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
+        assert _said(room) == _said(anew)
+        assert slots == AlikeHosts().slots(state, fresh_maker, anew)
+        fresh = Timeline(anew, state.now_s, slots)
+        assert list(timeline_differences(timeline, fresh)) == []
+        assert _counted(timeline) == _counted(fresh)
+        # As a decision does, of which nothing comes.
+        timeline.withdraw(withdrawn)
+
+
+def _said(room: ObservedRoom) -> tuple[object, ...]:
+    return room.host_ids, room.base.tolist(), room.firm_base.tolist(), room.stays, room.accepting.tolist()
+
+
+def _counted(timeline: Timeline) -> list[list[int]] | None:
+    return None if timeline.alike is None else np.array(timeline.alike.profile.as_steps()).tolist()
