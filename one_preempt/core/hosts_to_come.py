@@ -19,7 +19,7 @@ from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArr
 from one_preempt.core.model.host import KIB_PER_MIB, Host, HostState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import HostCapacity
-from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 
 # Stays of no lease, one for each host that somebody seems to take.
 _NO_LEASE = -(1 << 40)
@@ -60,6 +60,7 @@ class ExpectedHosts:
     asleep: BoolArray
     coming: BoolArray
     of: tuple[object, ...]
+    sequences: dict[int, PowerSequence]
     seen: dict[int, Host]
 
     def holds_for(self, of: tuple[object, ...], hosts: HostTable) -> bool:
@@ -89,15 +90,16 @@ def _expected(
 ) -> ExpectedHosts:
     """What is `known` of hosts that have not changed since is taken over."""
     hosts, may_be_woken = state.hosts, rules.enforced and not state.paused
+    sequences = dict(state.power.sequences)
     same = known if known is not None and known.of[0] == of[0] and known.of[2] == of[2] else None
     found = ExpectedHosts(
         {}, {}, {}, np.zeros_like(hosts.free), np.zeros_like(hosts.free), _mask(hosts, ()), _mask(hosts, ()),
         # The mappings as they are now: what they are part of may go on changing.
-        (of[0], dict(state.power.sequences), dict(state.power.capacities), *of[3:]), {},
+        (of[0], sequences, dict(state.power.capacities), *of[3:]), sequences, {},
     )  # fmt: skip
     if same is not None:
         found.free[:], found.capacity[:] = same.free, same.capacity
-    for sequence in state.power.sequences.values():
+    for sequence in _unlike(found, state, same if same is not None and same.of[3:] == of[3:] else None):
         row, capacity = hosts.index_by_id.get(sequence.host_id), state.power.capacities.get(sequence.host_id)
         if row is None or capacity is None or sequence.phase is PowerPhase.AWAKE:
             continue
@@ -124,6 +126,24 @@ def _expected(
     found.asleep[list(found.boot_s)] = True
     found.coming[list(found.due_s)] = True
     return found
+
+
+def _unlike(found: ExpectedHosts, state: ClusterState, same: ExpectedHosts | None) -> Iterator[PowerSequence]:
+    """The sequences of which something is new; of all others what was found before is taken over."""
+    if same is None:
+        yield from state.power.sequences.values()
+        return
+    index, hosts, known = state.hosts.index_by_id, state.hosts.hosts, same.sequences
+    for host_id, sequence in state.power.sequences.items():
+        row = index.get(host_id)
+        if row is None or known.get(host_id) is not sequence or same.seen.get(row) is not hosts[row]:
+            yield sequence
+            continue
+        found.seen[row] = hosts[row]
+        for before, after in ((same.boot_s, found.boot_s), (same.due_s, found.due_s)):
+            if row in before:
+                after[row] = before[row]
+                found.full[row] = same.full[row]
 
 
 def _mask(hosts: HostTable, rows: Iterable[int]) -> BoolArray:

@@ -105,7 +105,6 @@ class AttributeTable:
     def __init__(self, layout: Layout, rows: Sequence[Attributes]) -> None:
         self.layout = layout
         self._rows = rows
-        self._by_path: dict[str, list[int]] | None = None
         self._columns: dict[str, Column] = {}
         self._masks: dict[tuple[str, str, object], BoolArray] = {}
 
@@ -141,31 +140,21 @@ class AttributeTable:
         return numbers
 
     def _read(self, name: str) -> Column | None:
-        by_path = self._index()
-        paths = [path for path in self._paths(name) if path in by_path]
-        if not paths:
-            return None
+        paths = self._paths(name)
         codes = np.full(len(self), -1, dtype=np.int64)
         code_of: dict[Values, int] = {}
-        for row in sorted({row for path in paths for row in by_path[path]}):
-            values = tuple(value for path in paths for value in self._rows[row].get(path, ()))
-            codes[row] = code_of.setdefault(values, len(code_of))
-        return Column(codes, list(code_of))
+        for row, attributes in enumerate(self._rows):
+            present = [attributes[path] for path in paths if path in attributes]
+            if present:
+                values = tuple(value for of_path in present for value in of_path)
+                codes[row] = code_of.setdefault(values, len(code_of))
+        return Column(codes, list(code_of)) if code_of else None
 
     def _paths(self, name: str) -> list[str]:
         if name.startswith("/"):
             root = f"/{self.layout.root}/"
             return [name.removeprefix(root)] if name.startswith(root) else []
         return [prefix + name for prefix in self.layout.prefixes]
-
-    def _index(self) -> dict[str, list[int]]:
-        """The rows that have each path."""
-        if self._by_path is None:
-            self._by_path = {}
-            for row, attributes in enumerate(self._rows):
-                for path in attributes:
-                    self._by_path.setdefault(path, []).append(row)
-        return self._by_path
 
 
 def host_attributes(host: Host) -> Attributes:

@@ -60,6 +60,7 @@ class PowerDraft:
         self._hosts = state.hosts
         self.running: TimedWork | None = None
         self._awake: BoolArray | None = None
+        self._booting: int | None = None
         self._bridges: frozenset[str] | None = None
 
     @classmethod
@@ -140,27 +141,32 @@ class PowerDraft:
 
     # -- waking ------------------------------------------------------------------------------------------------
 
-    def can_wake(self, row: int, *, promised: bool = False) -> bool:
-        """It sleeps and may be woken now. What was promised in time is not kept by waiting for the end of a rest."""
+    def can_wake(self, row: int, *, promised: bool = False, ordered: bool = False) -> bool:
+        """It sleeps and may be woken now. What was promised in time is not kept by waiting for the end of a rest.
+
+        What an administrator has `ordered` knows only a pause: he may want back what slept under other rules.
+        """
         sequence = self.sequences.get(self.host(row).id)
-        if sequence is None or self.paused or not self.rules.enforced:
+        if sequence is None or self.paused or not (self.rules.enforced or ordered):
             return False
         if can_turn_back(sequence):
             return True
         if sequence.phase is PowerPhase.SWITCHING_OFF:
             ready = sequence.failures > 0
         else:
-            ready = sequence.phase in (PowerPhase.ASLEEP, PowerPhase.FAILED)
+            ready = sequence.phase is PowerPhase.ASLEEP or (ordered and sequence.phase is PowerPhase.FAILED)
+        if ordered or not ready:
+            return ready
         rested = promised or self.now_s - sequence.since_s >= self.rules.least_off_s
-        if sequence.phase is PowerPhase.FAILED:
-            rested = self.now_s >= sequence.not_before_s
-        return ready and rested and not self.rules.is_quiet(self.now_s) and self.rules.is_handed_over(self.host(row))
+        return rested and not self.rules.is_quiet(self.now_s) and self.rules.is_handed_over(self.host(row))
 
     @property
     def boots_left(self) -> int:
         """How many more hosts may be woken now."""
-        booting = sum(one.phase is PowerPhase.SWITCHING_ON or _boots(one) for one in self.sequences.values())
-        return max(self.rules.most_booting - booting, 0)
+        if self._booting is None:
+            sequences = self.sequences.values()
+            self._booting = sum(one.phase is PowerPhase.SWITCHING_ON or _boots(one) for one in sequences)
+        return max(self.rules.most_booting - self._booting, 0)
 
     def economical(self, rows: Iterable[int]) -> list[int]:
         """Rows in the order in which to wake their hosts."""
@@ -184,19 +190,23 @@ class PowerDraft:
 
     # -- letting sleep -----------------------------------------------------------------------------------------
 
-    def may_sleep(self, row: int) -> bool:
-        """It is on, handed over, has been on for long enough, and nothing stands against switching it off now."""
-        host, rules = self.host(row), self.rules
-        if not self.is_awake(row) or not rules.is_handed_over(host) or rules.is_quiet(self.now_s):
+    def may_sleep(self, row: int, *, ordered: bool = False) -> bool:
+        """It is on and handed over, and nothing stands against switching it off now.
+
+        Rests and quiet hours are for the policy, not for what an administrator has `ordered`.
+        """
+        host, sequence = self.host(row), self.sequences.get(self.host(row).id)
+        if not self.is_awake(row) or not self.rules.is_handed_over(host) or host.name in self._bridge_hosts():
             return False
-        sequence = self.sequences.get(host.id)
-        if sequence is not None and (
-            sequence.is_ours
-            or self.now_s < sequence.not_before_s
-            or self.now_s - sequence.since_s < self.rules.least_on_s
-        ):
+        if sequence is not None and sequence.is_ours:
             return False
-        return host.name not in self._bridge_hosts()
+        return ordered or (not self.rules.is_quiet(self.now_s) and self._has_been_on_long_enough(sequence))
+
+    def _has_been_on_long_enough(self, sequence: PowerSequence | None) -> bool:
+        """It is left alone for a while once it came up, and after a failure."""
+        if sequence is None:
+            return True
+        return self.now_s >= max(sequence.not_before_s, sequence.since_s + self.rules.least_on_s)
 
     @property
     def spare(self) -> int:
@@ -231,7 +241,7 @@ class PowerDraft:
         if self.sequences.get(sequence.host_id) != sequence:
             self.sequences[sequence.host_id] = sequence
             self.changed.add(sequence.host_id)
-            self._awake = None
+            self._awake = self._booting = None
 
     def complete(self, plan: Plan) -> Plan:
         """The plan with what was decided here."""

@@ -175,7 +175,9 @@ class QueueRoom:
 
         Only what was promised firmly is worth being suspended for: a promise to the queue is not.
         """
-        draft, reserved = self._draft, self._reserved_ahead()
+        draft = self._draft
+        # Others are not in its way.
+        reserved = [lease_id for lease_id in self._reserved_ahead() if self._meets(lease_id, start_s, end_s)]
         if not reserved:
             return unplaced
         worth_s = may_be_suspended_later(draft.state, draft.policies, draft.rates, turn.lease, turn.vms)
@@ -191,6 +193,13 @@ class QueueRoom:
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worth_s)
         return unplaced if isinstance(placed, Unplaced) else placed
+
+    def _meets(self, lease_id: int, start_s: int, end_s: int | None) -> bool:
+        """It was promised some of the time between two instants."""
+        return any(
+            (end_s is None or stay.start_s < end_s) and (stay.end_s is None or stay.end_s > start_s)
+            for stay in self._draft.timeline.stays.get(lease_id, ())
+        )
 
     def _reserved_ahead(self) -> tuple[int, ...]:
         """Who was promised a start firmly; looked up again when one of them has started instead."""
