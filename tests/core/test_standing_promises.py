@@ -1,0 +1,82 @@
+"""A promise to the queue is written when it is made and when it changes, and not again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.core.decide import deliberate
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.reconcile import reconcile
+from tests import scenario_reader
+
+RUNNING: dict[str, Any] = {
+    "user": "paul",
+    "running_for_s": 1800,
+    "lease": {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 3600},
+}
+WAITING: dict[str, Any] = {"user": "paul", "state": "HOLD", "lease": {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 600}}
+# All alike: hosts are counted, and promises name none.
+DOCUMENT: dict[str, Any] = {
+    "settings": {
+        "time": {"backfilling": "conservative"},
+        "leases": {"rights": [{"name": "plain", "group": "plain"}]},
+    },
+    "hosts": {0: {"cpu": 1}, 1: {"cpu": 1}},
+    "vms": {1: {**RUNNING, "host": 0}, 2: {**RUNNING, "host": 1}, 3: WAITING, 4: WAITING, 5: WAITING},
+}
+POLICIES = policies(scenario_reader.settings_of(DOCUMENT))
+
+
+def decided(state: ClusterState, reservations: dict[int, tuple[Reservation, ...]]) -> tuple[PlanDraft, Plan]:
+    draft = deliberate(replace(state, reservations=reservations), POLICIES)
+    return draft, draft.plan()
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    snapshot = scenario_reader.snapshot_of(DOCUMENT)
+    ledger = scenario_reader.ledger_of(DOCUMENT, snapshot)
+    rules = admission_rules(scenario_reader.settings_of(DOCUMENT))
+    return reconcile(snapshot, ledger, rules, scenario_reader.NOW_S).state
+
+
+@pytest.fixture
+def promised(state: ClusterState) -> dict[int, tuple[Reservation, ...]]:
+    draft, plan = decided(state, {})
+    assert draft.timeline.alike is not None
+    written = {booking.lease_id: booking.reservations for booking in plan.bookings}
+    assert sorted(written) == [3, 4, 5]
+    return written
+
+
+def test_what_is_written_already_is_not_written_again(
+    state: ClusterState, promised: dict[int, tuple[Reservation, ...]]
+) -> None:
+    draft, plan = decided(state, promised)
+    assert plan.bookings == ()
+    assert {lease_id for lease_id, stays in draft.timeline.stays.items() if stays[0].promise} == {3, 4, 5}
+
+
+def test_a_promise_that_named_hosts_is_written_anew_without_them(
+    state: ClusterState, promised: dict[int, tuple[Reservation, ...]]
+) -> None:
+    named = {**promised, 4: (replace(promised[4][0], host_ids=(0,)),)}
+    _, plan = decided(state, named)
+    assert {booking.lease_id: booking.reservations for booking in plan.bookings} == {4: promised[4]}
+
+
+def test_what_has_no_promise_any_more_is_struck_out(
+    state: ClusterState, promised: dict[int, tuple[Reservation, ...]]
+) -> None:
+    easy = replace(
+        POLICIES, backfilling=policies(scenario_reader.settings_of({**DOCUMENT, "settings": {}})).backfilling
+    )
+    plan = deliberate(replace(state, reservations=promised), easy).plan()
+    assert {booking.lease_id: booking.reservations for booking in plan.bookings} == {4: (), 5: ()}
