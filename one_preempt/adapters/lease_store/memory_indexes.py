@@ -70,13 +70,17 @@ class ActionIndex:
 
     def put(self, record: ActionRecord) -> None:
         """Write `record` in the place of the one with its id."""
+        is_open = record.closed_at_s is None
+        if is_open and record.id in self._open.values:
+            self._open.values[record.id] = record
+            return
         if record.id in self._closed:
             self._forget_closed(record.id)
-        if record.closed_at_s is None:
+        if is_open:
             self._open.put(record.id, record)
             return
         self._open.drop(record.id)
-        if record.succeeded is False:
+        if record.succeeded is False and record.closed_at_s is not None:
             insort(self._failed, (record.closed_at_s, record.id))
         if record.succeeded is False or self._keeps_log:
             self._closed[record.id] = record

@@ -99,27 +99,27 @@ class LifeCycle(VmBooks):
 
     def begin(self, vm: SimVm, state: LcmState) -> None:
         """Enter `state` and let the driver do what belongs to it."""
-        if not self._passes_untold(vm, state):
-            self.change_vm(vm, VmState.ACTIVE, state)
-            self._submit(vm, state)
-        elif self.drivers.is_ending:
-            self.succeed(vm)
+        at_once = self._enter_work(vm, state)
+        self._work(vm, state, at_once)
+
+    def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
+        """`begin` for a VM that comes from rest."""
+        counted = counts_as_running(vm)
+        at_once = self._enter_work(vm, state)
+        self.settle_running_quota(vm, counted)
+        self._work(vm, state, at_once)
+
+    def _enter_work(self, vm: SimVm, state: LcmState) -> bool:
+        """Enter `state`, untold where nobody wants to hear of it; whether its work takes no time, on a live machine."""
+        at_once = self._takes_no_time and self.hosts[vm.history[-1].host_id].alive
+        if at_once and not self._hears_passing and (self.drivers.is_ending or state in _SHORT):
+            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = VmState.ACTIVE, state
         else:
-            self._submit(vm, state)
+            self.change_vm(vm, VmState.ACTIVE, state)
+        return at_once
 
-    def _passes_untold(self, vm: SimVm, state: LcmState) -> bool:
-        """Enter a state that is left at this instant, if nobody wants to hear of it."""
-        if self._hears_passing or not (self.drivers.is_ending or state in _SHORT) or not self._passes_at_once(vm):
-            return False
-        vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = VmState.ACTIVE, state
-        return True
-
-    def _passes_at_once(self, vm: SimVm) -> bool:
-        """Its next operation takes no time, and is well under way already when somebody looks."""
-        return self._takes_no_time and self.hosts[vm.history[-1].host_id].alive
-
-    def _submit(self, vm: SimVm, state: LcmState) -> None:
-        if self.drivers.is_ending and self._passes_at_once(vm):
+    def _work(self, vm: SimVm, state: LcmState, at_once: bool) -> None:
+        if at_once and self.drivers.is_ending:
             self.succeed(vm)
             return
         record = vm.history[-1]
@@ -133,11 +133,11 @@ class LifeCycle(VmBooks):
         host_id = vm.history[-2].host_id if leaves_host else record.host_id
         job = Job(operation, vm.id, host_id, self._start, self._finish)
         self._jobs[vm.id] = job
-        if self._hears_passing or not self._takes_no_time:
-            self.drivers.submit(job)
-        else:
+        if at_once and not self._hears_passing:
             job.fails = _cannot_be_saved(vm, operation)
             self.drivers.end_soon(job)
+        else:
+            self.drivers.submit(job)
 
     def _start(self, job: Job) -> int | None:
         """The duration of the operation; None where it hangs. A fault may turn its end into a failure."""
@@ -377,14 +377,6 @@ class LifeCycle(VmBooks):
             self.change_vm(vm, VmState.PENDING)
         else:
             self.end(vm)
-
-    def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
-        """`begin` for a VM that comes from rest."""
-        counted = counts_as_running(vm)
-        if not self._passes_untold(vm, state):
-            self.change_vm(vm, VmState.ACTIVE, state)
-        self.settle_running_quota(vm, counted)
-        self._submit(vm, state)
 
     # ---------------------------------------------------------------- room
 
