@@ -9,6 +9,7 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import start_s
@@ -50,6 +51,7 @@ class LeaseRoom:
 
 
 NO_ROOM = LeaseRoom()
+_lease_room, _stay = quick_constructor(LeaseRoom), quick_constructor(Stay)
 
 
 def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:
@@ -66,7 +68,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
     amounts = amounts_of(on_hosts)
     known: list[Stay] = []
-    lasts = all(_is_on_shared_storage(state, vm) for vm in vms)
+    lasts = _are_on_shared_storage(state, vms)
     if on_hosts:
         gives_way = is_suspendable(state, policies, lease)
         running, is_late = _running_stay(surroundings, lease, on_hosts, reserved, amounts, gives_way=gives_way)
@@ -78,8 +80,9 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
             firm_rows, firmly_more = firm_rows + running.host_rows, firmly_more + amounts
     elif is_preemptor:
         known += _arriving_stays(state, policies, rates, lease, vms, surroundings.preemptors[lease.id])
-    known += _reserved_stays(state, lease, vms, reserved, known)
-    return LeaseRoom(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts)
+    if reserved:
+        known += _reserved_stays(state, lease, vms, reserved, known)
+    return _lease_room(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts)
 
 
 def _given_back_resting(
@@ -89,7 +92,7 @@ def _given_back_resting(
 
     The queue does not count on its room: oned's books keep everybody out that is not its preemptor.
     """
-    resting = [vm for vm in vms if vm.id in surroundings.resting]
+    resting = [vm for vm in vms if vm.id in surroundings.resting] if surroundings.resting else []
     if not resting or is_guarded(lease) or lease.promised_deadline_at_s is not None:
         return (), ()
     index = surroundings.state.hosts.index_by_id
@@ -97,10 +100,9 @@ def _given_back_resting(
     return tuple(index[vm.history[-1].host_id] for vm in there), amounts_of(there)
 
 
-def _is_on_shared_storage(state: ClusterState, vm: VirtualMachine) -> bool:
-    history = vm.last_history
-    store = state.snapshot.datastores.get(history.datastore_id) if history is not None else None
-    return history is None or (store is not None and store.shared)
+def _are_on_shared_storage(state: ClusterState, vms: Sequence[VirtualMachine]) -> bool:
+    stores = [state.snapshot.datastores.get(one) for one in {vm.history[-1].datastore_id for vm in vms if vm.history}]
+    return all(store is not None and store.shared for store in stores)
 
 
 def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
@@ -144,7 +146,7 @@ def _running_stay(
         end_at_s = min([*_bounds_of_slots(reserved, now_s), *([] if end_at_s is None else [end_at_s])], default=None)
     rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
     firm = not gives_way and not is_late
-    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm=firm), is_late
+    return _stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
 
 
 def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int) -> Iterator[int]:
