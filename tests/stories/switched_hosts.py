@@ -62,15 +62,18 @@ class EmulatorsPower:
         return PowerStatus(answer[1]), PowerOutcome(PowerAnswer.ACCEPTED, "accepted")
 
 
-def answers_awaited(_url: str) -> None:
+_PUT = BackgroundPowerCalls.put
+
+
+def put_and_wait(calls: BackgroundPowerCalls, step: HostPowerStep, now_s: int) -> None:
     """Whatever is asked of power control is answered before the cycle goes on, however slow the machine is."""
-    put = BackgroundPowerCalls.put
+    _PUT(calls, step, now_s)
+    wait(list(calls._busy.values()))
 
-    def put_and_wait(calls: BackgroundPowerCalls, step: HostPowerStep, now_s: int) -> None:
-        put(calls, step, now_s)
-        wait(list(calls._busy.values()))
 
-    BackgroundPowerCalls.put = put_and_wait  # type: ignore[assignment,method-assign]
+def answers_awaited(_url: str) -> None:
+    """In this process orders and questions are answered at once."""
+    setattr(BackgroundPowerCalls, "put", put_and_wait)  # noqa: B010, as nothing else may be assigned there
 
 
 def switched_by_emulator(url: str) -> None:

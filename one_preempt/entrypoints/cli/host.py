@@ -1,23 +1,33 @@
-"""`host list`: the hosts as the scheduler counts them."""
+"""`host`: the hosts as the scheduler counts them, and an administrator's orders to switch them."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import click
 
-from one_preempt.composition import open_reader
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.daemon_socket.client import ask_daemon
+from one_preempt.composition import open_reader, open_store
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
+from one_preempt.entrypoints.cli.host_power import PowerView, floor_refusal, fulfilled, power_view, refusal
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_table
+from one_preempt.errors import OnePreemptError
 from one_preempt.explain import JsonObject, printable
-from one_preempt.settings import load_settings
+from one_preempt.settings import Settings, load_settings
 
 MIB_PER_GIB = 1024
+LOOK_EVERY_S = 2.0
+REACHED = {PowerGoal.ON: PowerPhase.AWAKE, PowerGoal.OFF: PowerPhase.ASLEEP}
 
 
 @click.group("host")
 def host_command() -> None:
-    """Look at the hosts."""
+    """Look at the hosts, and switch those that are handed over."""
 
 
 @host_command.command("list")
@@ -25,14 +35,45 @@ def host_command() -> None:
 @source_option
 @json_option
 def host_list(config_path: Path | None, source: Path | None, as_json: bool) -> None:
-    """List the hosts with what is free on them by oned's accounting."""
-    snapshot = open_reader(load_settings(config_path), source).read()
+    """List the hosts with what is free on them by oned's accounting, and where the power of those handed over stands."""
+    settings = load_settings(config_path)
+    snapshot = open_reader(settings, source).read()
     hosts = [snapshot.hosts[host_id] for host_id in sorted(snapshot.hosts)]
+    view = None if source is not None else power_view(settings, snapshot.hosts)
     if as_json:
-        write_json([document(host) for host in hosts])
-    else:
-        columns = ("id", "name", "cluster", "state", "CPU free/all", "GiB free/all", "VMs", "")
+        write_json([document(host) | {"power": view.document(host) if view else None} for host in hosts])
+        return
+    columns: tuple[str, ...] = ("id", "name", "cluster", "state", "CPU free/all", "GiB free/all", "VMs", "")
+    if view is None or not view.concerns_anybody:
         write_table(f"{len(hosts)} hosts", columns, map(row, hosts))
+    else:
+        rows = ((*row(host), *view.words(host)) for host in hosts)
+        write_table(f"{len(hosts)} hosts", (*columns, "power", "why"), rows)
+
+
+@host_command.command("on")
+@click.argument("names", metavar="HOST...", nargs=-1, required=True)
+@click.option("--wait", is_flag=True, help="Return when they are on.")
+@config_option
+def host_on(config_path: Path | None, names: tuple[str, ...], wait: bool) -> int:
+    """Order sleeping hosts on, by name or id; the daemon switches them.
+
+    Each stays on for power.least_on_s; after that it may sleep again when nobody needs it. Exit code 1 where one cannot
+    be switched, and then no order is given.
+    """
+    return _order(config_path, names, PowerGoal.ON, wait)
+
+
+@host_command.command("off")
+@click.argument("names", metavar="HOST...", nargs=-1, required=True)
+@click.option("--wait", is_flag=True, help="Return when they sleep.")
+@config_option
+def host_off(config_path: Path | None, names: tuple[str, ...], wait: bool) -> int:
+    """Send empty hosts to sleep, by name or id; the daemon switches them off, as safely as it does by itself.
+
+    A request that needs one wakes it again. Exit code 1 where one cannot be switched, and then no order is given.
+    """
+    return _order(config_path, names, PowerGoal.OFF, wait)
 
 
 def document(host: Host) -> JsonObject:
@@ -63,3 +104,83 @@ def row(host: Host) -> tuple[str, ...]:
         str(len(host.vm_ids)),
         "" if host.accepts_vms else "takes no VMs",
     )
+
+
+def _order(config_path: Path | None, names: Sequence[str], goal: PowerGoal, wait: bool) -> int:
+    settings = load_settings(config_path)
+    hosts = open_reader(settings).read().hosts
+    view, now_s = power_view(settings, hosts), SystemClock().now_s()
+    named = {host.id: host for host in (_named(hosts, name) for name in names)}
+    wanted = [host for host in named.values() if not fulfilled(view, host, goal)]
+    refused = [(host, why) for host in wanted if (why := refusal(settings, view, host, goal, now_s))]
+    if refused:
+        told = (f"host {host.name} is not switched {goal.value}: {why}" for host, why in refused)
+        raise OnePreemptError("; ".join(told))
+    if goal is PowerGoal.OFF and (why := floor_refusal(view, hosts, wanted)):
+        raise OnePreemptError(why)
+    for host in named.values():
+        if host not in wanted:
+            click.echo(f"Host {printable(host.name)} is {goal.value} already, or on its way.")
+    if wanted:
+        _give(settings, wanted, goal, now_s)
+    return _wait(settings, view, list(named.values()), goal) if wait else 0
+
+
+def _named(hosts: Mapping[int, Host], name: str) -> Host:
+    for host in hosts.values():
+        if name in (host.name, str(host.id)):
+            return host
+    raise OnePreemptError(
+        f"there is no host {printable(name, 80)!r}, or this user may not see it: one-preempt host list"
+    )
+
+
+def _give(settings: Settings, hosts: Sequence[Host], goal: PowerGoal, now_s: int) -> None:
+    with closing(open_store(settings)) as store:
+        for host in hosts:
+            store.order_power(PowerOrder(host.id, goal, now_s))
+            click.echo(f"Host {printable(host.name)} is ordered {goal.value}.")
+    if ask_daemon("wake", {}, settings.socket.path) is None:
+        click.echo(f"No daemon answers at {settings.socket.path}: the order waits for it.", err=True)
+
+
+def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], goal: PowerGoal) -> int:
+    """Until all hosts are where they are to be, or will not be; the exit code."""
+    rules, told = before.rules, {host.id: "" for host in hosts}
+    ends_at_s = time.monotonic() + rules.boot_timeout_s + rules.shutdown_timeout_s
+    while time.monotonic() < ends_at_s:
+        view = power_view(settings, {})
+        phases = {host.id: _phase(view, host.id) for host in hosts}
+        for host in hosts:
+            if told[host.id] != phases[host.id].value and host.id not in view.orders:
+                told[host.id] = phases[host.id].value
+                click.echo(f"Host {printable(host.name)}: {_told(view, host)}")
+        settled = [host_id for host_id in phases if host_id not in view.orders]
+        if all(phases[host_id] is REACHED[goal] for host_id in settled) and len(settled) == len(hosts):
+            return 0
+        if any(_comes_to_nothing(phases[host_id], goal) for host_id in settled):
+            click.echo("An order came to nothing; the daemon's log and `one-preempt host list` say why.", err=True)
+            return 1
+        _pause()
+    click.echo("The time to wait is over; what was begun goes on without you.", err=True)
+    return 1
+
+
+def _phase(view: PowerView, host_id: int) -> PowerPhase:
+    sequence = view.sequences.get(host_id)
+    return PowerPhase.AWAKE if sequence is None else sequence.phase
+
+
+def _told(view: PowerView, host: Host) -> str:
+    power, why = view.words(host)
+    return printable(f"{power or 'on'}{f' ({why})' if why else ''}", 300)
+
+
+def _comes_to_nothing(phase: PowerPhase, goal: PowerGoal) -> bool:
+    """The order was taken, and this is not the way there."""
+    back = (PowerPhase.AWAKE, PowerPhase.ENABLING) if goal is PowerGoal.OFF else (PowerPhase.ASLEEP,)
+    return phase is PowerPhase.FAILED or phase in back
+
+
+def _pause() -> None:
+    time.sleep(LOOK_EVERY_S)

@@ -1,0 +1,143 @@
+"""What administrators see and say of the power of hosts: where each stands, and why an order cannot be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.lease_store.database import database_exists
+from one_preempt.chosen_policies import power_rules
+from one_preempt.composition import open_store
+from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.power_sequence import COMING, PowerGoal, PowerOrder, PowerPhase, PowerSequence
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.explain import JsonObject, printable
+from one_preempt.power_settings import Method
+from one_preempt.settings import Settings
+
+ON = "on"
+LISTED_VMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PowerView:
+    """What is known of the power of all hosts, by host id; nothing where no database was made yet."""
+
+    rules: PowerRules
+    handed_over: frozenset[int] = frozenset()
+    sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
+    orders: Mapping[int, PowerOrder] = field(default_factory=dict)
+    paused: bool = False
+
+    @property
+    def concerns_anybody(self) -> bool:
+        """Is there a host that may be switched, or was?"""
+        return bool(self.handed_over or self.sequences)
+
+    def document(self, host: Host) -> JsonObject | None:
+        """The power of one host; None where it was never ours to switch."""
+        sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
+        if sequence is None and order is None and host.id not in self.handed_over:
+            return None
+        return {
+            "handed_over": host.id in self.handed_over,
+            "phase": (PowerPhase.AWAKE if sequence is None else sequence.phase).value,
+            "since": None if sequence is None else sequence.since_s,
+            "reason_code": "" if sequence is None else sequence.reason_code,
+            "reason": "" if sequence is None else sequence.reason_text,
+            "answer": "" if sequence is None else sequence.answer_text,
+            "failures": 0 if sequence is None else sequence.failures,
+            "left_alone_until": None if sequence is None else sequence.not_before_s or None,
+            "ordered": None if order is None else order.goal.value,
+        }
+
+    def words(self, host: Host) -> tuple[str, str]:
+        """The power of one host and why, for people."""
+        sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
+        ordered = [f"ordered {order.goal.value}, waits for the daemon"] if order is not None else []
+        if sequence is None:
+            return (ON if host.id in self.handed_over else ""), "; ".join(ordered)
+        phase = ON if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
+        why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered]
+        return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 200)
+
+
+def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
+    """What the database and the configuration say of the power of `hosts`."""
+    rules = power_rules(settings.power)
+    handed_over = frozenset(host.id for host in hosts.values() if rules.is_handed_over(host))
+    if not database_exists(settings.store.url):
+        return PowerView(rules, handed_over)
+    with closing(open_store(settings)) as store:
+        ledger = store.load(SystemClock().now_s())
+    return PowerView(rules, handed_over, ledger.power_sequences, ledger.power_orders, ledger.paused)
+
+
+def method_of(settings: Settings, host: Host) -> Method:
+    """How this host is switched."""
+    control = settings.power.control
+    own = control.hosts.get(host.name)
+    return control.method if own is None or own.method is None else own.method
+
+
+def fulfilled(view: PowerView, host: Host, goal: PowerGoal) -> bool:
+    """Is it so already, or on its way there?"""
+    sequence = view.sequences.get(host.id)
+    phase = PowerPhase.AWAKE if sequence is None else sequence.phase
+    if goal is PowerGoal.ON:
+        return phase in COMING or (phase is PowerPhase.AWAKE and host.accepts_vms)
+    return phase not in COMING and phase not in (PowerPhase.AWAKE, PowerPhase.FAILED)
+
+
+def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, now_s: int) -> str:
+    """Why the daemon would not carry out an order, with the mend; '' where nothing stands against it."""
+    rules = view.rules
+    if not rules.enforced:
+        return f"power.mode is {rules.mode.value}: nothing is switched; write power.mode: enforce"
+    if view.paused:
+        return "power actions are paused: one-preempt resume"
+    if host.id not in view.handed_over:
+        return "it is not handed over: add its name, or a pattern of it, to power.hosts"
+    if method_of(settings, host) == "none":
+        return "nothing is configured that could switch it: see power.control.method"
+    if rules.is_quiet(now_s):
+        return "these are quiet hours: see power.quiet_hours"
+    sequence = view.sequences.get(host.id)
+    if not host.accepts_vms and (sequence is None or not sequence.is_ours):
+        return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
+    if goal is PowerGoal.OFF:
+        return _refusal_of_sleep(view, host, sequence, now_s)
+    if sequence is not None and sequence.phase is PowerPhase.FAILED and now_s < sequence.not_before_s:
+        return f"it failed and is left alone until {utc_text(sequence.not_before_s)}: {sequence.reason_text}"
+    return ""
+
+
+def _refusal_of_sleep(view: PowerView, host: Host, sequence: PowerSequence | None, now_s: int) -> str:
+    rules = view.rules
+    if host.vm_ids:
+        named = ", ".join(map(str, host.vm_ids[:LISTED_VMS])) + (", ..." if len(host.vm_ids) > LISTED_VMS else "")
+        return f"VMs are on it ({named}): migrate them, or wait for their end"
+    if sequence is None:
+        return ""
+    if sequence.is_coming:
+        return "it is on its way up: wait until it is on"
+    on_until_s = max(sequence.since_s + rules.least_on_s, sequence.not_before_s)
+    if now_s < on_until_s:
+        return f"it stays on until {utc_text(on_until_s)}: see power.least_on_s and what happened to it before"
+    return ""
+
+
+def floor_refusal(view: PowerView, hosts: Mapping[int, Host], off: Sequence[Host]) -> str:
+    """Why so many cannot be switched off at once, '' where they can."""
+    on = sum(_is_on(view, host) for host_id, host in hosts.items() if host_id in view.handed_over)
+    if on - len(off) >= view.rules.floor:
+        return ""
+    return f"{on} of the hosts handed over are on, and power.floor keeps {view.rules.floor} of them so"
+
+
+def _is_on(view: PowerView, host: Host) -> bool:
+    sequence = view.sequences.get(host.id)
+    return host.accepts_vms and (sequence is None or not sequence.is_ours)

@@ -1,0 +1,176 @@
+"""`host list|on|off`: what administrators see and order of the power of hosts, carried out by cycles of the daemon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from one_preempt.adapters.clock import FixedClock
+from one_preempt.adapters.power_control import factory
+from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
+from one_preempt.composition import open_cycle, open_store
+from one_preempt.core.model.ledger import LedgerChanges
+from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.entrypoints.cli import host
+from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.settings import load_settings
+from one_preempt.simulation.emulator.emulated_time import VirtualTime
+from one_preempt.simulation.emulator.process import shipped_cloud
+from one_preempt.simulation.emulator.serving import running_emulator
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from tests.stories.switched_hosts import put_and_wait
+
+COMMAND = {"on": ["/bin/true"], "off": ["/bin/true"], "status": ["/bin/true"]}
+POWER = {
+    "mode": "enforce", "policy": "always-on", "hosts": [{"host": "node[12]"}], "least_on_s": 0,
+    "control": {"method": "command", "command": COMMAND},
+}  # fmt: skip
+HOST_IDS = {"node1": 0, "node2": 1, "node3": 2}
+
+
+@pytest.fixture
+def cloud() -> SimulatedCloud:
+    """Three machines, of which the second and the third have become empty."""
+    built = shipped_cloud("demo")
+    built.run_until(built.now_s + 86_400)
+    for vm in list(built.vms.values()):
+        if vm.history[-1].host_id != HOST_IDS["node1"]:
+            built.vm_action(ONEADMIN, "terminate-hard", vm.id)
+    built.advance(60)
+    return built
+
+
+@pytest.fixture
+def site(cloud: SimulatedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The cloud behind a socket, and the environment that leads there; the configuration's file."""
+    auth, configuration = tmp_path / "one_auth", tmp_path / "one_preempt.conf"
+    auth.write_text("oneadmin:opennebula")
+    auth.chmod(0o600)
+    power = SimulatedHostPower(cloud)
+    monkeypatch.setattr(factory, "make_power_control", lambda *_given: power)
+    with running_emulator(cloud, time=VirtualTime()) as url:
+        monkeypatch.setenv("ONE_XMLRPC", url)
+        monkeypatch.setenv("ONE_AUTH", str(auth))
+        monkeypatch.setenv("ONE_PREEMPT_CONF", str(configuration))
+        configure(configuration)
+        yield configuration
+
+
+def configure(file: Path, **more: object) -> None:
+    store = {"url": f"sqlite:///{file.parent}/leases.db"}
+    socket = {"path": str(file.parent / "no_daemon.sock")}
+    file.write_text(yaml.dump({"store": store, "socket": socket, "power": {**POWER, **more}}))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def power_of(name: str) -> dict[str, object] | None:
+    found: dict[str, object] | None = json.loads(run("host", "list", "--json").stdout)[HOST_IDS[name]]["power"]
+    return found
+
+
+@pytest.fixture
+def while_waiting(cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever waits lets a cycle of the daemon pass."""
+    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+    clock = FixedClock(int(cloud.now_s))
+    with ExitStack() as stack:
+        cycle = stack.enter_context(open_cycle(load_settings(site), clock))
+
+        def pass_time() -> None:
+            cloud.advance(15)
+            clock.set(int(cloud.now_s))
+            cycle.run()
+
+        monkeypatch.setattr(host, "_pause", pass_time)
+        yield
+
+
+def test_a_host_is_ordered_off_and_on_and_waited_for(cloud: SimulatedCloud, while_waiting: None) -> None:
+    asleep = run("host", "off", "node2", "--wait")
+    assert asleep.exit_code == 0, asleep.output
+    assert "Host node2 is ordered off." in asleep.stdout
+    assert "asleep" in asleep.stdout
+    assert not cloud.hosts[HOST_IDS["node2"]].alive
+    assert run("host", "off", "node2").stdout == "Host node2 is off already, or on its way.\n"
+    told = power_of("node2")
+    assert told is not None
+    assert (told["phase"], told["reason_code"], told["ordered"]) == ("asleep", "ordered", None)
+    assert "asleep since" in run("host", "list").stdout
+    awake = run("host", "on", str(HOST_IDS["node2"]), "--wait")
+    assert awake.exit_code == 0, awake.output
+    assert cloud.hosts[HOST_IDS["node2"]].alive
+    assert power_of("node1") != power_of("node3") is None
+
+
+def test_an_order_waits_for_the_daemon_and_is_seen(site: Path) -> None:
+    ordered = run("host", "off", "node2")
+    assert ordered.exit_code == 0
+    assert "the order waits for it" in ordered.stderr
+    told = power_of("node2")
+    assert told is not None
+    assert (told["phase"], told["ordered"]) == ("awake", "off")
+    assert "waits for the daemon" in run("host", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("order", "power", "told"),
+    [
+        (("off", "node9"), {}, "there is no host 'node9'"),
+        (("off", "node3"), {}, "host node3 is not switched off: it is not handed over"),
+        (("off", "node1"), {}, "VMs are on it"),
+        (("off", "node2", "node1"), {}, "host node1 is not switched off"),
+        (("off", "node2"), {"mode": "advise"}, "power.mode is advise"),
+        (("off", "node2"), {"floor": 2}, "power.floor keeps 2 of them"),
+        (("off", "node2"), {"control": {"method": "none"}}, "power.control.method"),
+        (("off", "node2"), {"quiet_hours": ["00:00-00:00"]}, "quiet hours"),
+    ],
+)
+def test_what_cannot_be_switched_is_refused_with_the_reason(
+    order: tuple[str, ...], power: dict[str, object], told: str, site: Path
+) -> None:
+    configure(site, **power)
+    refused = run("host", *order)
+    assert refused.exit_code == 1
+    assert told in refused.stderr
+    assert not _orders(site)
+
+
+def test_a_paused_scheduler_takes_no_orders(site: Path) -> None:
+    assert run("pause").exit_code == 0
+    assert "one-preempt resume" in run("host", "off", "node2").stderr
+
+
+def test_a_host_that_somebody_disabled_is_not_enabled(cloud: SimulatedCloud, site: Path) -> None:
+    cloud.host_status(ONEADMIN, HOST_IDS["node2"], 1)
+    refused = run("host", "on", "node2")
+    assert refused.exit_code == 1
+    assert "it is DISABLED, and not by this scheduler: onehost enable 1" in refused.stderr
+
+
+def test_a_host_that_failed_says_so_and_until_when_it_is_left_alone(cloud: SimulatedCloud, site: Path) -> None:
+    cloud.host_status(ONEADMIN, HOST_IDS["node2"], 2)
+    failed = PowerSequence(
+        HOST_IDS["node2"], "node2", PowerPhase.FAILED, 1_800_000_000, "failed", "it has no power", failures=2,
+        not_before_s=4_000_000_000,
+    )  # fmt: skip
+    with closing(open_store(load_settings(site))) as store:
+        store.apply(LedgerChanges(power_sequences=(failed,)))
+    refused = run("host", "on", "node2")
+    assert refused.exit_code == 1
+    assert "it failed and is left alone until 2096-10-02T07:06:40Z: it has no power" in refused.stderr
+
+
+def _orders(configuration: Path) -> dict[int, object]:
+    with closing(open_store(load_settings(configuration))) as store:
+        return dict(store.load(0).power_orders)
