@@ -24,6 +24,7 @@ from one_preempt.core.model.power_sequence import (
     PowerReport,
     PowerSequence,
 )
+from one_preempt.core.observation import SETTLING_S
 
 _NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 # Codes for `reason_code` of what is not begun by a plan.
@@ -95,7 +96,16 @@ def observe_power(
         bounds=_bounds(snapshot, rules),
         readings=reports,
     )
+    if not rules.enforced:
+        discrepancies += _sleeping_unattended(sequences)
     return ObservedPower(known, changed, tuple(discrepancies))
+
+
+def _sleeping_unattended(sequences: Mapping[int, PowerSequence]) -> list[Discrepancy]:
+    """Nobody wakes what slept when the mode was another one, but an administrator."""
+    names = [one.host_name for one in sequences.values() if one.phase is PowerPhase.ASLEEP]
+    text = f"{', '.join(names)} sleep, and power.mode is not enforce: one-preempt host on wakes them"
+    return [Discrepancy("power-unattended", text)] if names else []
 
 
 def _bounds(snapshot: PoolSnapshot, rules: PowerRules) -> PowerBounds:
@@ -219,9 +229,16 @@ def _disabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now
     if sequence.outcome is Outcome.DROPPED:
         text = f"it was left on: {sequence.answer_text}"
         return _entered(sequence, PowerPhase.AWAKE, now_s, DONE, text)
+    if _was_accepted_a_while_ago(sequence, now_s):
+        return _taken_over(sequence, now_s, state)
     if not sight.host.accepts_vms and (sequence.attempts == 0 or now_s - sequence.since_s > rules.boot_timeout_s):
         return _taken_over(sequence, now_s, state)
     return sequence
+
+
+def _was_accepted_a_while_ago(sequence: PowerSequence, now_s: int) -> bool:
+    """Its effect would be seen by now, if nobody had undone it."""
+    return sequence.outcome is Outcome.ACCEPTED and now_s - (sequence.outcome_at_s or 0) >= SETTLING_S
 
 
 def _emptying(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
@@ -329,6 +346,9 @@ def _enabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_
         return _awake(sequence, now_s)
     if state in (HostState.DISABLED, HostState.OFFLINE) and sequence.outcome is Outcome.ACCEPTED:
         return _taken_over(sequence, now_s, state)
+    if state is HostState.OFFLINE and sequence.began_at_s and sight.status_since(sequence.since_s) is PowerStatus.OFF:
+        text = "it lost its power again before it was enabled: it is switched on once more"
+        return replace(to_be_woken(sequence, now_s, DONE, text), began_at_s=sequence.began_at_s)
     if now_s - max(sequence.began_at_s, sequence.since_s) <= rules.boot_timeout_s:
         return sequence
     text = f"it is not monitored {rules.boot_timeout_s} s after it was switched on"
@@ -346,4 +366,8 @@ def _failed(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeque
         return _awake(sequence, now_s)
     if sight.host.state is HostState.DISABLED:
         return _taken_over(sequence, now_s, sight.host.state)
-    return sequence
+    if now_s < sequence.not_before_s:
+        return sequence
+    if sight.host.state is HostState.OFFLINE:
+        return _entered(sequence, PowerPhase.ASLEEP, now_s, DONE, "its pause after a failure is over")
+    return to_be_woken(sequence, now_s, DONE, "its pause after a failure is over: it is switched on once more")

@@ -168,6 +168,32 @@ def test_orders_of_an_administrator_come_before_the_policy() -> None:
     assert play.store.load(now_s).power_orders == {}
 
 
+def test_an_order_brings_back_what_slept_under_another_mode() -> None:
+    play = PowerPlay(hosts=2)
+    play.until(lambda: len(play.asleep()) == 2)
+    play.rules = replace(RULES, mode=PowerMode.OFF)
+    play.start_daemon()
+    play.pass_time(60)
+    assert play.asleep() == [0, 1]
+    (told,) = play.reports[-1].discrepancies
+    assert told.code == "power-unattended"
+    assert "node0, node1 sleep" in told.text
+    play.store.order_power(PowerOrder(1, PowerGoal.ON, play.cloud.clock.now_s()))
+    play.until(lambda: play.phase(1) is AWAKE)
+    assert play.asleep() == [0]
+
+
+def test_an_order_waits_for_the_end_of_a_pause() -> None:
+    play = PowerPlay(hosts=1)
+    play.until(lambda: play.asleep() == [0])
+    play.store.set_paused(True, play.cloud.clock.now_s())
+    play.store.order_power(PowerOrder(0, PowerGoal.ON, play.cloud.clock.now_s()))
+    play.pass_time(60)
+    assert play.asleep() == [0]
+    play.store.set_paused(False, play.cloud.clock.now_s())
+    play.until(lambda: play.machines.boots == 1)
+
+
 def test_pause_undoes_what_has_its_power_and_lets_come_up_what_comes() -> None:
     play = PowerPlay()
     play.cycle()
@@ -200,6 +226,20 @@ def test_a_host_that_does_not_come_up_is_left_alone_for_longer_each_time_and_ano
     assert (first.failures, first.not_before_s - first.since_s) == (1, 300)
     assert RULES.pause_s(2) == 600
     assert RULES.pause_s(100) == RULES.longest_pause_s
+
+
+def test_a_host_that_failed_is_woken_again_when_its_pause_is_over() -> None:
+    play = PowerPlay(hosts=1, rules=replace(RULES, boot_timeout_s=200))
+    play.until(lambda: play.asleep() == [0])
+    play.machines.mishaps[0] = PowerMishap.DOES_NOTHING
+    vm = play.submit()
+    play.until(lambda: play.phase(0) is FAILED)
+    failed_ms = play.cloud.clock.now_ms
+    play.machines.mishaps.clear()
+    play.until(lambda: play.host_of(vm) == 0)
+    assert play.cloud.clock.now_ms - failed_ms >= 1000 * RULES.first_pause_s
+    (again,) = play.store.power_sequences()
+    assert (again.phase, again.failures) == (AWAKE, 0)
 
 
 def test_a_host_that_says_yes_and_does_nothing_is_told_again_after_a_pause_and_stays_offline() -> None:

@@ -59,7 +59,9 @@ class Story(PowerPlay):
         self.chance = random.Random(seed)
         self.overheard = Overheard(policy)
         rules = replace(RULES, policy=self.overheard, floor=self.chance.choice((0, 1)), most_booting=2, period_s=60)
-        super().__init__(HOSTS, replace(rules, boot_timeout_s=400, shutdown_timeout_s=120, first_pause_s=60))
+        # Enabled later than the slowest shutdown that was given up on is over.
+        rules = replace(rules, enable_after_s=100, boot_timeout_s=400, shutdown_timeout_s=120, first_pause_s=60)
+        super().__init__(HOSTS, rules)
         self.vms: list[int] = []
         self.handled: set[int] = set()
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
-from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerPhase, PowerSequence, PowerStepKind
+from one_preempt.core.model.power import PowerStatus
+from one_preempt.core.model.power_sequence import (
+    HostPowerStep,
+    PowerGoal,
+    PowerOrder,
+    PowerPhase,
+    PowerSequence,
+    PowerStepKind,
+)
 from one_preempt.core.observe_power import given_up
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft, can_turn_back, disable_step, power_step, withdrawn
@@ -20,6 +27,8 @@ from one_preempt.core.phases.power_draft import PowerDraft, can_turn_back, disab
 # How soon it is looked again for the effect of a call to oned, and of an order to a power controller.
 LOOK_AGAIN_S = 1
 READ_AGAIN_S = 5
+# How long before a host is to be enabled it is looked whether it has power.
+LOOKS_BEFORE_S = 10
 _NEXT_AT_ONCE = frozenset({
     PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING,
 })  # fmt: skip
@@ -27,19 +36,29 @@ _BOTH_OFF_STATES = (HostState.DISABLED, HostState.OFFLINE)
 
 
 def take_orders(draft: PlanDraft) -> None:
-    """Do what administrators ordered, as far as it can be done now; each order is settled either way."""
+    """Do what administrators ordered, as far as it can be done; while power actions are paused their orders wait."""
     power = draft.power
     if power is None:
         return
     for host_id, order in sorted(power.known.orders.items()):
         row = draft.state.hosts.index_by_id.get(host_id)
-        power.settled_orders.append(host_id)
-        if row is None:
-            continue
-        if order.goal is PowerGoal.ON and power.can_wake(row, promised=True):
-            power.wake(row, "ordered", "an administrator ordered it on")
-        elif order.goal is PowerGoal.OFF and power.may_sleep(row) and power.spare and not power.host(row).vm_ids:
+        if row is None or (not power.paused and _is_settled(power, row, order)):
+            power.settled_orders.append(host_id)
+
+
+def _is_settled(power: PowerDraft, row: int, order: PowerOrder) -> bool:
+    """It was taken up, or there is nothing to do about it; an order to wake waits until not too many boot."""
+    if order.goal is PowerGoal.OFF:
+        if _may_be_ordered_off(power, row):
             power.let_sleep(row, "ordered", "an administrator ordered it off")
+        return True
+    if not power.can_wake(row, ordered=True):
+        return True
+    return power.wake(row, "ordered", "an administrator ordered it on")
+
+
+def _may_be_ordered_off(power: PowerDraft, row: int) -> bool:
+    return power.may_sleep(row, ordered=True) and power.spare > 0 and not power.host(row).vm_ids
 
 
 def continue_power(draft: PlanDraft) -> None:
@@ -65,9 +84,8 @@ def continue_power(draft: PlanDraft) -> None:
             current = sequence
         power.write(current)
         if current.phase is not PowerPhase.AWAKE:
-            steps = list(_steps(power, current, power.host(row).state, wanted=wanted))
-            power.steps += steps
-            _look_again(draft, current, power.rules, bool(steps))
+            power.steps += _steps(power, current, power.host(row).state, wanted=wanted)
+            _look_again(draft, power, current)
 
 
 def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:
@@ -96,27 +114,44 @@ def _undone(sequence: PowerSequence, now_s: int, why: str) -> PowerSequence:
 
 
 def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, wanted: bool) -> Iterator[HostPowerStep]:
-    late = power.now_s >= sequence.not_before_s
     match sequence.phase:
         case PowerPhase.DISABLING if wanted:
             yield disable_step(sequence)
         case PowerPhase.GOING_OFFLINE:
             yield power_step(sequence, PowerStepKind.PUT_OFFLINE, (HostState.DISABLED,), must_be_empty=True)
         case PowerPhase.SWITCHING_OFF:
-            if late and wanted and _order_is_due(power, sequence):
-                yield power_step(sequence, PowerStepKind.SWITCH_OFF, (HostState.OFFLINE,), must_be_empty=True)
-            elif sequence.attempts > 0:
-                yield power_step(sequence, PowerStepKind.READ_POWER)
-        case PowerPhase.ASLEEP:
-            if _reading_is_due(power, sequence):
-                yield power_step(sequence, PowerStepKind.READ_POWER)
+            off = power_step(sequence, PowerStepKind.SWITCH_OFF, (HostState.OFFLINE,), must_be_empty=True)
+            yield from _order(power, sequence, off, allowed=wanted and power.now_s >= sequence.not_before_s)
+        case PowerPhase.ASLEEP if _reading_is_due(power, sequence):
+            yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.SWITCHING_ON:
-            if (wanted or sequence.attempts > 0) and _order_is_due(power, sequence):
-                yield power_step(sequence, PowerStepKind.SWITCH_ON)
-            elif sequence.attempts > 0:
-                yield power_step(sequence, PowerStepKind.READ_POWER)
-        case PowerPhase.ENABLING if state in _BOTH_OFF_STATES and power.now_s >= enabled_at_s(power, sequence):
-            yield power_step(sequence, PowerStepKind.ENABLE, (state,))
+            on = power_step(sequence, PowerStepKind.SWITCH_ON)
+            yield from _order(power, sequence, on, allowed=not power.paused or sequence.attempts > 0)
+        case PowerPhase.ENABLING if state in _BOTH_OFF_STATES:
+            yield from _enable(power, sequence, state)
+
+
+def _order(
+    power: PowerDraft, sequence: PowerSequence, step: HostPowerStep, *, allowed: bool
+) -> Iterator[HostPowerStep]:
+    """The order, or else, once it was given, a look at the host."""
+    if allowed and _order_is_due(power, sequence):
+        yield step
+    elif sequence.attempts > 0:
+        yield power_step(sequence, PowerStepKind.READ_POWER)
+
+
+def _enable(power: PowerDraft, sequence: PowerSequence, state: HostState) -> Iterator[HostPowerStep]:
+    """A host that never lost its power is enabled at once; another one once its boot is over, if it still has power.
+
+    What shuts down later than it was waited for would lose it while OpenNebula counts on it.
+    """
+    enabled_at_s, report = _enabled_at_s(power, sequence), power.known.readings.get(sequence.host_id)
+    has_power = report is not None and report.status is PowerStatus.ON and report.asked_at_s >= sequence.since_s
+    if power.now_s >= enabled_at_s and (has_power or not sequence.began_at_s):
+        yield power_step(sequence, PowerStepKind.ENABLE, (state,))
+    elif power.now_s >= enabled_at_s - LOOKS_BEFORE_S:
+        yield power_step(sequence, PowerStepKind.READ_POWER)
 
 
 def _order_is_due(power: PowerDraft, sequence: PowerSequence) -> bool:
@@ -131,7 +166,7 @@ def _order_is_due(power: PowerDraft, sequence: PowerSequence) -> bool:
     return looked and sequence.outcome is not Outcome.ACCEPTED
 
 
-def enabled_at_s(power: PowerDraft, sequence: PowerSequence) -> int:
+def _enabled_at_s(power: PowerDraft, sequence: PowerSequence) -> int:
     """When the host is enabled: once its boot is over, or at once where it never lost its power."""
     if not sequence.began_at_s:
         return sequence.since_s
@@ -146,17 +181,19 @@ def _reading_is_due(power: PowerDraft, sequence: PowerSequence) -> bool:
     return period_s > 0 and power.now_s - read_at_s >= period_s
 
 
-def _look_again(draft: PlanDraft, sequence: PowerSequence, rules: PowerRules, has_steps: bool) -> None:
-    power = draft.power
-    assert power is not None
-    if sequence.phase in _NEXT_AT_ONCE:
-        draft.wake_by(power.now_s + LOOK_AGAIN_S)
-    elif sequence.phase is PowerPhase.ASLEEP:
-        if rules.asleep_reading_s:
-            draft.wake_by(power.now_s + rules.asleep_reading_s)
-    elif sequence.phase is PowerPhase.ENABLING and not has_steps:
-        draft.wake_by(max(enabled_at_s(power, sequence), power.now_s + READ_AGAIN_S))
-    elif sequence.phase is PowerPhase.SWITCHING_OFF and power.now_s < sequence.not_before_s:
-        draft.wake_by(sequence.not_before_s)
-    elif sequence.phase is not PowerPhase.FAILED:
-        draft.wake_by(power.now_s + (LOOK_AGAIN_S if sequence.attempts == 0 else READ_AGAIN_S))
+def _look_again(draft: PlanDraft, power: PowerDraft, sequence: PowerSequence) -> None:
+    soon_s = power.now_s + (LOOK_AGAIN_S if sequence.attempts == 0 else READ_AGAIN_S)
+    match sequence.phase:
+        case phase if phase in _NEXT_AT_ONCE:
+            draft.wake_by(power.now_s + LOOK_AGAIN_S)
+        case PowerPhase.ASLEEP:
+            draft.wake_by(power.now_s + power.rules.asleep_reading_s)
+        case PowerPhase.ENABLING:
+            looks_at_s = _enabled_at_s(power, sequence) - LOOKS_BEFORE_S
+            draft.wake_by(looks_at_s if power.now_s < looks_at_s else power.now_s + READ_AGAIN_S)
+        case PowerPhase.SWITCHING_OFF:
+            draft.wake_by(max(sequence.not_before_s, soon_s))
+        case PowerPhase.SWITCHING_ON:
+            draft.wake_by(soon_s)
+        case PowerPhase.FAILED:
+            draft.wake_by(sequence.not_before_s)
