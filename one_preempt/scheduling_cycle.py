@@ -184,6 +184,8 @@ class SchedulingCycle:
 
         One that was sent and not answered stays open for a while: oned may carry it out yet.
         """
+        if not state.actions:
+            return
         given_up_at_s = now_s - self._policies.limits.preemption_timeout_s
         wanted = {action.id for action in plan.actions}
         withdrawn = tuple(

@@ -29,6 +29,7 @@ from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 _STATES = {int(state): state for state in VmState}
 _CHANGING = frozenset({"DISK", "NIC", "PCI", "TOPOLOGY", "NUMA_NODE", "VMGROUP"})
 _LOCK_LEVELS = {int(level): level for level in LockLevel}
+_virtual_machine = quick_constructor(VirtualMachine)
 _history_record = quick_constructor(HistoryRecord)
 _moved = quick_variant(
     VirtualMachine, "id", "name", "uid", "gid", "uname", "gname", "state", "lcm_state", "resched", "submitted_at_s",
@@ -42,7 +43,7 @@ def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
     user_template = _user_template(vm.user_template)
     group = vectors_of(template, "VMGROUP")[0] if "VMGROUP" in template else {}
     stays = vm.history if with_all_history else vm.history[-1:]
-    return VirtualMachine(
+    return _virtual_machine(
         id=vm.id,
         name=vm.name,
         uid=vm.uid,
