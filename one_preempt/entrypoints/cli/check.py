@@ -16,6 +16,7 @@ from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.chosen_policies import policies
 from one_preempt.composition import open_store, open_transport
+from one_preempt.entrypoints.cli.check_power import judge_power, judge_power_secrets, judge_reachable_power
 from one_preempt.entrypoints.cli.driver_set_up import judge_driver
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_renderables
 from one_preempt.entrypoints.cli.set_up import (
@@ -44,7 +45,7 @@ LONGEST_FINDING = 1000
 @config_option
 @json_option
 def check_command(config_path: Path | None, as_json: bool) -> int:
-    """Look for what is wrong: configuration, database, daemon, endpoint, rights, version, other schedulers.
+    """Look for what is wrong: configuration, power, database, daemon, endpoint, rights, version, other schedulers.
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
@@ -72,6 +73,8 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
     source = configuration_path(config_path)
     yield Finding("configuration", Grade.OK, str(source) if source else "no file: the values as shipped hold")
     yield judge_mode(settings)
+    yield judge_power(settings)
+    yield from judge_power_secrets(settings)
     yield judge_database(settings)
     yield judge_daemon(settings.socket.path, ask_daemon("status", {}, settings.socket.path))
     try:
@@ -117,6 +120,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield judge_hosts(snapshot)
         yield from judge_driver(configuration, transport.document("one.clusterpool.info"), len(snapshot.hosts))
         yield from judge_names_in_rules(settings, snapshot)
+        yield from judge_reachable_power(settings, snapshot.hosts, transport)
         for problem in snapshot.problems:
             yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")
 

@@ -35,7 +35,7 @@ def host_command() -> None:
 @source_option
 @json_option
 def host_list(config_path: Path | None, source: Path | None, as_json: bool) -> None:
-    """List the hosts with what is free on them by oned's accounting, and where the power of those handed over stands."""
+    """List the hosts with what is free on them by oned's accounting, and where their power stands."""
     settings = load_settings(config_path)
     snapshot = open_reader(settings, source).read()
     hosts = [snapshot.hosts[host_id] for host_id in sorted(snapshot.hosts)]
