@@ -1,0 +1,84 @@
+"""What `check` says of host power, on an emulated cloud and with programs that answer for its machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.simulation.emulator.process import shipped_cloud
+from one_preempt.simulation.emulator.serving import running_emulator
+
+
+@pytest.fixture
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    auth, file = tmp_path / "one_auth", tmp_path / "one_preempt.conf"
+    auth.write_text("oneadmin:opennebula")
+    auth.chmod(0o600)
+    with running_emulator(shipped_cloud("demo")) as url:
+        monkeypatch.setenv("ONE_XMLRPC", url)
+        monkeypatch.setenv("ONE_AUTH", str(auth))
+        monkeypatch.setenv("ONE_PREEMPT_CONF", str(file))
+        yield file
+
+
+def found(file: Path, **power: object) -> dict[str, list[tuple[str, str]]]:
+    """What is said of power, as (grade, text) by subject."""
+    file.write_text(yaml.dump({"store": {"url": f"sqlite:///{file.parent}/leases.db"}, "power": power}))
+    said: dict[str, list[tuple[str, str]]] = {}
+    for finding in json.loads(CliRunner().invoke(cli, ["check", "--json"]).output):
+        if finding["subject"].startswith("power"):
+            said.setdefault(finding["subject"], []).append((finding["grade"], finding["text"]))
+    return said
+
+
+def answering(folder: Path, answers: dict[str, str]) -> dict[str, object]:
+    """Power control by a program that knows these hosts."""
+    program = folder / "power"
+    cases = "".join(f"{host}) echo {answer};; " for host, answer in answers.items())
+    program.write_text(f'#!/bin/sh\ncase $1 in {cases} *) echo "no such machine" >&2; exit 1;; esac\n')
+    program.chmod(0o755)
+    vectors = {order: [str(program), "{host}"] for order in ("on", "off", "status")}
+    return {"method": "command", "command": vectors}
+
+
+def test_as_shipped_no_host_is_switched_and_that_is_said(configuration: Path) -> None:
+    assert found(configuration) == {"power": [("ok", "no host is switched, for none is handed over")]}
+
+
+def test_advice_only_is_named(configuration: Path) -> None:
+    ((grade, text),) = found(configuration, hosts=[{}])["power"]
+    assert grade == "ok"
+    assert text.startswith("power.mode: advise; what look-ahead would switch is only logged")
+
+
+def test_hosts_whose_power_control_does_not_answer_are_named(configuration: Path, tmp_path: Path) -> None:
+    given = {"mode": "enforce", "hosts": [{"host": "node[12]"}]}
+    control = answering(tmp_path, {"node1": "on", "node2": "off", "node3": "on"})
+    assert found(configuration, **given, control=control)["power control"] == [
+        ("ok", "2 of 2 hosts handed over tell their power")
+    ]
+    said = found(configuration, **given, control=answering(tmp_path, {"node1": "on"}))["power control"]
+    assert [grade for grade, _ in said] == ["fail"]
+    assert "host node2: " in said[0][1]
+
+
+def test_a_secret_that_others_can_read_is_found(configuration: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("open-sesame\n")
+    secret.chmod(0o644)
+    said = found(configuration, control={"ipmitool": {"password_file": str(secret)}})["power secrets"]
+    assert said == [("fail", f"others may read or change the secret in {secret}: chmod 600 {secret}")]
+    secret.chmod(0o600)
+    assert "power secrets" not in found(configuration, control={"ipmitool": {"password_file": str(secret)}})
+
+
+def test_enforcing_without_a_host_is_doubted(configuration: Path) -> None:
+    ((grade, text),) = found(configuration, mode="enforce")["power"]
+    assert grade == "warn"
+    assert "hands no host over" in text
