@@ -21,6 +21,7 @@ from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 
 NOTHING: tuple[Reservation, ...] = ()
+NO_LEASE = -1
 _NEVER_S = 2**62
 _observed_room, _surroundings = quick_constructor(ObservedRoom), quick_constructor(Surroundings)
 
@@ -50,6 +51,7 @@ class KnownRooms:
     _accepting: BoolArray
     _free: IntArray | None
     _paused: bool
+    _preempting: set[int]
 
     def __init__(self) -> None:
         self._under: tuple[object, ...] = ()
@@ -68,7 +70,10 @@ class KnownRooms:
         preemptors = {one.preemption.preemptor_lease_id: one.preemption.placements for one in state.preemptions}
         surroundings = _surroundings(state, policies, rates, resting, preemptors)
         anew = self._begin(surroundings)
-        changed = self._changed(state)
+        # Of these more is said than they themselves, their reservations and the time tell.
+        preempting = {*preemptors, *(state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting)}
+        changed = self._changed(state) | ((preempting | self._preempting) & state.leases.keys())
+        self._preempting = preempting
         for lease_id in changed:
             self._look_at(surroundings, state.leases[lease_id], state.reservations.get(lease_id, NOTHING))
         if len(self._known) > len(state.leases):
@@ -96,8 +101,7 @@ class KnownRooms:
         """Forget everything where what concerns all leases has changed."""
         state = surroundings.state
         under = (state.hosts.index_by_id, surroundings.policies, state.snapshot.datastores)
-        by_name = surroundings.resting or surroundings.preemptors
-        lasting = not by_name and state.paused == self._paused and state.now_s >= self._now_s
+        lasting = state.paused == self._paused and state.now_s >= self._now_s
         accepting, self._now_s = state.hosts.accepts_vms, state.now_s
         if (
             lasting
@@ -107,7 +111,7 @@ class KnownRooms:
             and (accepting is self._accepting or accepting.tobytes() == self._accepting.tobytes())
         ):
             return False
-        self._under = () if by_name else under
+        self._under = under
         self._rates = surroundings.rates
         self._forget_all(np.zeros((len(state.hosts.ids), 2), dtype=np.int64))
         self._paused, self._accepting = state.paused, accepting
@@ -116,6 +120,7 @@ class KnownRooms:
 
     def _forget_all(self, nothing: IntArray) -> None:
         self._known, self._reserved, self._stays = {}, {}, {}
+        self._preempting = set()
         self._due_s = _NEVER_S
         self._paused = False
         self._host_ids = ()
