@@ -155,7 +155,7 @@ def saved_percent(runs: Runs, points: Sequence[Point]) -> float:
 
 
 def _saving(runs: Runs) -> Claim:
-    by_rho = {rho: [point for point in runs.points() if point.rho == rho] for rho in RHOS}
+    by_rho = {rho: [point for point in runs.points() if point.rho == rho] for rho in sorted(RHOS)}
     told = {rho: saved_percent(runs, points) for rho, points in by_rho.items() if points}
     text = ", ".join(f"{saved:.1f} % at {rho} %" for rho, saved in told.items())
     high = [saved for rho, saved in told.items() if rho > HIGH_RHO]

@@ -28,9 +28,10 @@ SLICE_FILE = "haizea-blue-30days.swf.gz"
 RESERVATIONS_FILE = "haizea-blue-30days-injected-ARs.tar.gz"
 LOG_FILE = "SDSC-BLUE-2000-4.2-cln.swf.gz"
 HIGHEST_RHO = 30
-SPAN_S, SMALL_SPAN_S = 30 * SECONDS_PER_DAY, SECONDS_PER_DAY
-NODES, SHARED_NODES = 512, 144
-RHOS, DELTAS_H = (5, 10, 15, 20, 25, 30), (1, 2, 3, 4)
+SPAN_S, SMALL_SPAN_S = 30 * SECONDS_PER_DAY, 6 * SECONDS_PER_HOUR
+NODES, SMALL_NODES, SHARED_NODES = 512, 48, 144
+# In an order in which any part is balanced.
+RHOS, DELTAS_H = (30, 5, 20, 10, 25, 15), (1, 2, 3, 4)
 THETAS = {"small": (1, 24), "medium": (25, 48), "large": (49, 72)}
 LEAD_S = SECONDS_PER_DAY
 # The days of the log after the slice's first, and the seeds, on which nothing was tuned.
@@ -40,7 +41,8 @@ _SLICE_BEGINS_S = 440_070
 _BATCH_QUEUES = frozenset({1, 2, 3, 4})
 _PROCESSORS_A_NODE = 8
 # What is drawn in place of the slice has its number of jobs and its means.
-_DRAWN_REQUESTS, _DRAWN_SMALL, _MEAN_NODES, _MEAN_RUN_S = 5108, 120, 9.1, 4108
+_DRAWN_REQUESTS, _MEAN_NODES, _MEAN_RUN_S = 5108, 9.1, 4108
+_SMALL_REQUESTS, _SMALL_MEAN_NODES, _SMALL_MEAN_RUN_S, _SMALL_MOST_NODES = 30, 3, 1200, 16
 _MEMBER = re.compile(r"(?:.*/)?work_(\d+)-dur_(\d)h-size_\d?(small|medium|large)\.lwf")
 _LARGEST_MEMBER_BYTES = 16 << 20
 
@@ -112,15 +114,13 @@ def best_effort(
 
     Plans know the true run times, or with `as_requested` what users asked for.
     """
-    if traces is None:
+    if traces is None or small:
         found = _drawn(small)
     elif month:
         begin_s = _SLICE_BEGINS_S + month * SECONDS_PER_DAY
         found = workload_from_swf(_log(traces.path / LOG_FILE), _reading(_PROCESSORS_A_NODE, begin_s))
     else:
         found = workload_from_swf(_log(traces.path / SLICE_FILE), _reading(1, 0))
-    if small:
-        found = found.after("the first day", (one for one in found.requests if one.submitted_at_s < SMALL_SPAN_S))
     if as_requested:
         return found
     return found.mapped(
@@ -142,9 +142,12 @@ def _log(path: Path) -> SwfLog:
 
 
 def _drawn(small: bool) -> Workload:
-    requests, span_s = (_DRAWN_SMALL, SMALL_SPAN_S) if small else (_DRAWN_REQUESTS, SPAN_S)
-    drawn = Lublin99((TYPELESS,)).for_nodes(SHARED_NODES).draw(seed=SEED, requests=requests)
-    return with_span(adjusted_to_means(drawn, _MEAN_NODES, _MEAN_RUN_S, SHARED_NODES), span_s - 1)
+    if small:
+        drawn = Lublin99((TYPELESS,)).for_nodes(_SMALL_MOST_NODES).draw(seed=SEED, requests=_SMALL_REQUESTS)
+        means = (_SMALL_MEAN_NODES, _SMALL_MEAN_RUN_S, _SMALL_MOST_NODES)
+        return with_span(adjusted_to_means(drawn, *means), SMALL_SPAN_S - 1)
+    drawn = Lublin99((TYPELESS,)).for_nodes(SHARED_NODES).draw(seed=SEED, requests=_DRAWN_REQUESTS)
+    return with_span(adjusted_to_means(drawn, _MEAN_NODES, _MEAN_RUN_S, SHARED_NODES), SPAN_S - 1)
 
 
 def reservations(point: Point, seed: int, *, small: bool = False, lead_s: int = LEAD_S) -> Workload:

@@ -1,0 +1,157 @@
+"""PEMP12 section IV: what five energy policies take in 30 days, and how many promised waits they break.
+
+Over rho, delta and theta; on other months; and under other readings of what the paper leaves open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from one_preempt.simulation.experiments.experiment import ExperimentResult
+from one_preempt.simulation.experiments.pemp12_claims import (
+    LOOK_AHEAD,
+    NAME,
+    PEMP,
+    SESP,
+    Setting,
+    concluded,
+)
+from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, played
+from one_preempt.simulation.experiments.pemp12_workloads import (
+    HIGHEST_RHO,
+    LEAD_S,
+    LOG_FILE,
+    MONTHS,
+    RESERVATIONS_FILE,
+    SEED,
+    SLICE_FILE,
+    Point,
+    TraceFolder,
+    best_effort,
+    both,
+    point_named,
+    points,
+    recorded_reservations,
+    reservations,
+)
+from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
+from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+FILES, DRAWN = "files", "drawn"
+CHOICES = {
+    "nodes": "512 of 117 W, one VM each; hosts sleep when the workload begins",
+    "boots": "120 s at 117 W, counted for every policy; shutting down takes no time",
+    "jobs": "5108 of 30 days: processors / 8 nodes; cut to the requested time; what never ran is left out",
+    "run times": "known in advance",
+    "backfilling": "aggressive",
+    "suspending": "32 s, and 32 s to resume",
+    "rho": "a share of 144 nodes x 30 days",
+    "lead": "reservations are known 24 hours ahead",
+    "periodic question": "every 5 minutes",
+    "promise": "all waiting of a request, that after preemptions included, is at most 5 mean run times",
+    "energy": "until the end of the 30th day",
+    "drawn reservations": f"seed {SEED} on the slice, {', '.join(map(str, MONTHS.values()))} on the other months",
+}
+MONTH_POINTS = 12
+SMALL_POINTS = (Point(10, 1, "small"),)
+AS_READ = Reading()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherReading:
+    """A line of the sensitivity table."""
+
+    name: str
+    lead_s: int = LEAD_S
+    as_requested: bool = False
+    reading: Reading = AS_READ
+
+
+READINGS = (
+    OtherReading("as-read"),
+    OtherReading("lead-6h", lead_s=6 * SECONDS_PER_HOUR),
+    OtherReading("lead-48h", lead_s=2 * SECONDS_PER_DAY),
+    OtherReading("bound-at-start", lead_s=120),
+    OtherReading("not-periodic", reading=Reading(period_s=30 * SECONDS_PER_DAY)),
+    OtherReading("requested-times", as_requested=True),
+    OtherReading("suspending-161s", reading=Reading(suspend_s=161)),
+)
+READING_POINTS = tuple(point for point in points() if point.rho == HIGHEST_RHO)[:4]
+_READINGS = {one.name: one for one in READINGS}
+
+
+def settings(traces: TraceFolder | None) -> list[Setting]:
+    """What is played: first the files, or what stands for them."""
+    everything = tuple(points())
+    readings = [Setting(one.name, READING_POINTS, (LOOK_AHEAD, PEMP, SESP), reading=True) for one in READINGS]
+    if traces is None:
+        return [Setting(DRAWN, everything, gauges=False), *readings]
+    files = [Setting(FILES, everything, gauges=True)] if traces.has_reservations else []
+    months = [Setting(f"day-{day}", everything[:MONTH_POINTS]) for day in MONTHS] if traces.has_log else []
+    return [*files, Setting(DRAWN, everything, gauges=True), *readings, *months]
+
+
+def tasks(traces: TraceFolder | None, small: bool) -> list[Task]:
+    """Point by point, so that one may stop after any number of points and has all policies of them."""
+    wanted = settings(traces)
+    if small:
+        wanted = [replace(wanted[0], points=SMALL_POINTS)]
+    return [
+        Task(f"{setting.name} {point.name}", 0, policy, small)
+        for setting in wanted
+        for point in setting.points
+        for policy in setting.policies
+    ]
+
+
+def simulate(traces: TraceFolder | None, task: Task) -> Figures:
+    """One policy on one workload."""
+    name, point_name = task.point.split(" ")
+    point, other = point_named(point_name), _READINGS.get(name, READINGS[0])
+    day = int(name.removeprefix("day-")) if name.startswith("day-") else 0
+    requests = best_effort(traces, day, small=task.small, as_requested=other.as_requested)
+    if traces is not None and traces.has_reservations and (name == FILES or name in _READINGS) and not task.small:
+        reserved = recorded_reservations(traces, point, lead_s=other.lead_s)
+    else:
+        reserved = reservations(point, MONTHS.get(day, SEED), small=task.small, lead_s=other.lead_s)
+    return played(both(requests, reserved, BEGIN_S), task.policy, other.reading, task.small)
+
+
+def over(folder: Path) -> ReplicatedExperiment:
+    """The experiment over the traces in a folder. Raises `OnePreemptError` where the slice is not there."""
+    return _experiment(TraceFolder(folder))
+
+
+def _experiment(traces: TraceFolder | None) -> ReplicatedExperiment:
+    def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
+        return concluded(settings(traces), results)
+
+    return ReplicatedExperiment(
+        name=NAME,
+        description="kWh and broken promises under PEMP, SESP, GESP, always-on and look-ahead over rho, delta, theta",
+        paper="Salehi, Krishna, Deepak, Buyya 2012, section IV",
+        choices=CHOICES | _sources(traces),
+        tasks=lambda small: tasks(traces, small),
+        simulate=lambda task: simulate(traces, task),
+        conclude=conclude,
+        in_parts=True,
+        over=over,
+        traces=None if traces is None else traces.path,
+    )
+
+
+def _sources(traces: TraceFolder | None) -> dict[str, str]:
+    """Where the workloads are from, by what is in the files and not by where they lie."""
+    if traces is None:
+        return {"log": f"drawn from Lublin99, seed {SEED}, with the number and the means of the slice's jobs"}
+    return {
+        name: hashlib.sha256((traces.path / name).read_bytes()).hexdigest()
+        for name in (SLICE_FILE, RESERVATIONS_FILE, LOG_FILE)
+        if (traces.path / name).is_file()
+    }
+
+
+EXPERIMENT = _experiment(None)

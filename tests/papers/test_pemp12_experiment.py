@@ -1,0 +1,209 @@
+"""PEMP12's energies: the workloads are as its section IV says, and verdicts follow from the runs."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.experiments import pemp12_energy
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
+from one_preempt.simulation.experiments.pemp12_claims import (
+    ALWAYS_ON,
+    GESP,
+    LOOK_AHEAD,
+    PEMP,
+    POLICIES,
+    SESP,
+    Setting,
+    concluded,
+)
+from one_preempt.simulation.experiments.pemp12_workloads import (
+    DELTAS_H,
+    LEAD_S,
+    RESERVATIONS_FILE,
+    RHOS,
+    SPAN_S,
+    THETAS,
+    Point,
+    TraceFolder,
+    best_effort,
+    both,
+    point_named,
+    points,
+    recorded_reservations,
+    reservations,
+)
+from one_preempt.simulation.experiments.replicated import Task, TaskResult
+from one_preempt.simulation.workload.workload import StartKind
+
+TRACES = Path(__file__).parents[1] / "traces"
+
+
+def test_the_72_points_come_in_an_order_of_which_any_part_is_balanced() -> None:
+    everything = points()
+    assert len(set(everything)) == len(everything) == len(RHOS) * len(DELTAS_H) * len(THETAS)
+    for first in range(0, 72, 6):
+        assert {point.rho for point in everything[first : first + 6]} == set(RHOS)
+    for first in range(0, 72, 12):
+        assert len({(point.delta_h, point.theta) for point in everything[first : first + 12]}) == 12
+    assert [point_named(point.name) for point in everything] == everything
+
+
+def test_the_slice_is_the_papers_on_whole_nodes_with_its_true_run_times() -> None:
+    requests = best_effort(TraceFolder(TRACES)).requests
+    assert len(requests) == 5108
+    assert sum(one.work_vm_s for one in requests) / (512 * SPAN_S) == pytest.approx(0.198, abs=0.0005)
+    assert all(one.requested_duration_s == max(1, one.actual_duration_s) for one in requests)
+    asked = best_effort(TraceFolder(TRACES), as_requested=True).requests
+    assert sum(one.requested_duration_s or 0 for one in asked) > 2 * sum(one.actual_duration_s for one in asked)
+
+
+def test_drawn_reservations_have_their_share_and_are_known_a_day_ahead() -> None:
+    drawn = reservations(Point(30, 2, "medium"), 105).requests
+    assert sum(one.work_vm_s for one in drawn) / (144 * SPAN_S) == pytest.approx(0.3, rel=0.01)
+    assert {one.submitted_at_s for one in drawn} == {max(0, (one.start_at_s or 0) - LEAD_S) for one in drawn}
+    assert drawn != reservations(Point(30, 2, "medium"), 101).requests
+
+
+def archive_of(path: Path, left_out: Point | None = None) -> TraceFolder:
+    """A folder with an archive like Haizea's: one reservation a point, of as many nodes as rho."""
+    (path / "haizea-blue-30days.swf.gz").write_bytes((TRACES / "haizea-blue-30days.swf.gz").read_bytes())
+    with tarfile.open(path / RESERVATIONS_FILE, "w:gz") as archive:
+        for point in points():
+            if point == left_out:
+                continue
+            line = f"13600 100000 3600 3600 {point.rho} 1 1024 0 image 600\n".encode()
+            place = list(THETAS).index(point.theta) + 1
+            member = tarfile.TarInfo(f"30days/work_{point.rho:02}-dur_{point.delta_h}h-size_{place}{point.theta}.lwf")
+            member.size = len(line)
+            archive.addfile(member, io.BytesIO(line))
+    return TraceFolder(path)
+
+
+def test_recorded_reservations_are_found_by_their_point_and_take_another_lead(tmp_path: Path) -> None:
+    traces = archive_of(tmp_path)
+    point = Point(25, 3, "large")
+    (found,) = recorded_reservations(traces, point).requests
+    assert (found.virtual_machines, found.submitted_at_s, found.start_at_s) == (25, 13_600, 100_000)
+    (sooner,) = recorded_reservations(traces, point, lead_s=3600).requests
+    assert (sooner.submitted_at_s, sooner.start_at_s) == (96_400, 100_000)
+    later = both(best_effort(traces), recorded_reservations(traces, point), 3600).requests
+    assert [one.start_at_s for one in later if one.start is StartKind.EXACT] == [103_600]
+    assert later[0].submitted_at_s == 3600
+
+
+def test_an_archive_without_some_point_and_a_folder_without_the_slice_are_named(tmp_path: Path) -> None:
+    with pytest.raises(OnePreemptError, match="there is no haizea-blue-30days"):
+        TraceFolder(tmp_path)
+    traces = archive_of(tmp_path, left_out=Point(5, 1, "small"))
+    with pytest.raises(OnePreemptError, match="has no reservations for 5%-1h-small"):
+        recorded_reservations(traces, Point(10, 1, "small"))
+
+
+def test_what_is_played_depends_on_the_traces_that_are_there(tmp_path: Path) -> None:
+    def named(traces: TraceFolder | None) -> list[str]:
+        return [setting.name for setting in pemp12_energy.settings(traces) if not setting.reading]
+
+    assert named(None) == ["drawn"]
+    assert named(TraceFolder(TRACES)) == ["drawn"]
+    assert named(archive_of(tmp_path)) == ["files", "drawn"]
+    (tmp_path / "SDSC-BLUE-2000-4.2-cln.swf.gz").touch()
+    assert named(TraceFolder(tmp_path)) == ["files", "drawn", "day-330", "day-600", "day-690", "day-840"]
+    tasks = pemp12_energy.over(tmp_path).tasks(False)
+    assert [task.policy for task in tasks[:5]] == list(POLICIES)
+    assert len({task.point for task in tasks[:360]}) == 72
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------
+
+GOOD: Mapping[str, tuple[float, float]] = {
+    ALWAYS_ON: (43_130.9, 0.0),
+    GESP: (5000.0, 40.0),
+    SESP: (16_000.0, 3.0),
+    PEMP: (13_000.0, 1.0),
+    LOOK_AHEAD: (12_000.0, 0.0),
+}
+Changed = Callable[[Point, str], tuple[float, float] | None]
+
+
+def verdicts(changed: Changed = lambda _point, _policy: None, count: int = 72) -> dict[str, Claim]:
+    results = [
+        TaskResult(Task(f"files {point.name}", 0, policy), {"kwh": kwh, "violations_percent": broken})
+        for point in points()[:count]
+        for policy in POLICIES
+        for kwh, broken in [changed(point, policy) or GOOD[policy]]
+    ]
+    found: ExperimentResult = concluded([Setting("files", tuple(points()), gauges=True)], results)
+    return {claim.text.removeprefix("files: ").split(" ")[0] + claim.published: claim for claim in found.claims}
+
+
+def failing(claims: Mapping[str, Claim]) -> list[str]:
+    return [claim.text for claim in claims.values() if claim.required and claim.holds is not True]
+
+
+def test_all_hard_lines_hold_where_every_point_is_good() -> None:
+    assert failing(verdicts()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        (lambda point, policy: (43_140, 0) if policy == ALWAYS_ON and point.rho == 5 else None, "always on"),
+        (lambda point, policy: (13_001, 40) if policy == GESP and point.rho == 5 else None, "least energy of the"),
+        (lambda point, policy: (5000, 3) if policy == GESP and point.name == "5%-1h-small" else None, None),
+        (lambda point, policy: (5000, 3) if policy == GESP and point.delta_h == 1 else None, "breaks the most"),
+        (lambda point, policy: (13_000, 4.1) if policy == PEMP and point.rho == 30 else None, "PEMP takes less"),
+        (
+            lambda point, policy: (13_001, 0) if policy == LOOK_AHEAD and point.name == "5%-1h-small" else None,
+            "no more",
+        ),
+        (lambda point, policy: (12_501, 0) if policy == LOOK_AHEAD and point.rho == 30 else None, "at most 12,500"),
+        (lambda point, policy: (12_501, 0) if policy == LOOK_AHEAD and point.rho == 25 else None, None),
+        (lambda point, policy: (12_000, 0.21) if policy == LOOK_AHEAD and point.rho == 5 else None, "at most 0.2"),
+    ],
+)
+def test_a_hard_line_fails_where_too_many_points_are_bad(changed: Changed, text: str | None) -> None:
+    found = failing(verdicts(changed))
+    assert (text is None and not found) or (text is not None and len(found) == 1 and text in found[0])
+
+
+def test_of_a_part_nothing_is_said_that_the_rest_could_turn() -> None:
+    part = verdicts(count=12)
+    told = {claim.text: claim.holds for claim in part.values() if claim.required}
+    assert told.pop("files: always on") is True
+    assert set(told.values()) == {None}
+    spoilt = verdicts(lambda _, policy: (20_000, 0) if policy == LOOK_AHEAD else None, count=12)
+    refused = [claim.text for claim in spoilt.values() if claim.holds is False and claim.required]
+    assert [text for text in refused if "no more energy" in text or "12,500" in text] == refused
+    assert len(refused) == 2
+
+
+def test_rows_tell_each_sweep_and_pictures_are_drawn() -> None:
+    results = [
+        TaskResult(Task(f"files {point.name}", 0, policy), {"kwh": kwh + point.rho, "violations_percent": broken})
+        for point in points()
+        for policy, (kwh, broken) in GOOD.items()
+    ]
+    found = concluded([Setting("files", tuple(points()), gauges=True)], results)
+    assert [row["at"] for row in found.rows if row["sweep"] == "rho"] == ["5", "10", "15", "20", "25", "30"]
+    assert [row["points"] for row in found.rows] == [12] * 6 + [18] * 4 + [24] * 3
+    assert found.rows[0]["SESP less PEMP %"] == pytest.approx(18.7)
+    assert len({tuple(row) for row in found.rows}) == 1
+    assert {name.rsplit("-", 1)[1] for name in found.pictures} == {"rho", "delta", "theta"}
+
+
+def test_a_small_simulation_saves_by_real_switching_and_loses_nobody() -> None:
+    point = f"drawn {pemp12_energy.SMALL_POINTS[0].name}"
+    always_on, look_ahead = (
+        pemp12_energy.simulate(None, Task(point, 0, policy, small=True)) for policy in (ALWAYS_ON, LOOK_AHEAD)
+    )
+    assert always_on["kwh"] == always_on["always_on_kwh"] == look_ahead["always_on_kwh"] == 48 * 117 * 6 / 1000
+    assert (always_on["boots"], look_ahead["violations_percent"], look_ahead["lost_guests"]) == (0, 0, 0)
+    assert (look_ahead["rejected_reservations"], look_ahead["late_reservations"]) == (0, 0)
+    assert float(look_ahead["kwh"] or 0) < 20
+    assert int(look_ahead["boots"] or 0) > 0
