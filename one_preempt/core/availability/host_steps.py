@@ -167,6 +167,14 @@ class HostSteps:
         times, free = self._times[row], self._free[:, row]
         self._recount(row, steps.add(times, free, count, start_s, end_s, amounts.reshape(-1, 1)))
 
+    def add_together(self, rows: IntArray, start_s: int, end_s: int, amounts: IntArray) -> None:
+        """Add amounts, shape (N, R), to what is free on N different hosts between the same two instants."""
+        if int(self._counts[rows].max()) + 2 >= self._times.shape[1]:
+            self._lengthen()
+        added = steps.add_together(self._times[rows], self._free[:, rows], self._counts[rows], start_s, end_s, amounts)
+        self._times[rows], self._free[:, rows], self._counts[rows] = added
+        self._known_line = None
+
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant."""
         for row in np.flatnonzero(self._times[:, 1] <= instant_s).tolist():

@@ -8,6 +8,8 @@ whatever was added and taken away to get there.
 
 from __future__ import annotations
 
+import numpy as np
+
 from one_preempt.core.model.cluster_state import IntArray
 
 # Later than any instant, and far enough from the largest int64 for a duration to be added.
@@ -27,6 +29,26 @@ def add(times: IntArray, values: IntArray, count: int, start_s: int, end_s: int,
     values[:, first:behind] += amount
     count = _join(times, values, count, behind)
     return _join(times, values, count, first)
+
+
+def add_together(
+    times: IntArray, values: IntArray, counts: IntArray, start_s: int, end_s: int, amounts: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Add amounts, shape (N, R), between two instants to N functions with the same first instant.
+
+    `times` has shape (N, K), `values` (R, N, K) and `counts` (N,), K at least two more than the largest count. Returns
+    what becomes of them.
+    """
+    start_s = max(start_s, int(times[0, 0]))
+    if start_s >= end_s:
+        return times, values, counts
+    instants = (start_s,) if end_s >= END_OF_TIME_S else (start_s, end_s)
+    for instant_s in instants:
+        times, values, counts = _cut_together(times, values, counts, instant_s)
+    values = values + amounts.T[:, :, None] * ((times >= start_s) & (times < end_s) & (times < END_OF_TIME_S))
+    for instant_s in instants:
+        times, values, counts = _join_together(times, values, counts, instant_s)
+    return times, values, counts
 
 
 def forget_before(times: IntArray, values: IntArray, count: int, instant_s: int) -> int:
@@ -67,3 +89,43 @@ def _join(times: IntArray, values: IntArray, count: int, index: int) -> int:
     times[count - 1] = END_OF_TIME_S
     values[:, count - 1] = 0
     return count - 1
+
+
+def _cut_together(
+    times: IntArray, values: IntArray, counts: IntArray, instant_s: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """`_cut` for many functions: what lies behind the instant moves by one column where a step is missing."""
+    indices = (times < instant_s).sum(axis=1)
+    missing = np.flatnonzero(times[np.arange(len(times)), indices] != instant_s)
+    if not len(missing):
+        return times, values, counts
+    shift = np.zeros(times.shape, dtype=np.int64)
+    shift[missing] = np.arange(times.shape[1]) >= indices[missing, None]
+    times, values = _shifted(times, values, -shift)
+    times[missing, indices[missing]] = instant_s
+    counts = counts.copy()
+    counts[missing] += 1
+    return times, values, counts
+
+
+def _join_together(
+    times: IntArray, values: IntArray, counts: IntArray, instant_s: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """`_join` for many functions, at the step that begins at the instant."""
+    indices, every = (times < instant_s).sum(axis=1), np.arange(len(times))
+    alike = (values[:, every, indices] == values[:, every, indices - 1]).all(axis=0)
+    needless = np.flatnonzero(alike & (indices > 0) & (indices < counts))
+    if not len(needless):
+        return times, values, counts
+    shift = np.zeros(times.shape, dtype=np.int64)
+    shift[needless, :-1] = np.arange(times.shape[1] - 1) >= indices[needless, None]
+    times, values = _shifted(times, values, shift)
+    counts = counts.copy()
+    counts[needless] -= 1
+    return times, values, counts
+
+
+def _shifted(times: IntArray, values: IntArray, shift: IntArray) -> tuple[IntArray, IntArray]:
+    """Each column of each function taken from `shift` columns further on."""
+    source = np.arange(times.shape[1]) + shift
+    return np.take_along_axis(times, source, axis=1), np.take_along_axis(values, source[None], axis=2)
