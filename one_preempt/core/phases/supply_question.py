@@ -24,7 +24,7 @@ from one_preempt.core.energy.policy import (
 )
 from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
@@ -34,6 +34,7 @@ from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
 UNKNOWN_END_S = 30 * 86_400
 UNKNOWN_DURATION_S = 3600
 _PLENTY = 1 << 40
+_UNDER_WAY = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
     """What waits in the queue, in the order of arrival."""
     now_s, leases = draft.state.now_s, draft.concerns.all(Concern.QUEUE).values()
     waiting = sorted(
-        (lease for lease in leases if lease.id not in draft.reserved and lease.id not in draft.starting),
+        (lease for lease in leases if not (lease.id in draft.reserved or _has_its_room(draft, lease))),
         key=lambda lease: (lease.arrived_at_s, lease.id),
     )
     return QueuedWork(
@@ -195,6 +196,13 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
         _whole(max(now_s - lease.arrived_at_s, 0) for lease in waiting),
         _whole(lease.remaining_s or UNKNOWN_DURATION_S for lease in waiting),
     )
+
+
+def _has_its_room(draft: PlanDraft, lease: Lease) -> bool:
+    """It starts now, or all of its VMs are on a host already, though they do not run yet."""
+    if lease.id in draft.starting:
+        return True
+    return lease.state in _UNDER_WAY and all(vm.host_id is not None for vm in draft.members(lease))
 
 
 def _running_work(draft: PlanDraft, power: PowerDraft) -> TimedWork:
