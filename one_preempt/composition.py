@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
-from one_preempt.ports import Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader, PowerControl
+from one_preempt.ports import (
+    Clock,
+    Enactor,
+    EventSource,
+    HeldCapacity,
+    LeaseStore,
+    PoolReader,
+    PowerCalls,
+    PowerControl,
+)
 from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,11 +106,12 @@ def open_cycle(
     clock: Clock,
     transport: OnedTransport | None = None,
     events: EventSource | None = None,
+    power_calls: PowerCalls | None = None,
 ) -> Iterator[SchedulingCycle]:
     """The daemon's cycle: oned, the database, the file of promised room, and the right to write.
 
     `transport` is a connection to take instead of the one that the environment and the settings name; `events`
-    times the transitions.
+    times the transitions; `power_calls` stand in for the configured power control.
     """
     from one_preempt.adapters.held_capacity import HeldCapacityFile
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
@@ -111,14 +121,16 @@ def open_cycle(
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
-        with _power(settings, connection, store, clock) as power:
+        with _power(settings, connection, store, clock, power_calls) as power:
             yield _cycle(
                 settings, reader, store, enactor, clock, held_capacity=held_capacity, events=events, power=power
             )
 
 
 @contextmanager
-def _power(settings: Settings, connection: OnedTransport, store: LeaseStore, clock: Clock) -> Iterator[PowerEnactment]:
+def _power(
+    settings: Settings, connection: OnedTransport, store: LeaseStore, clock: Clock, given: PowerCalls | None
+) -> Iterator[PowerEnactment]:
     """What carries out power steps: oned on the same connection, power control on threads of its own."""
     from one_preempt.adapters.opennebula.host_attributes import HostAttributes
     from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
@@ -126,6 +138,9 @@ def _power(settings: Settings, connection: OnedTransport, store: LeaseStore, clo
     from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
     from one_preempt.power_enactment import PowerEnactment
 
+    if given is not None:
+        yield PowerEnactment(store, OpenNebulaHostEnactor(connection), given, clock)
+        return
     with closing(connection.another()) as for_attributes:
         attributes = HostAttributes(for_attributes, clock)
         control = make_power_control(settings.power.control, clock, attributes.of)

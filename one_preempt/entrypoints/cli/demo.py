@@ -1,4 +1,4 @@
-"""`demo`: a preemption or a reservation on an emulated cloud, told as it happens."""
+"""`demo`: a preemption, a reservation, or hosts that sleep, on an emulated cloud, told as it happens."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from one_preempt.entrypoints.cli.options import json_option, write_json
 from one_preempt.entrypoints.demo import ACTS, DEFAULT_SPEED, run_demo
 from one_preempt.entrypoints.demo.story import Step, step_document
 
-FIRST, SECOND = ACTS
-SEE_MORE = f"There is a second act: one-preempt demo {SECOND}"
+FIRST, *OTHERS = ACTS
+SEE_MORE = f"There are more acts: one-preempt demo {' or '.join(OTHERS)}"
 
 
 @click.command("demo")
@@ -25,7 +25,7 @@ def demo_command(act: str | None, speed: float | None, as_json: bool) -> int:
     """Watch the scheduler at work on an emulated cloud; needs no OpenNebula and touches none.
 
     preemption, the first act: a request takes room from others, which return. reservation, the second: others work
-    until just before what was reserved starts.
+    until just before what was reserved starts. energy, the third: idle hosts sleep, and are woken for a request.
 
     Exit code 1 where something did not end well. JSON is written at the end, and without waiting.
     """

@@ -7,13 +7,19 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from one_preempt.entrypoints.demo import preemption, reservation
+from one_preempt.entrypoints.demo import energy, preemption, reservation
 from one_preempt.entrypoints.demo.stage import Stage, open_stage
 from one_preempt.entrypoints.demo.story import Check, Ending, Narration, Tell
 from one_preempt.errors import OnePreemptError
 
 DEFAULT_SPEED = 15.0
-ACTS: Mapping[str, Callable[[Stage], Ending]] = {"preemption": preemption.play, "reservation": reservation.play}
+ACTS: Mapping[str, Callable[[Stage], Ending]] = {
+    "preemption": preemption.play,
+    "reservation": reservation.play,
+    "energy": energy.play,
+}
+# What is configured for an act besides what holds for all.
+CONFIGURED = {"energy": "power.yaml"}
 
 
 def run_demo(act: str, tell: Tell, speed: float = DEFAULT_SPEED) -> bool:
@@ -22,7 +28,7 @@ def run_demo(act: str, tell: Tell, speed: float = DEFAULT_SPEED) -> bool:
     `speed` seconds of the cloud pass in a second; 0 waits for nothing.
     """
     try:
-        with _ended_by_signals(), open_stage(tell, speed) as stage:
+        with _ended_by_signals(), open_stage(tell, speed, CONFIGURED.get(act, "")) as stage:
             tell(_opening(stage, speed))
             ending = ACTS[act](stage)
     except OnePreemptError as error:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 
 import msgspec
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_vm_pool
+from one_preempt.adapters.opennebula.xml_document import parse_document
 from one_preempt.adapters.opennebula.xmlrpc_reply import Value
+from one_preempt.core.model.host import HostState
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.emulator.described_cloud import described_cloud
 from one_preempt.simulation.emulator.described_infrastructure import template_of
@@ -20,7 +24,18 @@ from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.templates import write_template
 
 OPERATOR = Credentials("oneadmin:opennebula")
+_TAKEN = PowerOutcome(PowerAnswer.ACCEPTED, "taken")
 _ALL, _FROM_FIRST, _TO_LAST, _NOT_DONE = -2, -1, -1, -1
+
+
+@dataclass(frozen=True, slots=True)
+class HostSight:
+    """One host as its operator sees it; `vms` are so many VMs on it."""
+
+    name: str
+    state: HostState
+    vms: int
+    has_power: bool
 
 
 class EmulatedCloud:
@@ -55,6 +70,24 @@ class EmulatedCloud:
         """Let the cloud's time pass; the new time in seconds since the epoch."""
         return int(self._operator.call("one_preempt.emulator.advance", duration_s).checked())
 
+    def hosts(self) -> list[HostSight]:
+        """All hosts, by id: what OpenNebula says of each, and whether its machine has power."""
+        pool = parse_document(self._operator.document("one.hostpool.info"), [], "the host pool")
+        found = []
+        for host in sorted(pool.iterfind("HOST"), key=lambda one: int(one.findtext("ID") or 0)):
+            name = host.findtext("NAME") or ""
+            state, vms = HostState(int(host.findtext("STATE") or 0)), len(host.findall("VMS/ID"))
+            found.append(HostSight(name, state, vms, self.power(name, "status") is PowerStatus.ON))
+        return found
+
+    def power(self, host: str, order: str) -> PowerStatus:
+        """Order a machine on or off, or ask for its status; whether it has power now."""
+        return PowerStatus(str(self._operator.call("one_preempt.emulator.power", host, order).checked()))
+
+    def set_power_times(self, boot_s: int, shutdown_s: int) -> None:
+        """How long machines take to come up and to shut down."""
+        self._operator.call("one_preempt.emulator.power_times", boot_s, shutdown_s).checked()
+
     def audit(self) -> list[str]:
         """What is wrong in the cloud's books after a recount, in words."""
         found: list[str] = json.loads(str(self._operator.call("one_preempt.emulator.audit").checked()))
@@ -64,6 +97,27 @@ class EmulatedCloud:
         """In the demonstration everybody's password is the name."""
         with closing(self.connect(Credentials(f"{user}:{user}"))) as connection:
             return connection.call(method, *parameters).checked()
+
+
+class EmulatedPower:
+    """Implements `ports.PowerControl`: the machines of the demonstration, through their operator."""
+
+    def __init__(self, cloud: EmulatedCloud) -> None:
+        self._cloud = cloud
+
+    def switch_on(self, host: str) -> PowerOutcome:
+        """Start a machine."""
+        self._cloud.power(host, "on")
+        return _TAKEN
+
+    def switch_off(self, host: str, hard: bool) -> PowerOutcome:
+        """Shut a machine down."""
+        self._cloud.power(host, "hard-off" if hard else "off")
+        return _TAKEN
+
+    def status(self, host: str) -> PowerReading:
+        """Whether it has power."""
+        return PowerReading(self._cloud.power(host, "status"), _TAKEN)
 
 
 @contextmanager

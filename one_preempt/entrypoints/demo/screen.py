@@ -30,6 +30,8 @@ CHANGE_STYLES = {
     "submit": "bold",
     "accepted": "bold green",
     "refused": "bold red",
+    "asleep": "yellow",
+    "awake": "green",
 }
 
 MINUTE_S = 60
@@ -82,6 +84,9 @@ class Screen:
         for number, machine in enumerate(step.machines):
             clock = _clock(step.at_s) if number == 0 else ""
             line = Text.assemble((f"{clock:<9}", "dim"), f"{machine.name:<10}")
+            if machine.power != "on":
+                self._print(line.append(f" {machine.power}", style="dim"))
+                continue
             for lease in machine.cpus:
                 line.append(
                     f" {lease or 'free':<8}", style=f"color(16) on {self._color(lease)}" if lease else "dim"
@@ -94,7 +99,7 @@ class Screen:
             f"{event.by:<10}",
             (f"{event.change:<10}", CHANGE_STYLES.get(event.change, "")),
             (f"{event.lease:<8}", self._color(event.lease)),
-            f"VM {_numbers(event.vm_ids):<6} ",
+            f"VM {_numbers(event.vm_ids):<6} " if event.vm_ids else "",
         )
         indent = line.cell_len
         why = textwrap.wrap(printable(event.why, LONGEST_TEXT), self._console.width - indent, break_on_hyphens=False)

@@ -16,18 +16,24 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.composition import open_cycle, open_store
 from one_preempt.core.model.ledger import LeaseRecord, Outcome
 from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.entrypoints.demo.emulated_cloud import EmulatedCloud, emulated_cloud
+from one_preempt.entrypoints.demo.emulated_cloud import EmulatedCloud, EmulatedPower, emulated_cloud
 from one_preempt.entrypoints.demo.story import Event, Machine, Machines, Tell, listed
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import Settings, StoreSettings, parse_settings
 from one_preempt.simulation.emulator.described_hosts import host_names
 from one_preempt.simulation.emulator.description import Description, read_description
+from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 
 PATIENCE_S = 900
 RUNNING, STOPPED, ENDED = "RUNNING", "STOPPED", "DONE"
 SCHEDULER, CLOUD = "scheduler", "cloud"
+AWAKE, ASLEEP = PowerPhase.AWAKE.value, PowerPhase.ASLEEP.value
+# Phases of a host's power that are worth a line, in the words of one.
+TOLD_PHASES = {PowerPhase.DISABLING: "disable", PowerPhase.ASLEEP: "asleep", PowerPhase.SWITCHING_ON: "wake",
+               PowerPhase.AWAKE: "awake"}  # fmt: skip
 
 
 class DemoFailed(OnePreemptError):
@@ -60,7 +66,7 @@ class Stage:
 
     `reports` are those of all cycles, `seen` the states each VM was seen in, `leases` the lease names of VMs.
     While `brief`, only what people do is worth a line on a screen. `on_decision` is called with the report of a cycle
-    that decided a preemption, before its calls are told.
+    that decided a preemption, before its calls are told; `on_tick` after each second.
     """
 
     def __init__(
@@ -88,6 +94,8 @@ class Stage:
         self._clock = clock
         self._pace = Pace(speed)
         self._next_cycle_at_s = 0
+        self._power: dict[str, str] = {}
+        self.on_tick: Callable[[], None] = lambda: None
 
     @property
     def now_s(self) -> int:
@@ -119,6 +127,10 @@ class Stage:
         """What a host is called."""
         return self._hosts[host_id][0]
 
+    def cpus(self, host_id: int) -> int:
+        """How many CPUs a host has."""
+        return self._hosts[host_id][1]
+
     def all_are(self, state: str, vm_ids: Sequence[int]) -> bool:
         """All these VMs were last seen in `state`."""
         return all(self.state(vm_id) == state for vm_id in vm_ids)
@@ -142,13 +154,18 @@ class Stage:
         machines = []
         for host_id, (name, cpus) in enumerate(self._hosts):
             here = [self.leases[vm.id] for vm in self.vms.values() if vm.host_id == host_id]
-            machines.append(Machine(name, (*here, *[""] * (cpus - len(here)))))
+            power = self.power_of(name)
+            machines.append(Machine(name, (*here, *[""] * (cpus - len(here))), "on" if power == AWAKE else power))
         self.tell(Machines(self.now_s, tuple(machines)))
 
     def tell_event(self, vm_ids: Sequence[int], change: str, by: str, why: str) -> None:
         """Tell what happened now to VMs of one lease; where the cloud says nothing of its effect, it is a detail."""
         detail = not why or (self.brief and by in (CLOUD, SCHEDULER))
         self.tell(Event(self.now_s, self.leases[vm_ids[0]], tuple(vm_ids), change, by, why, detail))
+
+    def power_of(self, host: str) -> str:
+        """The phase in which the power of a host was seen last."""
+        return self._power.get(host, AWAKE)
 
     def ledger(self) -> Sequence[LeaseRecord]:
         """All leases that the scheduler has on record, read from its database."""
@@ -160,6 +177,7 @@ class Stage:
         self._observe()
         if self.now_s >= self._next_cycle_at_s:
             self._schedule()
+        self.on_tick()
         self._pace.wait()
 
     def _observe(self) -> None:
@@ -199,6 +217,18 @@ class Stage:
             if plan.preemptions:
                 self.on_decision(report)
         self._tell_calls(report)
+        self._tell_power(report)
+
+    def _tell_power(self, report: CycleReport) -> None:
+        """One event for each host whose power has come into another phase."""
+        observed = report.state.power.sequences.values() if report.state is not None else ()
+        decided = report.plan.power_sequences if report.plan is not None else ()
+        for sequence in (*observed, *decided):
+            phase = sequence.phase.value
+            if self.power_of(sequence.host_name) != phase:
+                self._power[sequence.host_name] = phase
+                change, detail = TOLD_PHASES.get(sequence.phase, phase), sequence.phase not in TOLD_PHASES
+                self.tell(Event(self.now_s, sequence.host_name, (), change, SCHEDULER, sequence.reason_text, detail))
 
     def _tell_calls(self, report: CycleReport) -> None:
         """One event for equal calls on the VMs of one lease."""
@@ -213,17 +243,24 @@ class Stage:
 
 
 @contextmanager
-def open_stage(tell: Tell, speed: float) -> Iterator[Stage]:
+def open_stage(tell: Tell, speed: float, more: str = "") -> Iterator[Stage]:
     """The demonstration cloud without leases, and a scheduler for it. Nothing is left behind.
+
+    `more` names a file of configuration in this package that is added to the usual one.
 
     Neither the endpoint nor the configuration is taken from the environment: a real cloud is never reached.
     """
     with as_file(files("one_preempt.simulation.emulator") / "clouds" / "demo.yaml") as path:
         description = read_description(path)
     configuration = files("one_preempt.entrypoints.demo") / "configuration.yaml"
-    settings = parse_settings(configuration.read_text(encoding="utf-8"), str(configuration))
+    text = configuration.read_text(encoding="utf-8")
+    if more:
+        text += (files("one_preempt.entrypoints.demo") / more).read_text(encoding="utf-8")
+    settings = parse_settings(text, str(configuration))
     with TemporaryDirectory(prefix="one_preempt-demo-") as folder, emulated_cloud(description) as cloud:
         settings = msgspec.structs.replace(settings, store=StoreSettings(url=f"sqlite:///{Path(folder, 'leases.db')}"))
         clock = FixedClock(cloud.advance(0))
-        with open_cycle(settings, clock, cloud.connect()) as cycle:
+        cloud.set_power_times(settings.power.model.boot_s, settings.power.model.shutdown_s)
+        calls = ImmediatePowerCalls(EmulatedPower(cloud))
+        with open_cycle(settings, clock, cloud.connect(), power_calls=calls) as cycle:
             yield Stage(description, cloud, cycle, settings, clock, tell, speed)

@@ -21,10 +21,11 @@ class Narration:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A host and what is in each of its CPUs: the name of a lease, or nothing."""
+    """A host and what is in each of its CPUs: the name of a lease, or nothing. `power` is on, or where it stands."""
 
     name: str
     cpus: tuple[str, ...]
+    power: str = "on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Machines:
 class Event:
     """One line of the time line: something that was observed, or a call that was made.
 
-    `by` is who did it and `why` the reason given; a `detail` is worth no line on a screen.
+    What happens to a host has its name in place of the lease's, and no VMs. `by` is who did it and `why` the reason
+    given; a `detail` is worth no line on a screen.
     """
 
     at_s: int
