@@ -149,7 +149,7 @@ def test_without_a_terminal_it_is_plain_text_of_eighty_columns(tmp_path: Path) -
     assert max(map(len, lines)) <= 80
     assert output.isascii()
     assert "\x1b" not in output
-    assert lines[-2:] == ["Nothing was lost.", "There is a second act: one-preempt demo reservation"]
+    assert lines[-2:] == ["Nothing was lost.", "There are more acts: one-preempt demo reservation or energy"]
     assert any(line.split() == ["crawl", "+", "sweep", "5", "27.8", "s", "MOML"] for line in lines)
 
 
