@@ -197,7 +197,7 @@ def test_what_a_text_holds_is_neither_markup_nor_a_control() -> None:
 
 
 def test_what_went_wrong_is_named_and_ends_with_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_stage(_tell: Tell, _speed: float) -> NoReturn:
+    def no_stage(_tell: Tell, _speed: float, _more: str) -> NoReturn:
         raise OnePreemptError("nothing listens there")
 
     monkeypatch.setattr(demo, "open_stage", no_stage)
