@@ -10,6 +10,8 @@ from one_preempt.core.availability.host_steps import HostSteps
 from one_preempt.core.availability.steps import END_OF_TIME_S
 
 HOSTS, RESOURCES = 5, 2
+# The rows, from when until when, and what is added; of the last as much is taken as there are rows.
+Change = tuple[list[int], int, int, list[int]]
 ENDS_S = st.one_of(st.integers(0, 12), st.just(END_OF_TIME_S))
 CHANGES = st.tuples(
     st.lists(st.integers(0, HOSTS - 1), min_size=1, unique=True),
@@ -21,7 +23,9 @@ CHANGES = st.tuples(
 
 @settings(derandomize=True, max_examples=300, deadline=None)
 @given(changes=st.lists(CHANGES, max_size=12), since_s=st.integers(0, 3), forgotten_s=st.integers(0, 6))
-def test_hosts_changed_together_are_as_if_changed_one_by_one(changes, since_s, forgotten_s):
+def test_hosts_changed_together_are_as_if_changed_one_by_one(
+    changes: list[Change], since_s: int, forgotten_s: int
+) -> None:
     capacity = np.full((HOSTS, RESOURCES), 9, dtype=np.int64)
     together, one_by_one = HostSteps(capacity, since_s), HostSteps(capacity, since_s)
     for number, (rows, start_s, end_s, drawn) in enumerate(changes):
