@@ -72,11 +72,12 @@ def _empty_s(draft: PlanDraft, moving: Sequence[Moving], reserved: Sequence[Leas
 
 def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: int) -> None:
     """Begin to empty the first `count` of these hosts whose leases all have another place now."""
-    leaving = frozenset(hosts.rows[:count])
+    left: set[int] = set()
     for row, moving in zip(hosts.rows[:count], hosts.moving[:count], strict=True):
         if row in hosts.reserved:
             # What has left a host for good goes to sleep as everybody with nothing to do.
-            move_reservations(draft, power, row, hosts.reserved[row], leaving)
+            if move_reservations(draft, power, row, hosts.reserved[row], left):
+                left.add(row)
             continue
         if not power.spare or len(moving) > draft.policies.limits.victims_in_flight:
             continue

@@ -53,15 +53,16 @@ def _may_move(draft: PlanDraft, lease: Lease) -> bool:
     )
 
 
-def move_reservations(
-    draft: PlanDraft, power: PowerDraft, row: int, leases: tuple[Lease, ...], leaving: Set[int]
-) -> bool:
-    """Promise all of these on other hosts that are on, but for the rows `leaving`; nothing is done where one cannot."""
+def move_reservations(draft: PlanDraft, power: PowerDraft, row: int, leases: tuple[Lease, ...], left: Set[int]) -> bool:
+    """Promise all of these on other hosts that are on, but for the rows already `left`; nothing is done where one
+    cannot move, or others have moved there meanwhile."""
     counts = leases_by_row(draft)
+    if counts.get(row) != len(leases):
+        return False
     before: list[tuple[Lease, Stay]] = []
     for lease in leases:
         (stay,) = draft.timeline.stays[lease.id]
-        moved = _moved(draft, power, lease, stay, row, leaving, counts)
+        moved = _moved(draft, power, lease, stay, row, left, counts)
         if moved is None:
             for other, known in before:
                 book(draft, other, [known])
@@ -77,7 +78,7 @@ def _moved(
     lease: Lease,
     stay: Stay,
     row: int,
-    leaving: Set[int],
+    left: Set[int],
     counts: Mapping[int, int],
 ) -> Stay | None:
     """The same stay without a host: where already most leases are, and if possible nobody has to give way then."""
@@ -90,7 +91,7 @@ def _moved(
         if at != row:
             continue
         able = np.flatnonzero(suited & (firm >= amounts).all(axis=1)).tolist()
-        able = [one for one in able if one != row and one not in leaving and counts.get(one)]
+        able = [one for one in able if one != row and one not in left and counts.get(one)]
         if not able:
             return None
         to = min(able, key=lambda one: (bool((free[one] < amounts).any()), -counts[one], one))
