@@ -60,7 +60,8 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
         if on_progress is not None:
             on_progress(watch.ended_vms)
 
-    cycle = simulated_cycle(trial.settings, cloud, trial.policy, trial.verification)
+    # Nobody reads what owners are told here, and nothing is decided by it.
+    cycle = simulated_cycle(trial.settings, cloud, trial.policy, trial.verification, tells_owners=False)
     result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle).run()
     if trial.until_s is not None and any(record.ended_at_ms is None for record in result.records):
         result = replace(result, ended_at_ms=1000 * trial.until_s)
