@@ -245,6 +245,10 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="play a whole log of SDSC Blue too")
     parser.add_argument("--no-accasim", action="store_true", help="do not install AccaSim, print no ratio")
     options = parser.parse_args()
+    for path in (options.reservations, options.log):
+        if path is not None and not path.is_file():
+            # Said before minutes are spent on the rest.
+            parser.error(f"{path}: there is no such file")
     options.jobs, options.reserved_jobs = options.jobs or None, options.reserved_jobs or None
 
     missed: list[str] = []

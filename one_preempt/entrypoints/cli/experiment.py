@@ -60,7 +60,7 @@ def simulations(one: Experiment) -> int | None:
     "--traces", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
     help="Recorded workloads for an experiment that takes such, in place of drawn ones.",
 )  # fmt: skip
-@click.option("--first", type=click.IntRange(0), metavar="N", help="No more than the first N simulations, if it can.")
+@click.option("--first", type=click.IntRange(1), metavar="N", help="No more than the first N simulations, if it can.")
 @json_option
 def experiment_run(
     name: str | None,
