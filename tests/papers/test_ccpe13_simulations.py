@@ -8,7 +8,7 @@ import pytest
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.simulation.experiments import ccpe13_sweeps, ccpe13_table1, ccpe13_workloads
-from one_preempt.simulation.experiments.ccpe13_workloads import Mix, mix_of, points, workload
+from one_preempt.simulation.experiments.ccpe13_workloads import REPLICATIONS, Mix, mix_of, points, workload
 from one_preempt.simulation.experiments.replicated import Figures, ResultTable, Task, TaskResult
 from one_preempt.simulation.workload.workload import StartKind
 
@@ -64,9 +64,10 @@ def test_a_small_simulation_of_a_point_preempts_and_no_plan_is_refused() -> None
 
 
 def table_of(rates: dict[str, tuple[float, float]]) -> list[TaskResult]:
-    """Rejection rates of local requests at each point, without and with preemption."""
+    """Rejection rates of local requests at each point, without and with preemption; all replications alike."""
     return [
-        TaskResult(Task(point, 0, policy), _figures(rate))
+        TaskResult(Task(point, replication, policy), _figures(rate))
+        for replication in range(REPLICATIONS)
         for point, both in rates.items()
         for policy, rate in zip(("NOP", "MOML"), both, strict=True)
     ]
@@ -102,20 +103,23 @@ def test_claims_of_table_1_hold_where_rates_are_as_published_and_not_where_they_
 def sweep_results(preemptions: tuple[float, float, float]) -> list[TaskResult]:
     return [
         TaskResult(
-            Task(point, 0, policy),
+            Task(point, replication, policy),
             {
                 "preemptions": count * int(point.split()[1]),
                 "utilization": 0.5 + count / 1000,
                 "best_effort_makespan_s": 5000 - count,
             },
         )
+        for replication in range(REPLICATIONS)
         for point in ALL_POINTS
         for policy, count in zip(("MLIP", "MOML", "MOV"), preemptions, strict=True)
     ]
 
 
 def test_small_results_judge_nothing() -> None:
-    small = [replace(one, task=replace(one.task, small=True)) for one in sweep_results((10, 12, 14))]
+    wanted = {replace(task, small=False) for task in ccpe13_sweeps.EXPERIMENT.tasks(True)}
+    played = [one for one in sweep_results((10, 12, 14)) if one.task in wanted]
+    small = [replace(one, task=replace(one.task, small=True)) for one in played]
     assert {claim.holds for claim in ccpe13_sweeps.conclude(small).claims} == {None}
 
 
@@ -128,3 +132,17 @@ def test_orders_of_the_policies_are_counted_over_all_points() -> None:
     turned = {claim.text: claim for claim in ccpe13_sweeps.conclude(sweep_results((14, 12, 10))).claims}
     assert turned["preemptions MLIP <= MOML <= MOV"].ours == "at 0 of 16"
     assert turned["utilization MOV >= MLIP"].holds is False
+
+
+def test_a_part_of_an_experiment_tells_of_its_whole_replications_and_judges_nothing() -> None:
+    whole = sweep_results((10, 12, 14))
+    of_one = len(ccpe13_sweeps.EXPERIMENT.tasks(False)) // REPLICATIONS
+    assert [result.task for result in whole] == ccpe13_sweeps.EXPERIMENT.tasks(False)
+    # Whatever is true of a replication that was begun does not count.
+    begun = [replace(whole[2 * of_one], figures={"preemptions": 1e9, "utilization": 1, "best_effort_makespan_s": 1})]
+    part = ccpe13_sweeps.conclude([*whole[: 2 * of_one], *begun])
+    assert part.rows == ccpe13_sweeps.conclude(whole).rows
+    assert {claim.holds for claim in part.claims} == {None}
+    assert part.claims[0].ours == "at 16 of 16 (2 of 30 replications)"
+    assert ccpe13_sweeps.conclude(begun).rows == ({"whole replications": 0, "simulations played": 1},)
+    assert ccpe13_table1.conclude([]).claims == ()

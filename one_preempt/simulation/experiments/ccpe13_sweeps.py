@@ -15,6 +15,9 @@ from one_preempt.simulation.experiments.ccpe13_workloads import (
     DEADLINE,
     LOCALS,
     SWEEPS,
+    judged,
+    nothing_whole,
+    of_whole_replications,
     places_of,
     simulate,
     tasks,
@@ -56,21 +59,21 @@ Holds = Callable[[dict[str, float]], bool]
 
 def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
     """A row a point, and the claims."""
-    table = ResultTable(results)
+    table = of_whole_replications(results, POLICIES)
+    if not table.results:
+        return nothing_whole("ccpe13-sweeps", len(results))
     means = {
         figure: {
             point: {policy: mean(table.values(point, policy, figure)) for policy in POLICIES} for point in table.points
         }
         for figure in SHOWN
     }
-    claims = [*_orders(means), *_trends(means)]
-    if table.is_small:
-        claims = [Claim(one.text, one.published, one.ours, None, one.required) for one in claims]
+    claims = judged(table, [*_orders(means), *_trends(means)])
     rows = tuple(_row(point, means) for point in table.points)
     pictures = {
         f"{shown.name}-{sweep}": _picture(table, figure, sweep) for figure, shown in SHOWN.items() for sweep in SWEEPS
     }
-    return ExperimentResult("ccpe13-sweeps", rows, tuple(claims), pictures)
+    return ExperimentResult("ccpe13-sweeps", rows, claims, pictures)
 
 
 def _orders(means: Means) -> list[Claim]:
@@ -148,4 +151,6 @@ EXPERIMENT = ReplicatedExperiment(
     tasks=lambda small: tasks(POLICIES, small),
     simulate=simulate,
     conclude=conclude,
+    in_parts=True,
+    shares_with=("ccpe13-table1",),
 )

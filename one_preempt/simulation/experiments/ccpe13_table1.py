@@ -14,6 +14,9 @@ from one_preempt.simulation.experiments.ccpe13_workloads import (
     CHOICES,
     DEADLINE,
     LOCALS,
+    judged,
+    nothing_whole,
+    of_whole_replications,
     places_of,
     simulate,
     tasks,
@@ -25,6 +28,7 @@ from one_preempt.simulation.plots.charts import line_chart
 from one_preempt.simulation.probes.statistics import TTest, mean, paired, unpaired
 
 NOP, MOML = "NOP", "MOML"
+POLICIES = (NOP, MOML)
 LOCAL_RATE, EXTERNAL_RATE = "local_rejection_rate", "external_rejection_rate"
 SIGNIFICANT_P, INSIGNIFICANT_P = 0.01, 0.05
 
@@ -82,16 +86,18 @@ def measure(table: ResultTable, sweep: str) -> Measured:
 
 def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
     """A row a sweep and reading, and the claims."""
-    table = ResultTable(results)
+    table = of_whole_replications(results, POLICIES)
+    if not table.results:
+        return nothing_whole("ccpe13-table1", len(results))
     measured = {sweep: measure(table, sweep) for sweep in PUBLISHED}
-    claims = [claim for sweep in PUBLISHED for claim in _of_sweep(sweep, measured[sweep], table.is_small)]
-    claims.append(_near_published(measured, table.is_small))
+    claims = [claim for sweep in PUBLISHED for claim in _of_sweep(sweep, measured[sweep])]
+    claims.append(_near_published(measured))
     rows = tuple(row for sweep in PUBLISHED for row in _rows(sweep, measured[sweep]))
     pictures = {f"local-rejection-{sweep}": _picture(table, sweep) for sweep in PUBLISHED}
-    return ExperimentResult("ccpe13-table1", rows, tuple(claims), pictures)
+    return ExperimentResult("ccpe13-table1", rows, judged(table, claims), pictures)
 
 
-def _of_sweep(sweep: str, ours: Measured, too_small: bool) -> list[Claim]:
+def _of_sweep(sweep: str, ours: Measured) -> list[Claim]:
     published = PUBLISHED[sweep]
     falls = ours.points.difference.mean > 0 and ours.points.p < SIGNIFICANT_P
     return [
@@ -99,18 +105,18 @@ def _of_sweep(sweep: str, ours: Measured, too_small: bool) -> list[Claim]:
             f"{sweep}: local rejection falls, p < {SIGNIFICANT_P}",
             f"p {published.p}",
             f"per cent: p = {ours.per_cent.p:.2g}; points: p = {ours.points.p:.2g}",
-            None if too_small else falls and ours.per_cent.p < SIGNIFICANT_P,
+            falls and ours.per_cent.p < SIGNIFICANT_P,
         ),
         Claim(
             f"{sweep}: external rejection does not change significantly, unpaired p > {INSIGNIFICANT_P}",
             f"p = {published.external_p}",
             f"p = {ours.external.p:.2g}, difference {ours.external.difference.mean:.2f} points",
-            None if too_small else ours.external.p > INSIGNIFICANT_P,
+            ours.external.p > INSIGNIFICANT_P,
         ),
     ]
 
 
-def _near_published(measured: dict[str, Measured], too_small: bool) -> Claim:
+def _near_published(measured: dict[str, Measured]) -> Claim:
     """At least two of the three means inside the published intervals, in one of the two readings."""
     in_per_cent = sum(PUBLISHED[sweep].contains(ours.per_cent.difference.mean) for sweep, ours in measured.items())
     in_points = sum(PUBLISHED[sweep].contains(ours.points.difference.mean) for sweep, ours in measured.items())
@@ -118,7 +124,7 @@ def _near_published(measured: dict[str, Measured], too_small: bool) -> Claim:
         "the mean fall lies inside the published interval in at least two sweeps, in one reading",
         "72.0, 54.3, 58.2",
         f"per cent: {in_per_cent} of 3; points: {in_points} of 3",
-        None if too_small else max(in_per_cent, in_points) >= 2,
+        max(in_per_cent, in_points) >= 2,
     )
 
 
@@ -150,7 +156,9 @@ EXPERIMENT = ReplicatedExperiment(
     description="how much preemption lowers the rejection of local requests, over three sweeps of the workload",
     paper="Salehi, Javadi, Buyya 2013, Table I and Figure 5",
     choices=CHOICES,
-    tasks=lambda small: tasks((NOP, MOML), small),
+    tasks=lambda small: tasks(POLICIES, small),
     simulate=simulate,
     conclude=conclude,
+    in_parts=True,
+    shares_with=("ccpe13-sweeps",),
 )

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -13,7 +14,8 @@ import msgspec
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.policies import Verification
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
-from one_preempt.simulation.experiments.replicated import Figures, Task
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
+from one_preempt.simulation.experiments.replicated import Figures, ResultTable, Task, TaskResult
 from one_preempt.simulation.experiments.trial import Trial, play
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
@@ -76,15 +78,37 @@ class Mix:
 
 
 def tasks(policies: Sequence[str], small: bool) -> list[Task]:
-    """Every point of the three sweeps with every replication under every policy; small: their ends, once."""
+    """Every point of the three sweeps under every policy, replication by replication; small: their ends, once."""
     replications = 1 if small else REPLICATIONS
     return [
         Task(point, replication, policy, small)
+        for replication in range(replications)
         for sweep, values in SWEEPS.items()
         for point in points(sweep, (values[0], values[-1]) if small else values)
-        for replication in range(replications)
         for policy in policies
     ]
+
+
+def of_whole_replications(results: Sequence[TaskResult], policies: Sequence[str]) -> ResultTable:
+    """The results of those replications of which all points were played under all policies."""
+    small = any(result.task.small for result in results)
+    in_one = sum(task.replication == 0 for task in tasks(policies, small))
+    played = Counter(result.task.replication for result in results)
+    return ResultTable([result for result in results if played[result.task.replication] == in_one])
+
+
+def nothing_whole(name: str, simulations: int) -> ExperimentResult:
+    """What there is to say where no replication is whole yet."""
+    return ExperimentResult(name, ({"whole replications": 0, "simulations played": simulations},))
+
+
+def judged(table: ResultTable, claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims, without verdicts where there are fewer replications than the experiment has."""
+    replications = len({result.task.replication for result in table.results})
+    if replications == REPLICATIONS:
+        return tuple(claims)
+    told = f" ({replications} of {REPLICATIONS} replications)"
+    return tuple(replace(claim, ours=claim.ours + told, holds=None) for claim in claims)
 
 
 def points(sweep: str, values: Sequence[int]) -> list[str]:

@@ -44,6 +44,8 @@ class ReplicatedExperiment:
         over: The same experiment over the recorded workloads in a folder, where it can take such; raises
             `OnePreemptError` where they are not there.
         traces: The folder that was given to `over`.
+        shares_with: The names of experiments of the same choices whose equal tasks give the same figures: what lies
+            beside our results need not be simulated again.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ReplicatedExperiment:
     in_parts: bool = False
     over: Callable[[Path], ReplicatedExperiment] | None = None
     traces: Path | None = None
+    shares_with: tuple[str, ...] = ()
 
     def run(self) -> ExperimentResult:
         """All of it here and now, keeping nothing; `runner` knows better ways."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from one_preempt.simulation.experiments.experiment import Experiment, ExperimentResult, Row
 from one_preempt.simulation.experiments.registry import experiment as experiment_named
 from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
-from one_preempt.simulation.experiments.state_folder import opened
+from one_preempt.simulation.experiments.state_folder import lent, opened
 from one_preempt.simulation.probes.writing import csv_text
 
 OnDone = Callable[[int], None]
@@ -44,7 +44,12 @@ def run(
     tasks = experiment.tasks(small)
     wanted = tasks[:first]
     with opened(folder, experiment, small) as state:
-        results = {task: result for task, result in state.load().items() if task in set(tasks)}
+        ours = set(tasks)
+        results = {task: result for task, result in state.load().items() if task in ours}
+        for task, result in _lent(experiment, folder, small).items():
+            if task in ours and task not in results:
+                state.append(result)
+                results[task] = result
         tell(len(results))
         for result in _played(experiment, [task for task in wanted if task not in results], jobs):
             state.append(result)
@@ -59,6 +64,17 @@ def run(
         for name, svg in concluded.pictures.items():
             state.write(f"{name}.svg", svg.encode())
     return concluded
+
+
+def _lent(experiment: ReplicatedExperiment, folder: Path, small: bool) -> dict[Task, TaskResult]:
+    """What experiments with some of the same tasks have played beside ours."""
+    found: dict[Task, TaskResult] = {}
+    for name in experiment.shares_with:
+        other = experiment_named(name)
+        assert isinstance(other, ReplicatedExperiment)
+        if other.choices == experiment.choices:
+            found |= lent(folder_of(folder.parent, other, small), other, small)
+    return found
 
 
 def _flat(row: Row) -> dict[str, str | int | float | bool | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,9 +71,6 @@ def opened(path: Path, experiment: ReplicatedExperiment, small: bool) -> Iterato
 
     Raises `OnePreemptError` where it holds results of something else, or another process writes into it.
     """
-    identity = {
-        "experiment": experiment.name, "small": small, "version": __version__, "choices": dict(experiment.choices),
-    }  # fmt: skip
     path.mkdir(parents=True, exist_ok=True)
     with (path / ".lock").open("w") as lock:
         try:
@@ -83,13 +80,31 @@ def opened(path: Path, experiment: ReplicatedExperiment, small: bool) -> Iterato
                 f"{path}: another process runs this experiment: wait for it or name another folder"
             ) from error
         folder = StateFolder(path)
-        _identify(folder, identity)
+        _identify(folder, _identity(experiment, small))
         yield folder
 
 
-def _identify(folder: StateFolder, identity: Mapping[str, object]) -> None:
+def lent(path: Path, experiment: ReplicatedExperiment, small: bool) -> dict[Task, TaskResult]:
+    """What there is so far in the folder of another experiment; nothing where it is not that experiment's."""
+    try:
+        if (path / IDENTITY).read_bytes() != _identity(experiment, small):
+            return {}
+        lines = (path / RESULTS).read_bytes().splitlines(keepends=True)
+        return {result.task: result for result in map(_result, (one for one in lines if one.endswith(b"\n")))}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        # It is told to whoever runs that one.
+        return {}
+
+
+def _identity(experiment: ReplicatedExperiment, small: bool) -> bytes:
+    told = {
+        "experiment": experiment.name, "small": small, "version": __version__, "choices": dict(experiment.choices),
+    }  # fmt: skip
+    return json.dumps(told, indent=2).encode() + b"\n"
+
+
+def _identify(folder: StateFolder, ours: bytes) -> None:
     file = folder.path / IDENTITY
-    ours = json.dumps(identity, indent=2).encode() + b"\n"
     if not file.exists():
         folder.write(IDENTITY, ours)
     elif file.read_bytes() != ours:

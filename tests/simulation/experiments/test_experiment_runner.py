@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.experiments import runner
 from one_preempt.simulation.experiments.experiment import ExperimentResult
 from one_preempt.simulation.experiments.registry import experiment
 from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
@@ -120,6 +121,29 @@ def test_a_file_that_somebody_else_wrote_into_is_named(tmp_path: Path, line: byt
         file.write(line + b"\n")
     with pytest.raises(OnePreemptError, match="holds what is no result"):
         run(squares([]), tmp_path)
+
+
+def test_what_another_experiment_played_beside_ours_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Task] = []
+    other = replace(squares(calls), name="same-squares")
+    ours = replace(squares(calls), shares_with=("same-squares",))
+    monkeypatch.setattr(runner, "experiment_named", {"same-squares": other}.__getitem__)
+    theirs = runner.folder_of(tmp_path, other, small=False)
+    run(other, theirs, first=3)
+    with (theirs / RESULTS).open("ab") as file:
+        file.write(b'{"point":"3","repl')
+    calls.clear()
+    alone, beside = tmp_path / "alone" / "squares", runner.folder_of(tmp_path, ours, small=False)
+    run(ours, beside)
+    assert [task.point for task in calls] == ["3", "4"]
+    run(ours, alone)
+    assert files_of(alone) == files_of(beside)
+    # Of other choices nothing is taken.
+    calls.clear()
+    run(replace(ours, choices={"numbers": "odd"}), tmp_path / "odd")
+    assert len(calls) == 5
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
