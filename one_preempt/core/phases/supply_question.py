@@ -27,8 +27,10 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.book_reservations import is_unanswered
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.promised import is_promised
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
@@ -185,10 +187,10 @@ def _required_at(draft: PlanDraft, start_s: int) -> int:
 
 
 def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
-    """What waits in the queue, in the order of arrival."""
+    """What waits in the queue, in the order of arrival; not whoever waits for the time that was asked for."""
     now_s, leases = draft.state.now_s, draft.concerns.all(Concern.QUEUE).values()
     waiting = sorted(
-        (lease for lease in leases if not (lease.id in draft.reserved or _has_its_room(draft, lease))),
+        (lease for lease in leases if not (_waits_for_its_time(draft, lease) or _has_its_room(draft, lease))),
         key=lambda lease: (lease.arrived_at_s, lease.id),
     )
     return QueuedWork(
@@ -196,6 +198,13 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
         _whole(max(now_s - lease.arrived_at_s, 0) for lease in waiting),
         _whole(lease.remaining_s or UNKNOWN_DURATION_S for lease in waiting),
     )
+
+
+def _waits_for_its_time(draft: PlanDraft, lease: Lease) -> bool:
+    """A reservation decides about its start, or may: at some questions of a decision those are not judged yet."""
+    if lease.id in draft.reserved or is_promised(draft, lease):
+        return True
+    return lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
 
 
 def _has_its_room(draft: PlanDraft, lease: Lease) -> bool:
