@@ -26,6 +26,9 @@ def test_shares_at_the_points_are_the_papers() -> None:
     assert mix_of("deadline 10") == Mix(1 / 3, 0.9)
     assert mix_of("local 70") == Mix(0.7, 0.5)
     assert mix_of("best-effort 50") == mix_of("deadline 50")
+    assert {ccpe13_workloads.played_as(Task(point, 0, "MOV")).point for point in ALL_POINTS} == {
+        point for point in ALL_POINTS if point != "deadline 50"
+    }
 
 
 def test_the_workload_has_the_papers_means_span_and_types() -> None:

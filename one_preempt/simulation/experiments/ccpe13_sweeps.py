@@ -19,6 +19,7 @@ from one_preempt.simulation.experiments.ccpe13_workloads import (
     nothing_whole,
     of_whole_replications,
     places_of,
+    played_as,
     simulate,
     tasks,
 )
@@ -152,5 +153,6 @@ EXPERIMENT = ReplicatedExperiment(
     simulate=simulate,
     conclude=conclude,
     in_parts=True,
+    played_as=played_as,
     shares_with=("ccpe13-table1",),
 )

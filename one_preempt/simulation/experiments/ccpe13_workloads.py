@@ -116,6 +116,9 @@ def points(sweep: str, values: Sequence[int]) -> list[str]:
     return [f"{sweep} {value}" for value in values]
 
 
+_ALL_POINTS = tuple(point for sweep, values in SWEEPS.items() for point in points(sweep, values))
+
+
 def place_of(point: str) -> tuple[str, int]:
     """The sweep of a point, and its per cent."""
     sweep, _, value = point.rpartition(" ")
@@ -134,6 +137,12 @@ def mix_of(point: str) -> Mix:
     if sweep == LOCALS:
         return Mix(share, 0.5)
     return Mix(LOCAL / REQUESTS, share if sweep == BEST_EFFORT else 1 - share)
+
+
+def played_as(task: Task) -> Task:
+    """The first task with the same mix: half and half is a point of two sweeps."""
+    mix = mix_of(task.point)
+    return replace(task, point=next(point for point in _ALL_POINTS if mix_of(point) == mix))
 
 
 def workload(mix: Mix, replication: int, requests: int = REQUESTS) -> Workload:

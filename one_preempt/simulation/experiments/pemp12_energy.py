@@ -120,6 +120,13 @@ def simulate(traces: TraceFolder | None, task: Task) -> Figures:
     return played(both(requests, reserved, BEGIN_S), task.policy, other.reading, task.small)
 
 
+def played_as(traces: TraceFolder | None, task: Task) -> Task:
+    """What is read as the paper is read is no other simulation than that of the reservations themselves."""
+    name, point = task.point.split(" ")
+    recorded = traces is not None and traces.has_reservations
+    return replace(task, point=f"{FILES if recorded else DRAWN} {point}") if name == READINGS[0].name else task
+
+
 def over(folder: Path) -> ReplicatedExperiment:
     """The experiment over the traces in a folder. Raises `OnePreemptError` where the slice is not there."""
     return _experiment(TraceFolder(folder))
@@ -138,6 +145,7 @@ def _experiment(traces: TraceFolder | None) -> ReplicatedExperiment:
         simulate=lambda task: simulate(traces, task),
         conclude=conclude,
         in_parts=True,
+        played_as=lambda task: played_as(traces, task),
         over=over,
         traces=None if traces is None else traces.path,
     )

@@ -46,6 +46,7 @@ class ReplicatedExperiment:
         traces: The folder that was given to `over`.
         shares_with: The names of experiments of the same choices whose equal tasks give the same figures: what lies
             beside our results need not be simulated again.
+        played_as: Which task stands for one, where several are the same simulation; itself is its own.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ReplicatedExperiment:
     over: Callable[[Path], ReplicatedExperiment] | None = None
     traces: Path | None = None
     shares_with: tuple[str, ...] = ()
+    played_as: Callable[[Task], Task] = lambda task: task
 
     def run(self) -> ExperimentResult:
         """All of it here and now, keeping nothing; `runner` knows better ways."""

@@ -7,9 +7,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 from one_preempt.simulation.experiments.experiment import Experiment, ExperimentResult, Row
@@ -51,7 +52,7 @@ def run(
                 state.append(result)
                 results[task] = result
         tell(len(results))
-        for result in _played(experiment, [task for task in wanted if task not in results], jobs):
+        for result in _missing(experiment, [task for task in wanted if task not in results], results, jobs):
             state.append(result)
             results[result.task] = result
             tell(len(results))
@@ -80,6 +81,18 @@ def _lent(experiment: ReplicatedExperiment, folder: Path, small: bool) -> dict[T
 def _flat(row: Row) -> dict[str, str | int | float | bool | None]:
     """A row whose cells are single values."""
     return {name: " ".join(map(str, cell)) if isinstance(cell, tuple) else cell for name, cell in row.items()}
+
+
+def _missing(
+    experiment: ReplicatedExperiment, tasks: Sequence[Task], known: Mapping[Task, TaskResult], jobs: int
+) -> Iterator[TaskResult]:
+    """Results of these tasks as they come; tasks that are the same simulation are played once."""
+    same: dict[Task, list[Task]] = {}
+    for task in tasks:
+        same.setdefault(experiment.played_as(task), []).append(task)
+    at_once = [known[one] for one in same if one in known]
+    for played in chain(at_once, _played(experiment, [one for one in same if one not in known], jobs)):
+        yield from (TaskResult(task, played.figures) for task in same[played.task])
 
 
 def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) -> Iterator[TaskResult]:

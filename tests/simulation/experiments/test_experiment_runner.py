@@ -123,6 +123,19 @@ def test_a_file_that_somebody_else_wrote_into_is_named(tmp_path: Path, line: byt
         run(squares([]), tmp_path)
 
 
+def test_what_is_the_same_simulation_is_played_once(tmp_path: Path) -> None:
+    calls: list[Task] = []
+    even = replace(squares(calls), played_as=lambda task: replace(task, point=str(int(task.point) // 2 * 2)))
+    done: list[int] = []
+    result = run(even, tmp_path, on_done=done.append, first=3)
+    assert [task.point for task in calls] == ["0", "2"]
+    assert [row["square"] for row in result.rows] == [0, 0, 4]
+    # After a break what stands for the rest is known.
+    assert [row["square"] for row in run(even, tmp_path, on_done=done.append).rows] == [0, 0, 4, 4, 16]
+    assert [task.point for task in calls] == ["0", "2", "4"]
+    assert done == [0, 1, 2, 3, 3, 4, 5]
+
+
 def test_what_another_experiment_played_beside_ours_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
