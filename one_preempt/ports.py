@@ -15,6 +15,7 @@ from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Led
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerOutcome, PowerReading
+from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerReport, PowerSequence
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
@@ -119,6 +120,18 @@ class LeaseStore(Protocol):
     def power_sequences(self) -> Sequence[PowerSequence]:
         """What is known of the power of each host, by its id."""
 
+    def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
+        """Write what hosts do, over what was written of the same host from the same instant on."""
+
+    def lasting_host_use(self) -> Sequence[HostUseStay]:
+        """The stays that have not ended, by host id."""
+
+    def host_use(self, from_s: int, until_s: int) -> Sequence[HostUseStay]:
+        """The stays of which a part lies between two instants, by host id and beginning."""
+
+    def host_use_totals(self) -> Sequence[HostUseTotal]:
+        """What is left of stays that were pruned, by their keys."""
+
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped, asked afresh."""
 
@@ -137,7 +150,8 @@ class LeaseStore(Protocol):
     def prune(self, before_s: int) -> int:
         """Forget what was over before `before_s`; the number of leases, actions and transitions forgotten.
 
-        Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age.
+        Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age. Stays of host
+        use are added up before they go.
         """
 
     def close(self) -> None:

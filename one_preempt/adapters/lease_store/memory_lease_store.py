@@ -21,6 +21,7 @@ from one_preempt.adapters.lease_store.intents import (
     intended_again,
     unknown_action,
 )
+from one_preempt.adapters.lease_store.memory_host_use import HostUseBook
 from one_preempt.adapters.lease_store.memory_indexes import ActionIndex, ById, LatestOverheads
 from one_preempt.adapters.lease_store.memory_power import PowerBook
 from one_preempt.core.model.ledger import (
@@ -34,6 +35,7 @@ from one_preempt.core.model.ledger import (
     Transition,
 )
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, VerdictGiven
@@ -76,6 +78,7 @@ class MemoryLeaseStore:
         self._reservations: ById[int, tuple[Reservation, ...]] = ById(start.reservations)
         self._overheads = LatestOverheads(start.observed_overheads)
         self._power = PowerBook(start)
+        self._host_use = HostUseBook()
         self._paused = start.paused
         # Leases of which the record or the reservations changed since the last `load`; None: nobody has looked yet.
         self._changed: set[int] | None = None
@@ -171,6 +174,22 @@ class MemoryLeaseStore:
         """What is known of the power of each host, by its id."""
         return tuple(self._power.sequences.values())
 
+    def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
+        """Write what hosts do, over what was written of the same host from the same instant on."""
+        self._host_use.write(stays)
+
+    def lasting_host_use(self) -> Sequence[HostUseStay]:
+        """The stays that have not ended, by host id."""
+        return self._host_use.lasting()
+
+    def host_use(self, from_s: int, until_s: int) -> Sequence[HostUseStay]:
+        """The stays of which a part lies between two instants, by host id and beginning."""
+        return self._host_use.between(from_s, until_s)
+
+    def host_use_totals(self) -> Sequence[HostUseTotal]:
+        """What is left of stays that were pruned, by their keys."""
+        return self._host_use.totals()
+
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped."""
         return self._paused
@@ -209,6 +228,7 @@ class MemoryLeaseStore:
         self._victims_out_at_s = [at for at in self._victims_out_at_s if at >= before_s]
         self._overheads = LatestOverheads(o for o in self._overheads.oldest_first() if o.observed_at_s >= before_s)
         self._prune_reservations(before_s)
+        self._host_use.prune(before_s)
         return size - len(self._ended) - len(self._actions) - len(self._transitions)
 
     def close(self) -> None:

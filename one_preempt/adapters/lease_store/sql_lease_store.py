@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection
 
+from one_preempt.adapters.lease_store import host_use_records, power_records, rows
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
-from one_preempt.adapters.lease_store import power_records, rows
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
     failures_in_words,
@@ -52,6 +52,7 @@ from one_preempt.core.model.ledger import (
     Transition,
 )
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
 from one_preempt.ports import CallResult
 
@@ -206,6 +207,26 @@ class SqlLeaseStore:
         with self._reading() as connection:
             return tuple(power_records.power_sequences(connection).values())
 
+    def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
+        """Write what hosts do, over what was written of the same host from the same instant on."""
+        with self._writing() as connection:
+            host_use_records.write(connection, stays)
+
+    def lasting_host_use(self) -> Sequence[HostUseStay]:
+        """The stays that have not ended, by host id."""
+        with self._reading() as connection:
+            return host_use_records.lasting(connection)
+
+    def host_use(self, from_s: int, until_s: int) -> Sequence[HostUseStay]:
+        """The stays of which a part lies between two instants, by host id and beginning."""
+        with self._reading() as connection:
+            return host_use_records.between(connection, from_s, until_s)
+
+    def host_use_totals(self) -> Sequence[HostUseTotal]:
+        """What is left of stays that were pruned, by their keys."""
+        with self._reading() as connection:
+            return host_use_records.totals(connection)
+
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped, asked afresh."""
         with self._reading() as connection:
@@ -264,6 +285,7 @@ class SqlLeaseStore:
             over = reservations.c.end_at_s < before_s
             connection.execute(delete(reservations).where(over, reservations.c.lease_id.not_in(live)))
             connection.execute(delete(vm_states).where(vm_states.c.observed_at_s < before_s, of_no_lease))
+            host_use_records.prune(connection, before_s)
         return count
 
     def close(self) -> None:

@@ -228,6 +228,37 @@ power_orders = Table(
     Column("ordered_at_s", BigInteger, nullable=False),
 )
 
+# What each host did, from when until when (NULL: it lasts); the columns of `HostUseStay`, under the same names.
+host_use = Table(
+    "host_use",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("since_s", BigInteger, primary_key=True, autoincrement=False),
+    Column("until_s", BigInteger),
+    Column("host_name", String(ID_LENGTH), nullable=False),
+    Column("cluster_name", String(ID_LENGTH), nullable=False),
+    Column("use", String(WORD_LENGTH), nullable=False),
+    Column("policy", String(WORD_LENGTH), nullable=False),
+    Column("load_percent", Integer, nullable=False),
+    Index("ix_host_use_until_s", "until_s"),
+)
+
+# What is left of rows of `host_use` that were pruned; the columns of `HostUseTotal`, under the same names.
+host_use_totals = Table(
+    "host_use_totals",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("use", String(WORD_LENGTH), primary_key=True),
+    Column("policy", String(WORD_LENGTH), primary_key=True),
+    Column("load_percent", Integer, primary_key=True, autoincrement=False),
+    Column("host_name", String(ID_LENGTH), nullable=False),
+    Column("cluster_name", String(ID_LENGTH), nullable=False),
+    Column("stays", BigInteger, nullable=False),
+    Column("lasted_s", BigInteger, nullable=False),
+    Column("first_s", BigInteger, nullable=False),
+    Column("last_s", BigInteger, nullable=False),
+)
+
 # What an operator switched; one row a switch ("paused"). "power-asked" tells when the energy policy was asked last.
 control = Table(
     "control",

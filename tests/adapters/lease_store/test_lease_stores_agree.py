@@ -16,6 +16,7 @@ from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import HostCapacity, LeaseRecord, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, PreemptionEnd, Reason
+from one_preempt.core.model.power_history import HostUse, HostUseStay
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.ports import CallResult, LeaseStore
 
@@ -73,6 +74,17 @@ def booked(lease_id: int, starts_s: list[int], verdict: Verdict) -> Step:
     return write
 
 
+def used(host_id: int, use: HostUse, load_percent: int) -> Step:
+    """The host does something else from now on."""
+
+    def write(store: LeaseStore, now_s: int) -> None:
+        lasting = [stay for stay in store.lasting_host_use() if stay.host_id == host_id and stay.since_s < now_s]
+        began = HostUseStay(host_id, "node", "c", use, "PEMP", now_s, None, load_percent)
+        store.record_host_use((*(replace(stay, until_s=now_s) for stay in lasting), began))
+
+    return write
+
+
 def issued(action: int, outcome: Outcome) -> Step:
     def write(store: LeaseStore, now_s: int) -> None:
         stop = Action(f"p/{action}", ActionKind.STOP, action, action, REASON, preemption_id="p")
@@ -102,6 +114,7 @@ STORIES = st.lists(
             st.builds(booked, IDS, st.lists(IDS, max_size=3), st.sampled_from(Verdict)),
             st.builds(issued, IDS, st.sampled_from([Outcome.ACCEPTED, Outcome.REFUSED])),
             st.builds(closed, IDS, st.booleans()),
+            st.builds(used, IDS, st.sampled_from(HostUse), st.sampled_from([0, 5])),
             st.builds(lambda age_s: lambda store, now_s: store.prune(now_s - age_s), st.integers(4000, 9000)),
         ),
     ),
@@ -132,4 +145,6 @@ def test_all_stores_agree_on_any_story(story: list[tuple[int, Step]], empty_data
         assert memory.leases(include_ended=True) == database.leases(include_ended=True)
         assert memory.actions() == database.actions()
         assert memory.transitions() == database.transitions()
+        assert memory.host_use(0, now_s + 1) == bare.host_use(0, now_s + 1) == database.host_use(0, now_s + 1)
+        assert memory.host_use_totals() == bare.host_use_totals() == database.host_use_totals()
         database.close()
