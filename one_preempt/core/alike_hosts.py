@@ -103,10 +103,15 @@ class AlikeHosts:
                 self._following_load.add(lease_id)
 
     def _see(self, lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
-        """The kind of a lease's VMs where they are alike, may go anywhere, and have or are promised one stay."""
+        """The kind of a lease's VMs where they are alike and may go anywhere.
+
+        What is promised to a gang of which some VMs run already would be counted for all of them.
+        """
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
-        if len(kinds) > 1 or len(room.stays.get(lease.id, ())) > 1 or not all(map(_is_plain, vms)):
+        stays = room.stays.get(lease.id, ())
+        is_odd = len(stays) > 1 and any(stay.promise for stay in stays)
+        if len(kinds) > 1 or is_odd or not all(map(_is_plain, vms)):
             return _seen(None, False)
         anywhere, follows_load = True, False
         before: VirtualMachine | None = None

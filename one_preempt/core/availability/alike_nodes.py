@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from one_preempt.core.availability.profile import AvailabilityProfile
 from one_preempt.core.availability.stay_windows import StayWindow
@@ -23,17 +24,22 @@ class HeldNodes:
 
 
 class AlikeNodes:
-    """An `Availability` of nodes that nothing tells apart; a demand is a number of nodes. At most one stay a lease."""
+    """An `Availability` of nodes that nothing tells apart; a demand is a number of nodes.
+
+    A lease has at most one stay that may be brought forward or withdrawn. Others, in which it runs or for which its
+    hosts are picked already, are `taken` beside that one: the policies must not touch them.
+    """
 
     def __init__(self, nodes: int, since_s: int = 0) -> None:
         self.profile = AvailabilityProfile(nodes, since_s)
         self._held: dict[int, HeldNodes] = {}
+        self._taken: dict[int, tuple[HeldNodes, ...]] = {}
         self._times_freed = 0
         self._freed_when_placed: dict[int, int] = {}
         self._shields: list[HeldNodes] = []
 
     def held(self) -> Mapping[int, HeldNodes]:
-        """Who has or is promised nodes, by lease; not to be changed."""
+        """Who has or is promised nodes that were not `taken`, by lease; not to be changed."""
         return self._held
 
     # -- what a plan in pieces asks ---------------------------------------------------------------------------
@@ -123,7 +129,7 @@ class AlikeNodes:
         if missing <= 0:
             return
         left_over = -missing
-        for _, nodes in sorted((other, one.nodes) for other, one in self._held.items() if one.end_s == held.start_s):
+        for _, nodes in self._ending_at(held.start_s):
             if left_over >= 0:
                 break
             left_over += nodes
@@ -131,6 +137,12 @@ class AlikeNodes:
         if left_over >= 0 and surplus > 0:
             self._shields.append(HeldNodes(surplus, held.start_s, held.start_s + 1))
             self.profile.reserve(held.start_s, held.start_s + 1, surplus)
+
+    def _ending_at(self, end_s: int) -> list[tuple[int, int]]:
+        """The lease and the nodes of each stay that ends then, by lease."""
+        taken = ((lease_id, one) for lease_id, stays in self._taken.items() for one in stays)
+        both = chain(self._held.items(), taken)
+        return sorted((lease_id, one.nodes) for lease_id, one in both if one.end_s == end_s)
 
     def unshield(self) -> None:
         """Give back what `shield` kept."""
@@ -151,6 +163,18 @@ class AlikeNodes:
         self.profile.reserve(held.start_s, held.end_s, held.nodes)
         self._held[request.lease_id] = held
         self._freed_when_placed[request.lease_id] = self._times_freed
+
+    def take(self, lease_id: int, stays: Iterable[HeldNodes]) -> None:
+        """Hold nodes for a lease in all these stays, free or not, beside any that were taken for it before."""
+        taken = tuple(stays)
+        for one in taken:
+            self.profile.reserve(one.start_s, one.end_s, one.nodes)
+        self._taken[lease_id] = (*self._taken.get(lease_id, ()), *taken)
+
+    def give_back(self, lease_id: int) -> None:
+        """Hold nothing more of what was taken for the lease; nobody is to have it by that."""
+        for one in self._taken.pop(lease_id, ()):
+            self.profile.release(one.start_s, one.end_s, one.nodes)
 
     def extend(self, lease_id: int, end_s: int) -> None:
         """The lease runs longer than expected: its nodes are held until then, even where they are promised."""

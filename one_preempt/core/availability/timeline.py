@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from one_preempt.core.availability.alike_nodes import AlikeNodes
+from one_preempt.core.availability.alike_nodes import AlikeNodes, HeldNodes
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
@@ -187,7 +187,7 @@ class Timeline:
             if stay.firm and reserved in self.firm_stays.reservations_of(lease_id):
                 self.firm_stays.release(reserved)
         if self.alike is not None and stays:
-            _count_no_more(self.alike, stays)
+            _count_no_more(self.alike, lease_id)
         return stays
 
     def _recount(self, alike_slots: int | None, now_s: int) -> None:
@@ -305,19 +305,20 @@ def _covers(new: Stay, old: Stay) -> bool:
 
 
 def _count(nodes: AlikeNodes, stays: tuple[Stay, ...]) -> None:
-    """Hold as many nodes as the stays of one lease take; the first stay is the one that may be brought forward."""
-    for number, stay in enumerate(stays):
-        duration_s = None if stay.end_s is None else stay.end_s - stay.start_s
-        if number == 0:
+    """Hold as many nodes as the stays of one lease take; only what the queue was promised may be brought forward."""
+    taken = []
+    for stay in stays:
+        if stay.promise:
+            duration_s = None if stay.end_s is None else stay.end_s - stay.start_s
             nodes.hold(TimedRequest(stay.lease_id, len(stay.amounts), duration_s), stay.start_s)
             nodes.search_again(stay.lease_id)
         else:
-            nodes.profile.reserve(stay.start_s, stay.end_s, len(stay.amounts))
+            taken.append(HeldNodes(len(stay.amounts), stay.start_s, stay.end_s))
+    if taken:
+        nodes.take(stays[0].lease_id, taken)
 
 
-def _count_no_more(nodes: AlikeNodes, stays: tuple[Stay, ...]) -> None:
-    for number, stay in enumerate(stays):
-        if number == 0 and stay.lease_id in nodes.held():
-            nodes.take_out(stay.lease_id)
-        elif number > 0:
-            nodes.profile.release(stay.start_s, stay.end_s, len(stay.amounts))
+def _count_no_more(nodes: AlikeNodes, lease_id: int) -> None:
+    if lease_id in nodes.held():
+        nodes.take_out(lease_id)
+    nodes.give_back(lease_id)
