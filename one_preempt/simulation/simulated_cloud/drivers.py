@@ -49,26 +49,27 @@ class Drivers:
 
     def submit(self, job: Job) -> None:
         """Queue `job` and start it at once where there is room."""
-        if job.operation in TRANSFERS:
-            if not self._transfers_waiting and self._transfers_running < self.limits.transfers:
-                self._start(job)
-                return
-        elif not self._waiting and self._has_place(job):
+        if self.has_place(job.operation, job.host_id):
             self._start(job)
             return
         self._queue_of(job).append(job)
         self._start_what_fits()
 
     def end_soon(self, job: Job) -> None:
-        """Let `job`, which takes no time and for which a place need not be looked for, end after the present call."""
+        """Let `job`, which takes no time and for which there is a place, end after the present call."""
         if not self._ending_now:
             self.events.plan(self.clock.now_ms, self._end_all)
         self._ending_now.append(job)
 
-    def _has_place(self, job: Job) -> bool:
-        on_hypervisors = len(self._running) - self._transfers_running
-        is_host_free = self._busy_on_host[job.host_id] < self.limits.virtualization_per_host
-        return on_hypervisors < self.limits.virtualization and is_host_free
+    def has_place(self, operation: Operation, host_id: int) -> bool:
+        """A job would start at once: none waits before it, and not too many run."""
+        if operation in TRANSFERS:
+            return not self._transfers_waiting and self._transfers_running < self.limits.transfers
+        if not self._running:
+            return True
+        if self._waiting or len(self._running) - self._transfers_running >= self.limits.virtualization:
+            return False
+        return self._busy_on_host.get(host_id, 0) < self.limits.virtualization_per_host
 
     def cancel(self, job: Job) -> None:
         """Forget `job`: it frees its place and reports nothing."""

@@ -58,6 +58,14 @@ class Durations:
         size_mib = memory_counts * memory_mib + disk_counts * disk_mib
         return round(1000 * (base_s + (size_mib / rate if rate else 0.0)))
 
+    def instant_operations(self) -> frozenset[Operation]:
+        """The operations that take no time, whatever the size."""
+        return frozenset(
+            operation
+            for operation, (base, rate_name, _, _) in _PRICES.items()
+            if getattr(self, base) == 0 and not (rate_name and getattr(self, rate_name))
+        )
+
 
 # The fields of `Durations` for the fixed part and for the rate, and whether memory and disks are moved at that rate.
 _PRICES = {

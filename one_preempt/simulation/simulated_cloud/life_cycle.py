@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.drivers import Job
-from one_preempt.simulation.simulated_cloud.durations import INSTANT, TRANSFERS, Durations, Operation
+from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
 from one_preempt.simulation.simulated_cloud.quotas import counts_as_running, full_request, on_system_datastore
@@ -83,6 +83,7 @@ _MIGRATION_PROLOGS = frozenset(
 )
 _DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
 _NEED_ROOM = _SAVES | _DISKS_ARRIVE
+_LEAVES_HOST = frozenset({_L.SAVE_MIGRATE, _L.MIGRATE})
 # What begins and ends with every life, and tells nothing where it takes no time.
 _SHORT = frozenset({_L.PROLOG, _L.SHUTDOWN})
 
@@ -93,44 +94,42 @@ class LifeCycle(VmBooks):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._jobs: dict[int, Job] = {}
+        self._instant_under = self.durations
+        self._instant = self.durations.instant_operations()
         self.space = SystemSpace(self.datastores, changes=self.changes)
 
     # ---------------------------------------------------------------- operations
 
     def begin(self, vm: SimVm, state: LcmState) -> None:
         """Enter `state` and let the driver do what belongs to it."""
-        at_once = self._enter_work(vm, state)
-        self._work(vm, state, at_once)
+        operation = _operation(vm, state)
+        host_id = _host_of(vm, state)
+        at_once = self._enter_work(vm, state, operation, host_id)
+        self._work(vm, operation, host_id, at_once)
 
     def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
         """`begin` for a VM that comes from rest."""
+        operation = _operation(vm, state)
+        host_id = _host_of(vm, state)
         counted = counts_as_running(vm)
-        at_once = self._enter_work(vm, state)
+        at_once = self._enter_work(vm, state, operation, host_id)
         self.settle_running_quota(vm, counted)
-        self._work(vm, state, at_once)
+        self._work(vm, operation, host_id, at_once)
 
-    def _enter_work(self, vm: SimVm, state: LcmState) -> bool:
+    def _enter_work(self, vm: SimVm, state: LcmState, operation: Operation, host_id: int) -> bool:
         """Enter `state`, untold where nobody wants to hear of it; whether its work takes no time, on a live machine."""
-        at_once = self._takes_no_time and self.hosts[vm.history[-1].host_id].alive
+        at_once = self._takes_no_time(operation) and self.hosts[vm.history[-1].host_id].alive
+        at_once = at_once and self.drivers.has_place(operation, host_id)
         if at_once and not self._hears_passing and (self.drivers.is_ending or state in _SHORT):
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = VmState.ACTIVE, state
         else:
             self.change_vm(vm, VmState.ACTIVE, state)
         return at_once
 
-    def _work(self, vm: SimVm, state: LcmState, at_once: bool) -> None:
+    def _work(self, vm: SimVm, operation: Operation, host_id: int, at_once: bool) -> None:
         if at_once and self.drivers.is_ending:
             self.succeed(vm)
             return
-        record = vm.history[-1]
-        operation = _OPERATIONS[state]
-        if operation == Operation.SHUTDOWN and record.action in _HARD_ACTIONS:
-            operation = Operation.CANCEL
-        if state == _L.SAVE_MIGRATE and record.action in _POWEROFF_MIGRATIONS:
-            hard = record.action == HistoryAction.POWEROFF_HARD_MIGRATE
-            operation = Operation.CANCEL if hard else Operation.SHUTDOWN
-        leaves_host = state in (_L.SAVE_MIGRATE, _L.MIGRATE)
-        host_id = vm.history[-2].host_id if leaves_host else record.host_id
         job = Job(operation, vm.id, host_id, self._start, self._finish)
         self._jobs[vm.id] = job
         if at_once and not self._hears_passing:
@@ -143,7 +142,7 @@ class LifeCycle(VmBooks):
         """The duration of the operation; None where it hangs. A fault may turn its end into a failure."""
         vm = self.vms[job.vm_id]
         job.fails = _cannot_be_saved(vm, job.operation)
-        if self._takes_no_time:
+        if self._takes_no_time(job.operation):
             return 0
         durations = self._durations_of(vm, job.host_id)
         memory_mib, disk_mib = self._sizes_of(vm, job.operation)
@@ -158,10 +157,13 @@ class LifeCycle(VmBooks):
         job.fails = True
         return duration_ms
 
-    @property
-    def _takes_no_time(self) -> bool:
-        """No operation takes time, whoever does it and where, and none goes wrong on demand."""
-        return self.durations is INSTANT and not (self.faults.faults or self.durations_of_vm or self.durations_of_host)
+    def _takes_no_time(self, operation: Operation) -> bool:
+        """It takes no time, whoever does it and where, and nothing goes wrong on demand."""
+        if self.faults.faults or self.durations_of_vm or self.durations_of_host:
+            return False
+        if self._instant_under is not self.durations:
+            self._instant_under, self._instant = self.durations, self.durations.instant_operations()
+        return operation in self._instant
 
     def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
         return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
@@ -397,6 +399,22 @@ class LifeCycle(VmBooks):
         if "DISK" not in vm.template:
             return True
         return self.space.take(vm.id, DISKS, vm.history[-1].datastore_id, _disk_mib(vm))
+
+
+def _operation(vm: SimVm, state: LcmState) -> Operation:
+    """What the driver does for a VM that enters `state`."""
+    operation = _OPERATIONS[state]
+    if operation == Operation.SHUTDOWN and vm.history[-1].action in _HARD_ACTIONS:
+        return Operation.CANCEL
+    if state == _L.SAVE_MIGRATE and vm.history[-1].action in _POWEROFF_MIGRATIONS:
+        hard = vm.history[-1].action == HistoryAction.POWEROFF_HARD_MIGRATE
+        return Operation.CANCEL if hard else Operation.SHUTDOWN
+    return operation
+
+
+def _host_of(vm: SimVm, state: LcmState) -> int:
+    """The host whose driver is at work: what moves is taken off the one before."""
+    return vm.history[-2 if state in _LEAVES_HOST else -1].host_id
 
 
 def _disk_mib(vm: SimVm) -> int:
