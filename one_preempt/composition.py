@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.policies import Verification
     from one_preempt.core.verify import Violation
     from one_preempt.power_enactment import PowerEnactment
+    from one_preempt.power_recording import PowerRecorder
     from one_preempt.scheduling_cycle import SchedulingCycle
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
@@ -116,6 +117,7 @@ def open_cycle(
     from one_preempt.adapters.held_capacity import HeldCapacityFile
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
+    from one_preempt.power_recording import PowerRecorder
 
     with closing(transport or open_transport(settings)) as connection, closing(open_store(settings)) as store:
         reader = OpenNebulaPoolReader(connection, clock)
@@ -123,7 +125,15 @@ def open_cycle(
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
         with _power(settings, connection, store, clock, power_calls) as power:
             yield _cycle(
-                settings, reader, store, enactor, clock, held_capacity=held_capacity, events=events, power=power
+                settings,
+                reader,
+                store,
+                enactor,
+                clock,
+                held_capacity=held_capacity,
+                events=events,
+                power=power,
+                recorder=PowerRecorder(store),
             )
 
 
@@ -174,6 +184,7 @@ def _cycle(
     verification: Verification | None = None,
     tells_owners: bool = True,
     power: PowerEnactment | None = None,
+    recorder: PowerRecorder | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.core.model.policies import Verification
@@ -191,6 +202,7 @@ def _cycle(
         events=events,
         verification=verification or Verification.FULL,
         power=power,
+        recorder=recorder,
     )
 
 

@@ -25,6 +25,7 @@ from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import CallResult, Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
 from one_preempt.power_enactment import PowerEnactment, PowerResults
+from one_preempt.power_recording import PowerRecorder
 
 # How many calls are sent before leadership is looked at again.
 BATCH = 25
@@ -76,6 +77,7 @@ class SchedulingCycle:
         events: EventSource | None = None,
         verification: Verification = Verification.FULL,
         power: PowerEnactment | None = None,
+        recorder: PowerRecorder | None = None,
     ) -> None:
         """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all."""
         self._reader = reader
@@ -89,6 +91,7 @@ class SchedulingCycle:
         self._events = events
         self._verification = verification
         self._power = power
+        self._recorder = recorder
         self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0
@@ -137,6 +140,8 @@ class SchedulingCycle:
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
         powered = self._power.enact(plan, self._may_act) if self._power is not None else ()
+        if self._recorder is not None:
+            self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results), power_results=powered)
 

@@ -17,6 +17,7 @@ from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.policy_registry import energy_policy
 from one_preempt.ports import PowerControl
 from one_preempt.power_enactment import PowerEnactment
+from one_preempt.power_recording import PowerRecorder
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
@@ -84,6 +85,7 @@ class PowerPlay:
             self.policies,
             admission_rules(settings),
             power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock),
+            recorder=PowerRecorder(self.store),
         )
 
     def cycle(self) -> CycleReport:
