@@ -255,7 +255,7 @@ def _arm(dies_at: int, boundary_file: Path) -> None:
 
     for owner, names in (
         (SqlLeaseStore, ("apply", "record_plan", "begin_attempt", "record_result")),
-        (SqlLeaseStore, ("begin_power_step", "record_power_result")),
+        (SqlLeaseStore, ("begin_power_step", "record_power_result", "record_host_use")),
         (OpenNebulaEnactor, ("_call",)),
         (OpenNebulaHostEnactor, ("perform",)),
         (BackgroundPowerCalls, ("put",)),

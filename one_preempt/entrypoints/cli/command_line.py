@@ -25,7 +25,7 @@ COMMANDS = {
     "policies": ("policies", "List the preemption and the backfilling policies."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "Submit, list, show or cancel leases."),
-    "host": ("host", "List the hosts, and switch them on and off."),
+    "host": ("host", "List the hosts, switch them on and off, and tell what they took."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Look after the database of leases."),
     "simulate": ("simulate", "Replay a trace or a scenario; compare policies."),

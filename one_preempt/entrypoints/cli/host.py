@@ -1,4 +1,4 @@
-"""`host`: the hosts as the scheduler counts them, and an administrator's orders to switch them."""
+"""`host`: the hosts as the scheduler counts them, what they take, and an administrator's orders to switch them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.composition import open_reader, open_store
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
+from one_preempt.entrypoints.cli.host_energy import host_energy
 from one_preempt.entrypoints.cli.host_power import PowerView, floor_refusal, fulfilled, power_view, refusal
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_table
 from one_preempt.errors import OnePreemptError
@@ -28,6 +29,9 @@ REACHED = {PowerGoal.ON: PowerPhase.AWAKE, PowerGoal.OFF: PowerPhase.ASLEEP}
 @click.group("host")
 def host_command() -> None:
     """Look at the hosts, and switch those that are handed over."""
+
+
+host_command.add_command(host_energy)
 
 
 @host_command.command("list")
