@@ -118,7 +118,7 @@ class SchedulingCycle:
         ledger = self._store.load(now_s)
         last_at_s = self._observed_at_s or None
         reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, last)
-        reconciled = self._with_power(reconciled, ledger, now_s)
+        reconciled = self._with_power(reconciled, ledger, now_s, memory)
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
@@ -145,13 +145,15 @@ class SchedulingCycle:
         self._prune(now_s)
         return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results), power_results=powered)
 
-    def _with_power(self, reconciled: Reconciliation, ledger: Ledger, now_s: int) -> Reconciliation:
+    def _with_power(
+        self, reconciled: Reconciliation, ledger: Ledger, now_s: int, memory: DecisionMemory
+    ) -> Reconciliation:
         """The same with the power of hosts as it is observed, where it concerns anybody."""
         rules = self._policies.power
         if not (ledger.power_sequences or ledger.power_orders or rules.handed_over):
             return reconciled
         readings = self._power.readings if self._power is not None else {}
-        observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s)
+        observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s, memory.guests)
         told = (*reconciled.state.discrepancies, *observed.discrepancies)
         return Reconciliation(
             replace(reconciled.state, power=observed.known, discrepancies=told),

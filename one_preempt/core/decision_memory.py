@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
+from one_preempt.core.guests import Guests
 from one_preempt.core.hosts_to_come import ExpectedHosts
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.overhead.learned import Learner
+from one_preempt.core.power_columns import PowerColumns
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +28,8 @@ class DecisionMemory:
     rooms: KnownRooms = field(default_factory=KnownRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     learner: Learner = field(default_factory=Learner)
+    guests: Guests = field(default_factory=Guests)
+    power_columns: PowerColumns = field(default_factory=PowerColumns)
     expected_hosts: ExpectedHosts | None = None
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.energy.power_rules import HostPattern, PowerRules
+from one_preempt.core.guests import Guests
 from one_preempt.core.model.cluster_state import Discrepancy
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import Ledger, Outcome
@@ -66,28 +67,37 @@ class HostSight:
 
 
 def observe_power(
-    snapshot: PoolSnapshot, ledger: Ledger, reports: Mapping[int, PowerReport], rules: PowerRules, now_s: int
+    snapshot: PoolSnapshot,
+    ledger: Ledger,
+    reports: Mapping[int, PowerReport],
+    rules: PowerRules,
+    now_s: int,
+    guests: Guests | None = None,
 ) -> ObservedPower:
-    """The sequences of `ledger` as they stand now. `reports` are the last readings of power, by host id."""
-    vms_on = who_is_on(snapshot) if any(sequence.is_ours for sequence in ledger.power_sequences.values()) else {}
-    sequences: dict[int, PowerSequence] = {}
+    """The sequences of `ledger` as they stand now. `reports` are the last readings of power, by host id.
+
+    `guests` are remembered from the snapshot before.
+    """
+    guests = Guests() if guests is None else guests
+    guests.observe(snapshot)
+    sequences = dict(ledger.power_sequences)
+    changed: list[PowerSequence] = []
     discrepancies: list[Discrepancy] = []
     for host_id, before in ledger.power_sequences.items():
         host = snapshot.hosts.get(host_id)
+        if host is not None and (before.phase is PowerPhase.AWAKE or _sleeps_on(before, host, guests, reports)):
+            continue
         if host is None:
-            sequences[host_id] = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
-            continue
-        if before.phase is PowerPhase.AWAKE or _sleeps_on(before, host, vms_on, reports):
-            sequences[host_id] = before
-            continue
-        vm_ids = None if snapshot.unreadable_vm_ids else vms_on.get(host_id, frozenset())
-        sight = HostSight(host, vm_ids, reports.get(host_id))
-        sequences[host_id] = after = observed(before, sight, rules, now_s)
-        if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
-            text = f"host {after.host_name}: {after.reason_text}"
-            discrepancies.append(Discrepancy(f"power-{after.reason_code}", text))
-    known_before = ledger.power_sequences
-    changed = tuple(one for key, one in sequences.items() if one is not known_before[key] and one != known_before[key])
+            after = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
+        else:
+            vm_ids = None if snapshot.unreadable_vm_ids else guests.on(host)
+            after = observed(before, HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
+            if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
+                text = f"host {after.host_name}: {after.reason_text}"
+                discrepancies.append(Discrepancy(f"power-{after.reason_code}", text))
+        if after is not before and after != before:
+            sequences[host_id] = after
+            changed.append(after)
     known = KnownPower(
         sequences=sequences,
         orders=ledger.power_orders,
@@ -98,7 +108,7 @@ def observe_power(
     )
     if not rules.enforced:
         discrepancies += _sleeping_unattended(sequences)
-    return ObservedPower(known, changed, tuple(discrepancies))
+    return ObservedPower(known, tuple(changed), tuple(discrepancies))
 
 
 def _sleeping_unattended(sequences: Mapping[int, PowerSequence]) -> list[Discrepancy]:
@@ -127,24 +137,12 @@ def _handed_over(
     return frozenset(one[0] for one in found), max(boots, default=0)
 
 
-def _sleeps_on(
-    before: PowerSequence, host: Host, vms_on: Mapping[int, frozenset[int]], reports: Mapping[int, PowerReport]
-) -> bool:
+def _sleeps_on(before: PowerSequence, host: Host, guests: Guests, reports: Mapping[int, PowerReport]) -> bool:
     """Nothing was seen that could wake it: so it is with most hosts most of the time."""
-    if before.phase is not PowerPhase.ASLEEP or host.state is not HostState.OFFLINE or host.id in vms_on:
+    if before.phase is not PowerPhase.ASLEEP or host.state is not HostState.OFFLINE or guests.is_anyone_on(host):
         return False
     report = reports.get(host.id)
     return report is None or report.status is not PowerStatus.ON
-
-
-def who_is_on(snapshot: PoolSnapshot) -> dict[int, frozenset[int]]:
-    """The VMs on each host: by the host's own list, and all that hold capacity or are moved from or to it."""
-    found: dict[int, set[int]] = {host.id: set(host.vm_ids) for host in snapshot.hosts.values() if host.vm_ids}
-    for vm in snapshot.vms.values():
-        for host_id in {vm.host_id, *vm.charged_host_ids}:
-            if host_id is not None:
-                found.setdefault(host_id, set()).add(vm.id)
-    return {host_id: frozenset(vm_ids) for host_id, vm_ids in found.items()}
 
 
 def observed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:

@@ -49,9 +49,10 @@ def emptiable_hosts(draft: PlanDraft, power: PowerDraft) -> Emptiable:
     hosts = draft.state.hosts
     movable = _movable(draft)
     found: dict[int, tuple[Moving, ...]] = {}
-    for row, host in enumerate(hosts.hosts):
-        if host.vm_ids and power.may_sleep(row) and all(vm_id in movable for vm_id in host.vm_ids):
-            found[row] = tuple(movable[vm_id] for vm_id in host.vm_ids)
+    for row in np.flatnonzero(power.able_to_sleep & power.columns.occupied).tolist():
+        vm_ids = hosts.hosts[row].vm_ids
+        if all(vm_id in movable for vm_id in vm_ids):
+            found[row] = tuple(movable[vm_id] for vm_id in vm_ids)
     reserved = reserved_only(draft, power)
     found |= dict.fromkeys(reserved, ())
     leases = ((row, len(moving) + len(reserved.get(row, ()))) for row, moving in found.items())
@@ -176,9 +177,7 @@ def _energy_mj(draft: PlanDraft, power: PowerDraft, row: int, moving: Sequence[M
 def _place(draft: PlanDraft, power: PowerDraft, moving: Moving) -> Placement | None:
     """Another host that is on and stays on, for as long as the lease is expected to go on."""
     lease, vm, _ = moving
-    rows = range(len(draft.state.hosts.ids))
-    elsewhere = np.array([power.is_awake(row) for row in rows]) & (draft.state.hosts.ids != vm.host_id)
-    in_use = np.array([bool(host.vm_ids) for host in draft.state.hosts.hosts])
+    elsewhere = power.awake & power.columns.occupied & (draft.state.hosts.ids != vm.host_id)
     with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-        placed = draft.matchmaker.place(vm, draft.room, among=elsewhere & in_use, limited=False)
+        placed = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
     return None if isinstance(placed, Unplaced) else placed

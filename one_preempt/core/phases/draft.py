@@ -113,7 +113,9 @@ class PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
         memory = state.memory if state.memory is not None else DecisionMemory()
         power = PowerDraft.begin(state, policies.power)
-        if power is not None:
+        if power is None:
+            memory.guests.forget()
+        else:
             state = power.seen(state)
         memory.concerns.observe(state)
         rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)

@@ -7,7 +7,6 @@ import numpy as np
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
-from one_preempt.core.observe_power import who_is_on
 from one_preempt.core.phases.consolidate import Emptiable, consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
@@ -91,16 +90,16 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
 def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:
     """Hosts that may sleep, on which nobody is and where nobody was given room in this cycle."""
     hosts, room = draft.state.hosts, draft.room
-    unused = (room.free == hosts.capacity).all(axis=1)
-    rows = [row for row in np.flatnonzero(unused).tolist() if not hosts.hosts[row].vm_ids and power.may_sleep(row)]
+    able = np.flatnonzero(power.able_to_sleep & ~power.columns.occupied)
+    rows = able[(room.free[able] == hosts.capacity[able]).all(axis=1)].tolist()
     if not rows or draft.state.snapshot.unreadable_vm_ids:
         return []
     busy = {action.host_id for action in draft.actions}
     busy |= {record.host_id for record in draft.state.actions.values()}
     going_on = (*(opened.preemption for opened in draft.state.preemptions), *draft.preemptions)
     busy |= {placement.host_id for preemption in going_on for placement in preemption.placements}
-    busy |= who_is_on(draft.state.snapshot).keys()
-    return [row for row in rows if hosts.hosts[row].id not in busy]
+    there = power.guests.host_ids
+    return [row for row in rows if (host_id := hosts.hosts[row].id) not in busy and host_id not in there]
 
 
 def _put_off(draft: PlanDraft, power: PowerDraft) -> tuple[TimedWork, frozenset[int]]:

@@ -12,6 +12,7 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
+from one_preempt.core.guests import Guests
 from one_preempt.core.hosts_to_come import HostsToCome, expecting, hosts_to_come
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
@@ -24,12 +25,10 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observe_power import given_up, to_be_woken
+from one_preempt.core.power_columns import PowerColumns, can_turn_back
 
+_BRIDGES = ("TEMPLATE/BRIDGE_LIST", "TEMPLATE/REPLICA_HOST")
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
-_ON_THE_WAY_DOWN = frozenset({
-    PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING, PowerPhase.SWITCHING_OFF,
-    PowerPhase.ASLEEP,
-})  # fmt: skip
 
 
 class PowerDraft:
@@ -59,9 +58,13 @@ class PowerDraft:
         self.asked_at_s: int | None = None
         self._hosts = state.hosts
         self.running: TimedWork | None = None
+        memory = state.memory
+        self.guests = Guests() if memory is None else memory.guests
+        self.guests.observe(state.snapshot)
+        self.columns = PowerColumns() if memory is None else memory.power_columns
+        self.columns.observe(state, rules)
         self._awake: BoolArray | None = None
-        self._booting: int | None = None
-        self._bridges: frozenset[str] | None = None
+        self._able_to_sleep: BoolArray | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, rules: PowerRules) -> PowerDraft | None:
@@ -90,20 +93,8 @@ class PowerDraft:
     def awake(self) -> BoolArray:
         """The rows of hosts that take VMs and are not on their way to sleep, shape (H,)."""
         if self._awake is None:
-            self._awake = self._hosts.accepts_vms.copy()
-            index = self._hosts.index_by_id
-            going = (one.host_id for one in self.sequences.values() if one.phase in _ON_THE_WAY_DOWN)
-            self._awake[[index[host_id] for host_id in going if host_id in index]] = False
+            self._awake = self._hosts.accepts_vms & ~self.columns.going_down
         return self._awake
-
-    def is_awake(self, row: int) -> bool:
-        """It takes VMs, and is not on its way to sleep."""
-        return bool(self._hosts.accepts_vms[row]) and self.phase_of(row) not in _ON_THE_WAY_DOWN
-
-    def phase_of(self, row: int) -> PowerPhase:
-        """Where the host of a row stands."""
-        sequence = self.sequences.get(self.host(row).id)
-        return PowerPhase.AWAKE if sequence is None else sequence.phase
 
     def visible(self, mask: BoolArray, vm: VirtualMachine, lease_id: int | None) -> BoolArray:
         """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it.
@@ -158,15 +149,12 @@ class PowerDraft:
         if ordered or not ready:
             return ready
         rested = promised or self.now_s - sequence.since_s >= self.rules.least_off_s
-        return rested and not self.rules.is_quiet(self.now_s) and self.rules.is_handed_over(self.host(row))
+        return rested and not self._is_quiet and bool(self.columns.handed_over[row])
 
     @property
     def boots_left(self) -> int:
         """How many more hosts may be woken now."""
-        if self._booting is None:
-            sequences = self.sequences.values()
-            self._booting = sum(one.phase is PowerPhase.SWITCHING_ON or _boots(one) for one in sequences)
-        return max(self.rules.most_booting - self._booting, 0)
+        return max(self.rules.most_booting - int(self.columns.booting.sum()), 0)
 
     def economical(self, rows: Iterable[int]) -> list[int]:
         """Rows in the order in which to wake their hosts."""
@@ -195,25 +183,28 @@ class PowerDraft:
 
         Rests and quiet hours are for the policy, not for what an administrator has `ordered`.
         """
-        host, sequence = self.host(row), self.sequences.get(self.host(row).id)
-        if not self.is_awake(row) or not self.rules.is_handed_over(host) or host.name in self._bridge_hosts():
-            return False
-        if sequence is not None and sequence.is_ours:
-            return False
-        return ordered or (not self.rules.is_quiet(self.now_s) and self._has_been_on_long_enough(sequence))
+        return bool(self._switchable[row] if ordered else self.able_to_sleep[row])
 
-    def _has_been_on_long_enough(self, sequence: PowerSequence | None) -> bool:
-        """It is left alone for a while once it came up, and after a failure."""
-        if sequence is None:
-            return True
-        return self.now_s >= max(sequence.not_before_s, sequence.since_s + self.rules.least_on_s)
+    @property
+    def able_to_sleep(self) -> BoolArray:
+        """The rows of hosts that `may_sleep` by the policy's wish, shape (H,)."""
+        if self._able_to_sleep is None:
+            if self._is_quiet:
+                self._able_to_sleep = np.zeros_like(self._hosts.accepts_vms)
+            else:
+                # It is left alone for a while once it came up, and after a failure.
+                self._able_to_sleep = self._switchable & (self.columns.rested_at_s <= self.now_s)
+        return self._able_to_sleep
+
+    @property
+    def _switchable(self) -> BoolArray:
+        return self.awake & self.columns.handed_over & ~self.columns.ours & ~self._bridge_hosts
 
     @property
     def spare(self) -> int:
         """How many more hosts may go to sleep before the floor is reached."""
-        index = self._hosts.index_by_id
-        handed_over = [index[host_id] for host_id in self.known.bounds.handed_over if host_id in index]
-        return max(int(self.awake[handed_over].sum()) - self.rules.floor, 0)
+        handed_over = self.columns.rows_of(self.known.bounds.handed_over)
+        return max(int((self.awake & handed_over).sum()) - self.rules.floor, 0)
 
     def let_sleep(self, row: int, code: str, text: str, emptied_vm_ids: tuple[int, ...] = ()) -> None:
         """Begin to send the host of a row to sleep, or say that it could sleep."""
@@ -241,7 +232,8 @@ class PowerDraft:
         if self.sequences.get(sequence.host_id) != sequence:
             self.sequences[sequence.host_id] = sequence
             self.changed.add(sequence.host_id)
-            self._awake = self._booting = None
+            self.columns.note(sequence)
+            self._awake = self._able_to_sleep = None
 
     def complete(self, plan: Plan) -> Plan:
         """The plan with what was decided here."""
@@ -254,19 +246,20 @@ class PowerDraft:
             settled_power_orders=tuple(self.settled_orders),
         )
 
-    def _bridge_hosts(self) -> frozenset[str]:
-        """Hosts through which OpenNebula reaches a datastore."""
-        if self._bridges is None:
-            stores = self.observed.snapshot.datastores.values()
-            names = (
-                name
-                for store in stores
-                for key in ("TEMPLATE/BRIDGE_LIST", "TEMPLATE/REPLICA_HOST")
-                for text in store.attributes.get(key, ())
-                for name in text.split()
-            )
-            self._bridges = frozenset(names)
-        return self._bridges
+    @cached_property
+    def _is_quiet(self) -> bool:
+        return self.rules.is_quiet(self.now_s)
+
+    @cached_property
+    def _bridge_hosts(self) -> BoolArray:
+        """The rows of hosts through which OpenNebula reaches a datastore."""
+        stores = self.observed.snapshot.datastores.values()
+        texts = (text for store in stores for key in _BRIDGES for text in store.attributes.get(key, ()))
+        names = {name for text in texts for name in text.split()}
+        mask = np.zeros_like(self._hosts.accepts_vms)
+        if names:
+            mask[[row for row, host in enumerate(self._hosts.hosts) if host.name in names]] = True
+        return mask
 
 
 def disable_step(sequence: PowerSequence) -> HostPowerStep:
@@ -296,16 +289,6 @@ def power_step(
 def needs_hardware(vm: VirtualMachine) -> bool:
     """It needs devices, or cores of its own."""
     return bool(vm.pci_requests) or vm.topology is not None
-
-
-def can_turn_back(sequence: PowerSequence) -> bool:
-    """It is on its way to sleep, and has its power still."""
-    never_ordered = sequence.phase is PowerPhase.SWITCHING_OFF and sequence.attempts == 0
-    return never_ordered or sequence.phase in (PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING)
-
-
-def _boots(sequence: PowerSequence) -> bool:
-    return sequence.phase is PowerPhase.ENABLING and sequence.began_at_s > 0
 
 
 def withdrawn(sequence: PowerSequence, now_s: int) -> PowerSequence:

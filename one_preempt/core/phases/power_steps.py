@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
@@ -22,7 +24,8 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.observe_power import given_up
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft, can_turn_back, disable_step, power_step, withdrawn
+from one_preempt.core.phases.power_draft import PowerDraft, disable_step, power_step, withdrawn
+from one_preempt.core.power_columns import can_turn_back
 
 # How soon it is looked again for the effect of a call to oned, and of an order to a power controller.
 LOOK_AGAIN_S = 1
@@ -67,15 +70,12 @@ def continue_power(draft: PlanDraft) -> None:
     if power is None:
         return
     needed = _needed_soon(draft, power)
-    for host_id, sequence in sorted(power.sequences.items()):
-        if sequence.phase is PowerPhase.AWAKE or (
-            sequence.phase is PowerPhase.ASLEEP and not power.rules.asleep_reading_s
-        ):
-            continue
-        row = draft.state.hosts.index_by_id.get(host_id)
+    index = draft.state.hosts.index_by_id
+    for host_id in sorted(_under_way(power)):
+        row, sequence = index.get(host_id), power.sequences[host_id]
         if row is None:
             continue
-        wanted = power.rules.enforced and not power.paused and power.rules.is_handed_over(power.host(row))
+        wanted = power.rules.enforced and not power.paused and bool(power.columns.handed_over[row])
         if not wanted:
             current = _undone(sequence, power.now_s, "power actions are paused, or it is not to be switched any more")
         elif row in needed:
@@ -88,14 +88,18 @@ def continue_power(draft: PlanDraft) -> None:
             _look_again(draft, power, current)
 
 
+def _under_way(power: PowerDraft) -> list[int]:
+    """The hosts with which something is to be done: not those in use, and those asleep only if they are looked at."""
+    at_rest = (PowerPhase.AWAKE,) if power.rules.asleep_reading_s else (PowerPhase.AWAKE, PowerPhase.ASLEEP)
+    return [host_id for host_id, sequence in power.sequences.items() if sequence.phase not in at_rest]
+
+
 def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:
     """The rows that were promised firmly to somebody who starts before they could be up again."""
-    on_their_way = [one for one in power.sequences.values() if can_turn_back(one) or one.phase is PowerPhase.DISABLING]
+    on_their_way = np.flatnonzero(power.columns.turnable).tolist()
     if not on_their_way:
         return set()
-    index = power.observed.hosts.index_by_id
-    hosts = (power.host(index[one.host_id]) for one in on_their_way if one.host_id in index)
-    boot_s = max((power.rules.power_of(host).boot_s for host in hosts), default=0)
+    boot_s = max(power.rules.power_of(power.host(row)).boot_s for row in on_their_way)
     soon_s = power.now_s + boot_s + draft.policies.time.preparation_margin_s
     return {
         row

@@ -227,7 +227,7 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
         return
     need, capacity = largest_need(vms), draft.state.hosts.capacity
     room = places(capacity, need, suited_rows(draft, vms))
-    on = np.array([power.is_awake(row) for row in range(len(room))], dtype=np.bool_) | power.coming
+    on = power.awake | power.coming
     lacking = len(vms) - int(room[on].sum())
     if int(room[on].sum()) >= len(vms):
         return

@@ -219,11 +219,9 @@ def _running_work(draft: PlanDraft, power: PowerDraft) -> TimedWork:
     if power.running is not None:
         return power.running
     now_s = draft.state.now_s
-    ends = [
-        max(_end_s(draft, vm_id) for vm_id in host.vm_ids)
-        for row, host in enumerate(draft.state.hosts.hosts)
-        if host.vm_ids and power.is_awake(row)
-    ]
+    hosts = draft.state.hosts.hosts
+    rows = np.flatnonzero(power.columns.occupied & power.awake).tolist()
+    ends = [max(_end_s(draft, vm_id) for vm_id in hosts[row].vm_ids) for row in rows]
     power.running = TimedWork(_whole(1 for _ in ends), _whole(now_s for _ in ends), _whole(ends))
     return power.running
 
