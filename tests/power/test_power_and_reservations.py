@@ -90,6 +90,18 @@ def test_a_preemptor_waits_for_a_boot_instead_of_preempting_where_the_policy_say
     assert all(not report.plan.preemptions for report in play.reports if report.plan is not None)
 
 
+@pytest.mark.parametrize("policy", ["PEMP", "SESP", "GESP"])
+def test_a_reservation_that_is_to_preempt_wakes_nobody_instead(policy: str) -> None:
+    play = PowerPlay(hosts=2, rules=replace(with_policy(policy), floor=1))
+    play.until(lambda: len(play.asleep()) == 1)
+    victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, victim))
+    lease = reserved(play, HOUR_S)
+    play.until(lambda: is_running(play, lease), at_most_s=2 * HOUR_S)
+    assert not is_running(play, victim)
+    assert play.machines.boots == 0
+
+
 def test_with_everybody_awake_a_preemptor_preempts_as_ever() -> None:
     play = PowerPlay(hosts=1)
     victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)

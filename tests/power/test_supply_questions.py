@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from one_preempt.core.energy.gesp import POLICY as GESP
 from one_preempt.core.energy.look_ahead import POLICY as LOOK_AHEAD
-from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import BOOT_S, RULES, PowerPlay
@@ -15,8 +16,9 @@ SUSPENDABLE = 'TYPE = "BE-SUSPENDABLE", DURATION = "02:00:00"'
 
 @dataclass
 class Asked:
-    """Look-ahead, which tells what it was asked."""
+    """Look-ahead, or another policy, which tells what it was asked."""
 
+    asks: EnergyPolicy = LOOK_AHEAD
     name: str = "asked"
     description: str = ""
     puts_off: bool = True
@@ -24,14 +26,14 @@ class Asked:
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         self.questions.append(question)
-        return LOOK_AHEAD.decide(question)
+        return self.asks.decide(question)
 
     def last(self, occasion: Occasion) -> SupplyQuestion:
         return next(one for one in reversed(self.questions) if one.occasion is occasion)
 
 
-def a_play(hosts: int, floor: int = 0) -> tuple[PowerPlay, Asked]:
-    asked = Asked()
+def a_play(hosts: int, floor: int = 0, asks: EnergyPolicy = LOOK_AHEAD) -> tuple[PowerPlay, Asked]:
+    asked = Asked(asks, puts_off=asks.puts_off)
     play = PowerPlay(hosts, replace(RULES, policy=asked, floor=floor, period_s=30))
     return play, asked
 
@@ -94,6 +96,24 @@ def test_reservations_that_are_put_off_are_told_of() -> None:
     play.pass_time(10)
     put_off = asked.last(Occasion.IDLE).put_off
     assert (put_off.nodes.tolist(), put_off.start_s.tolist()) == ([1], [start_s])
+
+
+def test_reservations_that_wait_for_their_start_are_no_queued_work() -> None:
+    play, asked = a_play(3, asks=GESP)
+    play.until(lambda: len(play.asleep()) == 3)
+    for number in (1, 2):
+        start_s = play.cloud.clock.now_s() + 5000 * number
+        play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+        play.pass_time(1000)
+        assert asked.last(Occasion.ARRIVAL).queue.nodes.tolist() == []
+        assert asked.last(Occasion.PERIODIC).queue.nodes.tolist() == []
+    for hours in (10, 20):
+        play.submit(2, f'TYPE = "BE-SUSPENDABLE", DURATION = "{hours}:00:00"', external=True)
+        play.pass_time(100)
+    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s + 5000)}", DURATION = "00:10:00"')
+    play.pass_time(10)
+    queue = asked.last(Occasion.ARRIVAL).queue
+    assert (queue.nodes.tolist(), queue.duration_s.tolist()) == ([1], [72_000])
 
 
 def test_the_queue_is_not_promised_hosts_that_nobody_wakes() -> None:

@@ -6,9 +6,11 @@ What cannot be kept as things stand is said to its owner at once, not when it is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.matching.reasons import Unplaced
@@ -127,7 +129,8 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """Other hosts have become free for the same time: nobody has to leave."""
     before = draft.timeline.withdraw(lease.id)
-    rows = draft.timeline.all_stays.table.fit_at(gang_demand(draft, vms), stay.start_s, stay.end_s)
+    demand = _beside_sleepers(draft, gang_demand(draft, vms), stay)
+    rows = draft.timeline.all_stays.table.fit_at(demand, stay.start_s, stay.end_s)
     draft.timeline.hold(before)
     if rows is None:
         return False
@@ -136,6 +139,16 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
         return False
     book(draft, lease, [aside, *before[1:]])
     return True
+
+
+def _beside_sleepers(draft: PlanDraft, demand: GangDemand, stay: Stay) -> GangDemand:
+    """The demand without hosts that would have to be woken, where the energy policy has said how many are."""
+    power = draft.power
+    if power is None or not power.asks_policy() or power.rules.policy.puts_off:
+        return demand
+    able = ~power.asleep
+    able[list(stay.host_rows)] = True
+    return replace(demand, allowed=demand.allowed & able)
 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
