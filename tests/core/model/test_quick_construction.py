@@ -23,6 +23,12 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Labelled:
+    label: str = field(default="a", kw_only=True)
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     number: int
 
@@ -72,6 +78,23 @@ def test_it_fits_the_values_of_which_there_are_most(made: type) -> None:
 def test_hashes_agree() -> None:
     given = "deploy-1", ActionKind.DEPLOY, 1, 1, Reason("placed", "there is room")
     assert hash(quick_constructor(Action)(*given)) == hash(Action(*given))
+
+
+def test_a_variant_of_all_fields_keeps_none() -> None:
+    assert quick_variant(Told, "notes", "words", "number", "name")(Told("a"), {}, ("b",), 1, "c") == Told("c", 1, ("b",))
+
+
+def test_a_variant_in_what_is_no_field_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        quick_variant(Told, "name", "colour")
+
+
+def test_what_is_to_be_named_must_be_named() -> None:
+    quick = quick_constructor(Labelled)
+    assert quick(3, label="b") == Labelled(3, label="b")
+    assert quick(3) == Labelled(3)
+    with pytest.raises(TypeError):
+        quick(3, "b")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("unfit", [Checked, WithoutSlots, len])
