@@ -198,3 +198,64 @@ def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch
 def test_nothing_but_the_answer_is_written_into_a_pipe(tmp_path: Path) -> None:
     assert run(swf(tmp_path)).stderr == ""
     assert simulate.simulate_command.name == "simulate"
+
+
+POWER = """
+power:
+  mode: {mode}
+  policy: look-ahead
+  hosts: [{{host: "node[123]"}}]
+  least_on_s: 0
+  least_off_s: 0
+  model: {{idle_w: 100, peak_w: 200, boot_s: 60, off_w: 5}}
+  models: [{{host: node0, idle_w: 1000, peak_w: 1000}}]
+"""
+
+
+def with_power(folder: Path, mode: str) -> tuple[str, Path]:
+    path = folder / f"{mode}.conf"
+    path.write_text(POWER.format(mode=mode))
+    return "--config", path
+
+
+def quiet_afternoon(folder: Path) -> Path:
+    """A job of an hour on a node, and one on all four nodes ten hours later."""
+    jobs = [(1, 0, 3600, 1, 3600), (2, 36_000, 600, 4, 600)]
+    lines = [
+        LINE.format(number=number, submitted=submitted, runs=runs, processors=processors, asked=asked)
+        for number, submitted, runs, processors, asked in jobs
+    ]
+    path = folder / "quiet.swf"
+    path.write_text("; MaxNodes: 4\n; MaxProcs: 4\n" + "".join(lines))
+    return path
+
+
+def test_energy_is_told_where_hosts_may_be_switched(tmp_path: Path) -> None:
+    path = quiet_afternoon(tmp_path)
+    (played,) = answer(path, *with_power(tmp_path, "enforce"))["runs"]
+    told = played["figures"]
+    # The second job waits for the boot of two nodes: the floor stays on, and so does the node that is not handed over.
+    assert 60 <= told["wait_s_max.all"] < 200
+    assert told["boots"] == 2
+    hours, used_kwh, booting_kwh = told["makespan_s"] / 3600, 0.1 + 0.1 * 3 * 600 / 3600, 0.2 * 2 * 60 / 3600
+    assert told["energy_always_on_kwh"] == pytest.approx(1.3 * hours + used_kwh, rel=1e-6)
+    assert told["energy_kwh"] == pytest.approx(1.11 * hours + used_kwh + booting_kwh, rel=0.01)
+    assert told["energy_saved_share"] == pytest.approx(1 - told["energy_kwh"] / told["energy_always_on_kwh"])
+    csv_file, plots = tmp_path / "runs.csv", tmp_path / "plots"
+    table = run(path, *with_power(tmp_path, "enforce"), "--csv", csv_file, "--plots", plots).output
+    assert "energy with all hosts on" in table
+    assert "boots of hosts" in table
+    assert "energy_kwh" in csv_file.read_text().splitlines()[0]
+    assert "kWh" in (plots / "energy_kwh.svg").read_text()
+
+
+def test_advice_takes_what_always_on_takes(tmp_path: Path) -> None:
+    (played,) = answer(quiet_afternoon(tmp_path), *with_power(tmp_path, "advise"))["runs"]
+    told = played["figures"]
+    assert (told["energy_kwh"], told["boots"]) == (told["energy_always_on_kwh"], 0)
+
+
+def test_no_energy_is_told_where_no_host_is_handed_over(tmp_path: Path) -> None:
+    path = swf(tmp_path)
+    assert not any("energy" in name for name in answer(path)["runs"][0]["figures"])
+    assert "energy" not in run(path).output

@@ -20,7 +20,9 @@ from one_preempt.simulation.probes.waiting import waits_s
 from one_preempt.simulation.probes.writing import Row
 from one_preempt.simulation.workload.workload import Workload
 
-_DRAWN = ("utilization", "wait_s_mean.all", "bounded_slowdown_mean.all", "preempted.all", "rejection_rate.all")
+_DRAWN = (
+    "utilization", "wait_s_mean.all", "bounded_slowdown_mean.all", "preempted.all", "rejection_rate.all", "energy_kwh",
+)  # fmt: skip
 _LONGEST_NOTE = 300
 
 

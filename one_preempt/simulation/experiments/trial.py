@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.policies import Verification
+from one_preempt.power_settings import PowerSettings
 from one_preempt.settings import Settings
+from one_preempt.simulation.probes.energy import EnergyMeter
 from one_preempt.simulation.probes.figures import Figures, figures
 from one_preempt.simulation.probes.watch import Seen, Watch
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from one_preempt.simulation.simulator.result import SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
@@ -54,6 +58,9 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
     if trial.furnish is not None:
         trial.furnish(cloud)
     watch = Watch(cloud, trial.keeps_stays)
+    machines = switched_machines(cloud, trial.settings.power)
+    meter = EnergyMeter(cloud, machines) if machines is not None else None
+    origin_ms = cloud.clock.now_ms
 
     def on_cycle(at_ms: int, report: Report) -> None:
         watch.on_cycle(at_ms, report)
@@ -61,9 +68,25 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
             on_progress(watch.ended_vms)
 
     # Nobody reads what owners are told here, and nothing is decided by it.
-    cycle = simulated_cycle(trial.settings, cloud, trial.policy, trial.verification, tells_owners=False)
+    cycle = simulated_cycle(
+        trial.settings, cloud, trial.policy, trial.verification, tells_owners=False, control=machines
+    )
     result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle).run()
     if trial.until_s is not None and any(record.ended_at_ms is None for record in result.records):
         result = replace(result, ended_at_ms=1000 * trial.until_s)
     seen = watch.seen(result.ended_at_ms)
-    return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen))
+    energy = meter.energy(origin_ms + result.ended_at_ms, origin_ms) if meter is not None else None
+    return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen, energy))
+
+
+def switched_machines(cloud: SimulatedCloud, settings: PowerSettings) -> SimulatedHostPower | None:
+    """The power of the cloud's machines, by the models that are configured; None where no host is handed over."""
+    rules = power_rules(settings)
+    names = {host.id: (host.name, cloud.clusters[host.cluster_id].name) for host in cloud.hosts.values()}
+    if not any(pattern.suits(*name) for pattern in rules.handed_over for name in names.values()):
+        return None
+    own = {
+        host_id: next((model for pattern, model in rules.models if pattern.suits(*name)), rules.power)
+        for host_id, name in names.items()
+    }
+    return SimulatedHostPower(cloud, rules.power, own)

@@ -29,6 +29,10 @@ _AFTER_GROUPS = (
     ("planned_overhead_s", "overhead as planned", "s"),
     ("best_effort_makespan_s", "makespan of best-effort leases, mean", "s"),
     ("makespan_s", "makespan", "s"),
+    ("energy_kwh", "energy", "kWh"),
+    ("energy_always_on_kwh", "energy with all hosts on", "kWh"),
+    ("energy_saved_share", "energy saved", "%"),
+    ("boots", "boots of hosts", ""),
     ("refused_plans", "plans refused by the recount", ""),
 )
 

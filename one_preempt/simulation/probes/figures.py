@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.simulation.probes.acceptance import Acceptance, acceptance
+from one_preempt.simulation.probes.energy import Energy
 from one_preempt.simulation.probes.outcome import Outcome, groups, outcomes
 from one_preempt.simulation.probes.utilization import useful_share, utilization
 from one_preempt.simulation.probes.waiting import (
@@ -55,6 +56,7 @@ class Figures:
         preemptions: Decided preemptions; each may have several victims.
         host_on_s: Host seconds that hosts were on.
         refused_plans: Cycles whose plan the recount refused altogether; 0 as it should be.
+        energy: Of all hosts over the whole simulation; None where none of them may be switched.
     """
 
     groups: dict[str, GroupFigures]
@@ -69,6 +71,7 @@ class Figures:
     host_on_s: float
     cycles: int
     refused_plans: int
+    energy: Energy | None = None
 
     @property
     def everybody(self) -> GroupFigures:
@@ -90,6 +93,13 @@ class Figures:
             "cycles": self.cycles,
             "refused_plans": self.refused_plans,
         }
+        if self.energy is not None:
+            whole |= {
+                "energy_kwh": self.energy.taken_kwh,
+                "energy_always_on_kwh": self.energy.always_on_kwh,
+                "energy_saved_share": self.energy.saved_share,
+                "boots": self.energy.boots,
+            }
         for group, figures in self.groups.items():
             whole.update((f"{name}.{group}", figure) for name, figure in flat_group(figures).items())
         return whole
@@ -118,8 +128,14 @@ def flat_group(figures: GroupFigures) -> dict[str, Figure]:
     return flat
 
 
-def figures(workload: Workload, hosts: Sequence[MachineSet], result: SimulationResult, seen: Seen) -> Figures:
-    """What came of `workload` on `hosts`."""
+def figures(
+    workload: Workload,
+    hosts: Sequence[MachineSet],
+    result: SimulationResult,
+    seen: Seen,
+    energy: Energy | None = None,
+) -> Figures:
+    """What came of `workload` on `hosts`, and what that took."""
     found = outcomes(workload, result)
     best_effort = distribution(makespans_s(one for one in found if one.best_effort))
     return Figures(
@@ -135,6 +151,7 @@ def figures(workload: Workload, hosts: Sequence[MachineSet], result: SimulationR
         host_on_s=ms_to_seconds(seen.host_on_ms),
         cycles=result.cycles,
         refused_plans=seen.refused_plans,
+        energy=energy,
     )
 
 
