@@ -96,8 +96,12 @@ def test_a_reservation_that_is_to_preempt_wakes_nobody_instead(policy: str) -> N
     play.until(lambda: len(play.asleep()) == 1)
     victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
     play.until(lambda: is_running(play, victim))
-    lease = reserved(play, HOUR_S)
+    lease, on = reserved(play, HOUR_S), play.host_of(victim)
     play.until(lambda: is_running(play, lease), at_most_s=2 * HOUR_S)
+    plans = [report.plan for report in play.reports if report.plan is not None]
+    promised = [one for plan in plans for booking in plan.bookings for one in booking.reservations if one.firm]
+    # Not for a moment is it promised the host that sleeps.
+    assert {one.host_ids for one in promised if one.lease_id == lease} == {(on,)}
     assert not is_running(play, victim)
     assert play.machines.boots == 0
 
