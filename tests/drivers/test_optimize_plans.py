@@ -105,3 +105,30 @@ def test_what_one_drs_says_and_nobody_understands_is_told() -> None:
         "ONE_DRS/NET_WEIGHT",
         "ONE_DRS/MIGRATION_THRESHOLD",
     ]
+
+
+POWER = "power:\n  mode: {}\n  hosts: [{{host: 'node*'}}]\n  model: {{idle_w: 100, peak_w: 200, off_w: 5}}\n"
+
+
+def test_who_could_sleep_after_the_migrations_is_said_with_what_it_saves(configuration: Path) -> None:
+    configuration.write_text(configuration.read_text() + POWER.format("advise"))
+    moves, said = optimized(stdin("<POLICY>pack</POLICY>"))
+    assert moves == {20: ("migrate", 1)}
+    # Host 3 is empty, host 2 will be: 95 W each, and the 25 W of the VM that moves are drawn on host 1.
+    advice = "in cluster 0 node2, node3 could sleep after 1 migration and save 190 W, 4.56 kWh a day"
+    assert said == [f"INFO: {advice}; with power.mode: enforce the daemon does it"]
+    configuration.write_text(configuration.read_text().replace("advise", "enforce"))
+    assert optimized(stdin("<POLICY>pack</POLICY>"))[1][0].endswith("a day; the daemon sends idle hosts to sleep")
+    # Balancing fills the only empty host.
+    assert optimized(stdin(""))[1] == []
+    configuration.write_text(configuration.read_text().replace("enforce", "off"))
+    assert optimized(stdin("<POLICY>pack</POLICY>"))[1] == []
+
+
+def test_a_plan_without_migrations_says_who_could_sleep_now(configuration: Path, tmp_path: Path) -> None:
+    configuration.write_text(configuration.read_text() + POWER.format("advise"))
+    (told,) = optimized(stdin("<MIGRATION_THRESHOLD>0</MIGRATION_THRESHOLD>"))[1]
+    assert "node3 could sleep and save 95 W" in told
+    room = {"host_id": 3, "vm_id": 90, "cpu_centi": 100, "memory_mib": 1, "expires_at_s": int(time.time()) + 3600}
+    (tmp_path / "held.json").write_text(json.dumps({"version": 1, "held": [room]}))
+    assert optimized(stdin("<MIGRATION_THRESHOLD>0</MIGRATION_THRESHOLD>"))[1] == []

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
@@ -27,7 +28,6 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observe_power import given_up, to_be_woken
 from one_preempt.core.power_columns import PowerColumns, can_turn_back
 
-_BRIDGES = ("TEMPLATE/BRIDGE_LIST", "TEMPLATE/REPLICA_HOST")
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 
 
@@ -253,9 +253,7 @@ class PowerDraft:
     @cached_property
     def _bridge_hosts(self) -> BoolArray:
         """The rows of hosts through which OpenNebula reaches a datastore."""
-        stores = self.observed.snapshot.datastores.values()
-        texts = (text for store in stores for key in _BRIDGES for text in store.attributes.get(key, ()))
-        names = {name for text in texts for name in text.split()}
+        names = bridge_hosts(self.observed.snapshot.datastores)
         mask = np.zeros_like(self._hosts.accepts_vms)
         if names:
             mask[[row for row, host in enumerate(self._hosts.hosts) if host.name in names]] = True

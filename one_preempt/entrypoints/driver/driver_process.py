@@ -34,6 +34,10 @@ class Messages:
         """Something that only the administrator may want to know."""
         self._write("WARN", text, None)
 
+    def info(self, text: str) -> None:
+        """Something that nobody has to act on."""
+        self._write("INFO", text, None)
+
     def _write(self, level: str, text: str, vm_id: int | None) -> None:
         # Words of users are in it: a line break would let them speak for the VMs of others.
         words = plain_words(text, LONGEST_MESSAGE)

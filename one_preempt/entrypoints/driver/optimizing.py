@@ -1,19 +1,23 @@
-"""The plan of `optimize`: what the cluster's ONE_DRS asks for, or else the configuration."""
+"""The plan of `optimize`: what the cluster's ONE_DRS asks for, or else the configuration; and who could sleep then."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from one_preempt.adapters.driver.plan_document import PlanAction, plan_document
-from one_preempt.chosen_policies import admission_rules
+from one_preempt.chosen_policies import admission_rules, power_rules
 from one_preempt.core.balancing.balance import balance
 from one_preempt.core.balancing.cluster_load import Weights
 from one_preempt.core.balancing.migrations import UNLIMITED, BalancingLimits, Migrations
 from one_preempt.core.balancing.movable import movable_vms
 from one_preempt.core.balancing.pack import pack
+from one_preempt.core.energy.energy_integration import MJ_PER_KWH
+from one_preempt.core.energy.power_model import MW_PER_W
+from one_preempt.core.energy.power_rules import PowerMode
+from one_preempt.core.energy.sleep_advice import sleep_advice
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.plan import Placement
@@ -23,6 +27,7 @@ from one_preempt.entrypoints.driver.plain_placement import hold_promised
 from one_preempt.settings import OptimizerSettings
 
 OPTIMIZE_WITHIN_S = 10.0
+DAY_S = 86_400
 POLICIES = {"balance": balance, "pack": pack}
 _UNUSED_WEIGHTS = ("CPU_USAGE_WEIGHT", "NET_WEIGHT", "DISK_WEIGHT")
 _THRESHOLDS = ("MIGRATION_THRESHOLD", "HOST_MIGRATION_THRESHOLD")
@@ -45,15 +50,34 @@ def optimize_cluster(cluster_id: int, stream: BinaryIO, messages: Messages) -> s
         messages.error(f"cluster {cluster_id} is not in the document")
         return plan_document(cluster_id)
     wish = wish_of(cluster.attributes, inputs.settings.optimizer, messages)
-    found = []
+    found: list[Placement] = []
     for placed in migrations(inputs, wish):
         if time.monotonic() - started_s > OPTIMIZE_WITHIN_S:
             messages.warning(
                 f"time was up after {OPTIMIZE_WITHIN_S:g} s: the plan for cluster {cluster_id} is cut short"
             )
             break
-        found.append(_action(placed))
-    return plan_document(cluster_id, found)
+        found.append(placed)
+    _advise_sleep(cluster_id, inputs, found, messages)
+    return plan_document(cluster_id, map(_action, found))
+
+
+def _advise_sleep(cluster_id: int, inputs: Inputs, moves: Sequence[Placement], messages: Messages) -> None:
+    """Say which hosts could sleep once the plan is carried out; a plan cannot switch them."""
+    rules = power_rules(inputs.settings.power)
+    if rules.mode is PowerMode.OFF:
+        return
+    snapshot = inputs.document.snapshot
+    advice = sleep_advice(snapshot, moves, inputs.promised.held.keys(), rules)
+    if advice is None:
+        return
+    names = ", ".join(snapshot.hosts[host_id].name for host_id in advice.host_ids)
+    after = f"after {len(moves)} migration{'s' if len(moves) > 1 else ''} " if moves else ""
+    how = "the daemon sends idle hosts to sleep" if rules.enforced else "with power.mode: enforce the daemon does it"
+    messages.info(
+        f"in cluster {cluster_id} {names} could sleep {after}and save {advice.saved_mw / MW_PER_W:.0f} W, "
+        f"{advice.saved_mw * DAY_S / MJ_PER_KWH:.2f} kWh a day; {how}"
+    )
 
 
 def migrations(inputs: Inputs, wish: Wish) -> Iterator[Placement]:
