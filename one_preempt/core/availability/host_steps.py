@@ -7,6 +7,7 @@ many instants there are in all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -71,6 +72,15 @@ class HostSteps:
         outside[:-1] |= (times[1:] <= start_s) & (line.rows[1:] == line.rows[:-1])
         free = np.where(outside, _PLENTY, self._free_of(line.cells))
         lowest: IntArray = np.minimum.reduceat(free, line.firsts, axis=1)
+        return lowest.T
+
+    def lowest_on(self, rows: Sequence[int], start_s: int, end_s: int) -> IntArray:
+        """The same on a few hosts, shape (rows, R)."""
+        those = list(rows)
+        times = self._times[those]
+        outside = times >= end_s
+        outside[:, :-1] |= times[:, 1:] <= start_s
+        lowest: IntArray = np.where(outside, _PLENTY, self._free[:, those]).min(axis=2)
         return lowest.T
 
     def enough(

@@ -11,7 +11,7 @@ most of what is reserved is taken back without anybody having looked.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +89,10 @@ class SlotTable:
     def free_during(self, start_s: int, end_s: int | None) -> IntArray:
         """The least that is free on each host between two instants, shape (H, R)."""
         return self._hosts.lowest(start_s, END_OF_TIME_S if end_s is None else end_s)
+
+    def free_on(self, rows: Sequence[int], start_s: int, end_s: int | None) -> IntArray:
+        """The least that is free on each of these hosts between two instants, shape (rows, R)."""
+        return self._hosts.lowest_on(rows, start_s, END_OF_TIME_S if end_s is None else end_s)
 
     def overbooked(self) -> bool:
         """Somewhere, some time, more is reserved than there is."""
@@ -199,7 +203,11 @@ class SlotTable:
             raise ValueError(f"{reservation} is in the slot table already")
         self._reservations[reservation.lease_id] = tuple(sorted((*known, reservation), key=_order))
         self._first_end_s = min(self._first_end_s, _end_of(reservation))
-        self._to_take[id(reservation)] = reservation
+        if reservation in self._to_give:
+            # Taken back for a moment only.
+            self._to_give.remove(reservation)
+        else:
+            self._to_take[id(reservation)] = reservation
         self._note(reservation, made=True)
 
     def release(self, reservation: SlotReservation) -> None:

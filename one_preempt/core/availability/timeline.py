@@ -254,6 +254,22 @@ class Timeline:
         """
         return not_before_s if self.alike is None else self.alike.profile.earliest_fit(vms, duration_s, not_before_s)
 
+    def has_counted_room(self, lease_id: int, vms: int, duration_s: int | None, start_s: int) -> bool:
+        """Would so many VMs of a lease take nothing that others have or were promised by number?
+
+        What the lease itself has counts as free. True where every promise names hosts.
+        """
+        own = self._stays.get(lease_id, ())
+        if self.alike is None or (len(self._stays) == bool(own) and not self._gives_way):
+            return True
+        given_back = sum(len(stay.amounts) for stay in own if stay.start_s <= start_s)
+        if self.alike.profile.free_at(start_s) + given_back < vms:
+            return False
+        _count_no_more(self.alike, lease_id)
+        fits = self.alike.profile.fits(vms, start_s, None if duration_s is None else start_s + duration_s)
+        _count(self.alike, own)
+        return fits
+
     def cut_end(self, slot: GangSlot, amounts: tuple[tuple[int, ...], ...], end_s: int | None) -> int | None:
         """How long VMs can stay on these hosts from `slot.start_s` on, at most until `end_s` (None: for ever)."""
         needed: dict[int, IntArray] = {}

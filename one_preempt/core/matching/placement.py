@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -161,6 +162,10 @@ class Matchmaker:
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
+        if among is None and not self.has_room(vms, room):
+            full = self._where_all_is_full(vms, room)
+            if full is not None:
+                return full
         ordered = _largest_first(vms, room)
         placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
@@ -168,11 +173,29 @@ class Matchmaker:
             if placed.counts and not alike(vms) and self._may_fit_together(vms, room):
                 searched = search(ordered, room, lambda vm: self.candidates(vm, room, among))
             if searched is None:
-                text = f"The {len(vms)} VMs do not fit together. {placed.reason.text}"
-                return Unplaced(Reason(placed.reason.code, text), placed.counts)
+                return _together(len(vms), placed)
             placed = searched
         placement_of = {placement.vm_id: placement for placement in placed}
         return tuple(placement_of[vm.id] for vm in vms)
+
+    def has_room(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
+        """Some host that suits the first VM to be placed has CPU and memory for it: else nothing can be placed now."""
+        if not vms:
+            return True
+        first = _first_to_place(vms, room)
+        fits = (room.free[:, 0] >= first.cpu_centi) & (room.free[:, 1] >= first.memory_mib)
+        return bool((self.match(first).mask & fits).any())
+
+    def _where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
+        """What the search would say in the end where no host has room; None where it might look at more than that."""
+        first = _first_to_place(vms, room)
+        match = self.match(first)
+        if first.vm_group_id is not None or match.follows_current_vms:
+            return None
+        refusal = self._refusal(first, room)
+        if refusal is None:
+            refusal = _full(tuple(match.counts.items()), int(np.count_nonzero(match.mask)), _needs(first))
+        return _together(len(vms), refusal)
 
     def place_at(
         self, vms: Sequence[VirtualMachine], placements: Sequence[Placement], room: Room
@@ -344,6 +367,28 @@ def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMac
     """By the share of the largest host that a VM takes, whole numbers only; oldest first among equals."""
     cpu, memory = (max(1, int(amount)) for amount in room.hosts.capacity.max(axis=0, initial=1))
     return sorted(vms, key=lambda vm: (-max(vm.cpu_centi * memory, vm.memory_mib * cpu), vm.id))
+
+
+def _first_to_place(vms: Sequence[VirtualMachine], room: Room) -> VirtualMachine:
+    are_equal = all(vm.cpu_centi == vms[0].cpu_centi and vm.memory_mib == vms[0].memory_mib for vm in vms)
+    return min(vms, key=_vm_id) if are_equal else _largest_first(vms, room)[0]
+
+
+@lru_cache(maxsize=1024)
+def _full(ruled_out: tuple[tuple[str, int], ...], suitable: int, needs: str) -> Unplaced:
+    """No host has room, of those that suit as many as are said."""
+    counts = dict(ruled_out)
+    counts[reasons.CAPACITY] = counts.get(reasons.CAPACITY, 0) + suitable
+    return reasons.no_host(counts, needs)
+
+
+def _together(vms: int, refusal: Unplaced) -> Unplaced:
+    text = f"The {vms} VMs do not fit together. {refusal.reason.text}"
+    return Unplaced(Reason(refusal.reason.code, text), refusal.counts)
+
+
+def _vm_id(vm: VirtualMachine) -> int:
+    return vm.id
 
 
 def _needs(vm: VirtualMachine) -> str:

@@ -183,7 +183,7 @@ def plan_stays(
 ) -> list[Stay] | None:
     """Stays in which the lease is done by its deadline, none of which anybody can take from it; None without any."""
     deadline_s = lease.terms.deadline_at_s
-    if whole_s is None or deadline_s is None:
+    if whole_s is None or deadline_s is None or not_before_s + whole_s > deadline_s:
         return None
     demand, rules = gang_demand(draft, vms), piece_rules(draft, lease, vms)
     for table in tables_for(draft, lease):

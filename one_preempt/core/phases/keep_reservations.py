@@ -223,21 +223,16 @@ def _are_enough(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:
 
 def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     """Start it now for all that is left of it, or for the slot that is due; whether it starts."""
+    with draft.room.beside(draft.resting_room):
+        is_full = not draft.matchmaker.has_room(vms, draft.room)
+    if is_full:
+        # So it is for most that wait, and it is settled whatever was promised to whom.
+        return _place(draft, lease, vms, (), None) is not None
     now_s = draft.state.now_s
-    stays = draft.timeline.withdraw(lease.id)
     whole_s = takes_s(draft, lease, vms)
-    end_at_s = end_of(now_s, whole_s)
-    free_then = ceiling(draft, now_s, end_at_s)
-    if free_then is not None and draft.timeline.beside_counted(len(vms), whole_s, now_s) != now_s:
-        # Where hosts are counted, what is promised stands on none of them; all that is free is somebody's.
-        free_then = np.zeros_like(free_then)
-    placed = _place(draft, lease, vms, (), free_then)
-    if placed is not None:
-        book(draft, lease, [stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)])
-        start(draft, lease, vms, placed)
+    if _start_whole(draft, lease, vms, whole_s):
         return True
-    if stays:
-        draft.timeline.hold(stays)
+    stays = draft.timeline.stays.get(lease.id, ())
     if not stays or stays[0].start_s > now_s:
         return False
     slot_end_s = stays[0].end_s
@@ -246,6 +241,24 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
         return False
     first = stay_at(lease, vms, rows_of(draft, placed), now_s, slot_end_s, firm=True)
     book(draft, lease, [first, *stays[1:]])
+    start(draft, lease, vms, placed)
+    return True
+
+
+def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], whole_s: int | None) -> bool:
+    """Start it now for all that is left of it, where nobody else was promised that room; whether it starts."""
+    now_s = draft.state.now_s
+    if not draft.timeline.has_counted_room(lease.id, len(vms), whole_s, now_s):
+        # What was promised by number stands on none of the hosts; all that is free is somebody's.
+        return _place(draft, lease, vms, (), np.zeros_like(draft.room.free)) is not None
+    end_at_s = end_of(now_s, whole_s)
+    stays = draft.timeline.withdraw(lease.id)
+    placed = _place(draft, lease, vms, (), ceiling(draft, now_s, end_at_s))
+    if placed is None:
+        if stays:
+            draft.timeline.hold(stays)
+        return False
+    book(draft, lease, [stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)])
     start(draft, lease, vms, placed)
     return True
 

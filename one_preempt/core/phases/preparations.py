@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.lease_concerns import Concern
@@ -21,7 +19,7 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.promised import is_promised
-from one_preempt.core.phases.room_ahead import GivingWay, firm_ceiling, giving_way
+from one_preempt.core.phases.room_ahead import GivingWay, firm_room_left, there_at
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
@@ -82,28 +80,18 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
 
     On each host the largest go first until there is room; who really leaves, the preemption policy chooses.
     """
-    rows = set(stay.host_rows)
-    there = [
-        one
-        for one in giving_way(draft)
-        if one.lease.id != lease.id
-        and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
-        and not rows.isdisjoint(one.rows)
-    ]
-    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s) if there else None
-    if free is None:
+    there = there_at(draft, lease, stay)
+    if not there or draft.timeline.is_empty:
         return ()
-    short = np.zeros_like(free)
-    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
-        short[row] += amounts
-    short = np.where(short > 0, short - free, 0)
+    short = {row: [-amount for amount in amounts] for row, amounts in firm_room_left(draft, lease, stay, there).items()}
     leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
     for one in sorted(there, key=_largest_first):
-        if not any((short[row] > 0).any() for row in one.rows if row in rows):
+        if not any(amount > 0 for row in one.rows if row in short for amount in short[row]):
             continue
         leaving += zip(one.vms, one.methods, strict=True)
         for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
-            short[row] = np.maximum(short[row] - amounts, 0)
+            if row in short:
+                short[row] = [lacks - amount for lacks, amount in zip(short[row], amounts, strict=True)]
     return leaving
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.vm_groups import group_rules, role_of
@@ -103,22 +104,70 @@ def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None
     return free
 
 
-def _firmly_free_but_for(draft: PlanDraft, lease_id: int, start_s: int, end_s: int | None) -> IntArray:
-    """The least that is firmly free on each host between two instants if a lease had nothing; a copy."""
+def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[GivingWay]) -> dict[int, list[int]]:
+    """`firm_ceiling` of a stay less the stay itself, on its own hosts alone, by row; `there` are those still on them.
+
+    Where it is below zero there is not room enough.
+    """
+    rows = {row: place for place, row in enumerate(dict.fromkeys(stay.host_rows))}
+    free = _firmly_free_but_for(draft, lease.id, stay.start_s, stay.end_s, tuple(rows))
+    left = dict(zip(rows, free.tolist(), strict=True))
+    takes = list(zip(stay.host_rows, stay.amounts, strict=True))
+    there = list(there)
+    if there:
+        leaving = leaving_leases(draft)
+        takes += [
+            taken
+            for one in there
+            if one.lease.id not in leaving
+            for taken in zip(one.rows, amounts_of(one.vms), strict=True)
+            if taken[0] in rows
+        ]
+    for row, amounts in takes:
+        left[row] = [have - amount for have, amount in zip(left[row], amounts, strict=True)]
+    return left
+
+
+def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> list[GivingWay]:
+    """Others on the hosts of a stay who would still be there when it starts, and could be sent away."""
+    rows = frozenset(stay.host_rows)
+    return [
+        one
+        for one in giving_way(draft)
+        if one.lease.id != lease.id
+        and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
+        and not rows.isdisjoint(one.rows)
+    ]
+
+
+def _firmly_free_but_for(
+    draft: PlanDraft, lease_id: int, start_s: int, end_s: int | None, rows: tuple[int, ...] | None = None
+) -> IntArray:
+    """The least that is firmly free on each host between two instants if a lease had nothing; a copy.
+
+    `rows`: of these hosts alone, in this order.
+    """
     timeline, until_s = draft.timeline, END_OF_TIME_S if end_s is None else end_s
     own = timeline.stays.get(lease_id, ())
     if any(max(one.start_s, start_s) < min(_end_s(one), until_s) and not _spans(one, start_s, until_s) for one in own):
         before = timeline.withdraw(lease_id)
-        free = timeline.firm_stays.free_during(start_s, end_s).copy()
+        free = _firmly_free(timeline.firm_stays, start_s, end_s, rows)
         timeline.hold(before)
         return free
     # What it has all the time between the two is simply added: nothing has to be taken out and laid in again.
-    free = timeline.firm_stays.free_during(start_s, end_s).copy()
+    free = _firmly_free(timeline.firm_stays, start_s, end_s, rows)
     for one in own:
         if one.firm and _spans(one, start_s, until_s):
             for row, amounts in zip(one.host_rows, one.amounts, strict=False):
-                free[row] += amounts
+                if rows is None:
+                    free[row] += amounts
+                elif row in rows:
+                    free[rows.index(row)] += amounts
     return free
+
+
+def _firmly_free(table: SlotTable, start_s: int, end_s: int | None, rows: tuple[int, ...] | None) -> IntArray:
+    return table.free_during(start_s, end_s).copy() if rows is None else table.free_on(rows, start_s, end_s)
 
 
 def _spans(stay: Stay, start_s: int, until_s: int) -> bool:
@@ -131,12 +180,10 @@ def _end_s(stay: Stay) -> int:
 
 def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
     """Its hosts have no room for it though nobody on them could be sent away: a lease outlives its DURATION there."""
-    free = firm_ceiling(draft, lease, stay.start_s, stay.end_s)
-    if free is None:
+    if draft.timeline.is_empty:
         return False
-    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
-        free[row] -= amounts
-    return bool((free[list(stay.host_rows)] < 0).any())
+    left = firm_room_left(draft, lease, stay, there_at(draft, lease, stay))
+    return any(amount < 0 for amounts in left.values() for amount in amounts)
 
 
 def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:

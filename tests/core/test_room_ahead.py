@@ -1,0 +1,185 @@
+"""What is asked of a few hosts, or by number, is what all hosts and the whole timeline say."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
+from one_preempt.core.matching.host_table import host_table
+from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import firm_ceiling, firm_room_left, there_at
+from one_preempt.core.reconcile import reconcile
+from tests import scenario_reader
+from tests.scenario_reader import NOW_S
+
+ONE_VM = (100, 1024)
+ROUNDS = 200
+
+
+def _stay(lease_id: int, start_s: int, end_s: int | None, *rows: int, firm: bool = True) -> Stay:
+    return Stay(lease_id, start_s, end_s, rows, (ONE_VM,) * len(rows), firm=firm)
+
+
+def _drawn_stays(chance: Random, lease_id: int, hosts: int) -> tuple[Stay, ...]:
+    """One to three stays one after the other on one to three hosts."""
+    stays, at_s = [], chance.randint(0, 20)
+    for _ in range(chance.randint(1, 3)):
+        end_s = at_s + chance.randint(1, 15)
+        rows = chance.sample(range(hosts), chance.randint(1, 3))
+        stays.append(_stay(lease_id, at_s, end_s, *rows, firm=chance.random() < 0.8))
+        at_s = end_s + chance.randint(0, 5)
+    return tuple(stays)
+
+
+def _drawn_timeline(chance: Random, hosts: int, *, counted: bool) -> Timeline:
+    base = np.tile(np.array(ONE_VM, dtype=np.int64), (hosts, 1))
+    stays = {lease_id: _drawn_stays(chance, lease_id, hosts) for lease_id in range(1, chance.randint(2, 5))}
+    room = ObservedRoom(tuple(range(hosts)), base, base, stays, np.ones(hosts, dtype=np.bool_))
+    return Timeline(room, 0, hosts if counted else None)
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_room_by_number_is_what_is_left_without_the_lease(seed: int) -> None:
+    chance = Random(seed)
+    timeline = _drawn_timeline(chance, 6, counted=True)
+    lease_id, vms = chance.randint(1, 5), chance.randint(1, 6)
+    duration_s, start_s = chance.choice((None, 1, 5, 30)), chance.randint(0, 25)
+    assert timeline.alike is not None
+    before = [part.tolist() for part in timeline.alike.profile.as_steps()]
+    answer = timeline.has_counted_room(lease_id, vms, duration_s, start_s)
+    assert [part.tolist() for part in timeline.alike.profile.as_steps()] == before
+    timeline.withdraw(lease_id)
+    beside_s = timeline.beside_counted(vms, duration_s, start_s)
+    assert answer is (timeline.is_empty or beside_s == start_s)
+
+
+def test_by_number_there_is_always_room_where_hosts_are_named() -> None:
+    timeline = _drawn_timeline(Random(1), 4, counted=False)
+    assert timeline.has_counted_room(1, 9, None, 0)
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_a_few_hosts_are_asked_as_all_are(seed: int) -> None:
+    chance = Random(seed)
+    table = SlotTable(np.tile(np.array(ONE_VM, dtype=np.int64), (7, 1)), 0)
+    reserved: list[SlotReservation] = []
+    for number in range(12):
+        start_s, rows = chance.randint(0, 30), chance.sample(range(7), chance.randint(1, 3))
+        end_s = chance.choice((None, start_s + chance.randint(1, 10)))
+        one = SlotReservation(number, ReservationKind.RUN, start_s, end_s, tuple(rows), ((1, 2),) * len(rows))
+        table.reserve(one)
+        reserved.append(one)
+        if chance.random() < 0.4:
+            table.forget_before(table.since_s + chance.randint(0, 2))
+        rows = chance.sample(range(7), chance.randint(1, 4))
+        start_s = table.since_s + chance.randint(0, 20)
+        span = (start_s, chance.choice((None, start_s + chance.randint(1, 20))))
+        assert table.free_on(rows, *span).tolist() == table.free_during(*span)[rows].tolist()
+
+
+def test_what_is_taken_back_for_a_moment_is_there_as_before() -> None:
+    table = SlotTable(np.tile(np.array(ONE_VM, dtype=np.int64), (3, 1)), 0)
+    one = SlotReservation(1, ReservationKind.RUN, 5, 9, (0, 2), (ONE_VM,) * 2)
+    table.reserve(one)
+    before = table.free_during(0, None).tolist()
+    table.release(one)
+    table.reserve(SlotReservation(1, ReservationKind.RUN, 5, 9, (0, 2), (ONE_VM,) * 2))
+    assert table.free_during(0, None).tolist() == before
+    table.release(one)
+    assert table.free_during(0, None).tolist() == [list(ONE_VM)] * 3
+
+
+# -- a draft -------------------------------------------------------------------------------------------------
+
+# VMs 1 and 2 give way; 3 does not. VM 7 is to have hosts 0 and 1, where one of them still is, VM 8 host 2 in pieces.
+DOCUMENT: dict[str, Any] = {
+    "settings": {"leases": {"rights": [{"name": "plain", "group": "plain"}]}},
+    "hosts": {0: {"cpu": 2}, 1: {"cpu": 2}, 2: {"cpu": 2}},
+    "vms": {
+        1: {"user": "eva", "host": 0, "lease": {"TYPE": "BE-SUSPENDABLE", "DURATION_S": 9000}},
+        2: {"user": "eva", "host": 1},
+        3: {"user": "paul", "host": 1, "lease": {"TYPE": "DC-NON-PREEMPTABLE", "DURATION_S": 7200}},
+        7: {
+            "user": "lea", "state": "HOLD", "cpu": 2,
+            "lease": {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 600, "DURATION_S": 3600},
+        },
+        8: {
+            "user": "lea", "state": "HOLD",
+            "lease": {"TYPE": "DC-MIGRATABLE", "DURATION_S": 3600, "DEADLINE_IN_S": 40_000},
+        },
+    },
+    "ledger": {
+        "leases": {7: {"verdict": "accepted"}, 8: {"verdict": "accepted"}},
+        "reservations": {
+            7: [{"start_in_s": 600, "end_in_s": 4240, "hosts": [0], "firm": True}],
+            8: [
+                {"start_in_s": 900, "end_in_s": 2700, "hosts": [1], "firm": True},
+                {"start_in_s": 5000, "end_in_s": 6800, "hosts": [2], "firm": True},
+            ],
+        },
+    },
+}  # fmt: skip
+
+
+def _draft() -> PlanDraft:
+    settings = scenario_reader.settings_of(DOCUMENT)
+    snapshot = scenario_reader.snapshot_of(DOCUMENT)
+    ledger = scenario_reader.ledger_of(DOCUMENT, snapshot)
+    state = reconcile(snapshot, ledger, admission_rules(settings), NOW_S).state
+    return PlanDraft.begin(state, policies(settings))
+
+
+def test_what_a_stay_leaves_of_its_hosts_is_what_all_hosts_have() -> None:
+    draft = _draft()
+    asked = 0
+    for lease_id in (7, 8):
+        lease = draft.state.leases[lease_id]
+        for own in draft.timeline.stays[lease_id]:
+            for rows in ((0,), (1,), (2,), (0, 2), (1, 1)):
+                for start_s, end_s in ((own.start_s, own.end_s), (own.start_s + 60, own.end_s), (own.start_s, None)):
+                    stay = _stay(lease_id, start_s, end_s, *rows)
+                    expected = firm_ceiling(draft, lease, start_s, end_s)
+                    assert expected is not None
+                    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+                        expected[row] -= amounts
+                    left = firm_room_left(draft, lease, stay, there_at(draft, lease, stay))
+                    assert left == {row: expected[row].tolist() for row in rows}
+                    asked += 1
+    assert asked == 45
+
+
+# -- where nothing is free -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_where_all_is_full_the_same_is_said_at_once(seed: int) -> None:
+    """With a mask of all hosts the search is made; it has to say the same."""
+    chance = Random(seed)
+    document: dict[str, Any] = {
+        "hosts": {number: {"cpu": chance.choice((1, 2)), "memory": 2048} for number in range(4)},
+        "vms": {
+            **{
+                number: {"host": number % 4, "cpu": 1, "memory": chance.choice((512, 2048))}
+                for number in range(chance.randint(3, 8))
+            },
+            **{
+                20 + number: {"state": "PENDING", "cpu": chance.choice((1, 1, 2)), "memory": 1024}
+                for number in range(chance.randint(2, 4))
+            },
+        },
+    }
+    snapshot = scenario_reader.snapshot_of(document)
+    options = policies(scenario_reader.settings_of(document)).match
+    matchmaker = Matchmaker(snapshot, host_table(snapshot.hosts), options)
+    waiting = [vm for vm in snapshot.vms.values() if vm.id >= 20]
+    everywhere = np.ones(4, dtype=np.bool_)
+    at_once = matchmaker.place_together(waiting, matchmaker.new_room())
+    assert at_once == matchmaker.place_together(waiting, matchmaker.new_room(), everywhere)
