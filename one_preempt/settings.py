@@ -15,6 +15,7 @@ import msgspec
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.power_settings import PowerSettings, power_doubts, power_faults
+from one_preempt.settings_choices import choices_at, policy_faults
 from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
@@ -354,6 +355,14 @@ def _check(settings: Settings, source: str) -> None:
                 f"{source}: rule '{rule.name}' matches every VM: name a user, group, template or attribute"
             )
     _check_victims(settings.victims, source)
+    named = {
+        "preemption_policy": settings.preemption_policy,
+        "queue_order": settings.queue_order,
+        "time.backfilling": settings.time.backfilling,
+        "power.policy": settings.power.policy,
+    }
+    for fault in policy_faults(named):
+        raise SettingsError(f"{source}: {fault}")
     for fault in power_faults(settings.power):
         raise SettingsError(f"{source}: {fault}")
     for right in settings.leases.rights:
@@ -390,7 +399,10 @@ def _in_plain_words(message: str) -> str:
     """msgspec's message with the place first: "at `$.limits.attempts`" becomes "limits.attempts: ..."."""
     what, separator, where = message.partition(" - at `")
     place = where.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".") if separator else ""
-    if where.startswith("key` in"):
+    of_key = where.startswith("key` in")
+    if what.startswith("Invalid enum value"):
+        what = f"{what}; there are: {', '.join(choices_at(Settings, f'.{place}', of_key=of_key))}"
+    if of_key:
         what = f"a key: {what}"
     what = what.replace("Object contains unknown field", "unknown key").replace("Expected", "expected")
     return f"{place}: {what}" if place else what

@@ -12,7 +12,7 @@ from one_preempt.core.backfilling import intermediate
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.policies import Policies
-from one_preempt.policy_registry import UnknownPolicy, backfilling_policies, backfilling_policy
+from one_preempt.policy_registry import backfilling_policies, backfilling_policy
 from one_preempt.settings import Settings, SettingsError, TimeSettings, doubts, parse_settings
 
 
@@ -63,7 +63,7 @@ def test_the_backfilling_policy_is_chosen_by_name_and_intermediate_has_its_numbe
         assert chosen(f"time: {{backfilling: {name}}}").backfilling == policy
     assert chosen("time: {backfilling: intermediate, promised_leases: 7}").backfilling == intermediate.with_promises(7)
     assert chosen("time: {promised_leases: 7}").backfilling is backfilling_policy("easy")
-    with pytest.raises(UnknownPolicy, match="no backfilling policy is named 'bold'; there are: conservative, easy"):
+    with pytest.raises(SettingsError, match="no backfilling policy is named 'bold'; there are: conservative, easy"):
         chosen("time: {backfilling: bold}")
     with pytest.raises(SettingsError, match="promised_leases"):
         parse_settings("time: {promised_leases: 0}", "here")

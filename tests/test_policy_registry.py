@@ -12,9 +12,12 @@ from one_preempt.policy_registry import (
     UnknownPolicy,
     backfilling_policies,
     backfilling_policy,
+    energy_policies,
     preemption_policies,
     preemption_policy,
+    queue_order_policy,
 )
+from one_preempt.settings_choices import SHIPPED_POLICIES
 
 
 @pytest.fixture
@@ -67,3 +70,13 @@ def test_two_policies_of_one_name_stop_the_start(folder: Path) -> None:
     a_policy_file(folder, "zz_second_mov", "MOV")
     with pytest.raises(OnePreemptError, match=r"two policies are named 'MOV'.*zz_second_mov\.py"):
         preemption_policies()
+
+
+def test_the_names_that_the_settings_take_without_looking_are_those_of_the_shipped_policies() -> None:
+    found = {
+        "preemption_policy": preemption_policies(),
+        "queue_order": {queue_order_policy("user-priority").name},
+        "time.backfilling": backfilling_policies(),
+        "power.policy": energy_policies(),
+    }
+    assert {key: {name.casefold() for name in names} for key, names in found.items()} == SHIPPED_POLICIES

@@ -21,7 +21,13 @@ def rules_of(text: str) -> PowerRules:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mode: act", "power.mode: invalid enum value 'act'"),
+        ("mode: act", "power.mode: invalid enum value 'act'; there are: advise, enforce, off"),
+        ("mode: on", "power.mode: invalid enum value 'on'; there are: advise, enforce, off"),
+        ("policy: greedy", "power.policy: no energy policy is named 'greedy'; there are: GESP, PEMP, SESP, always-on"),
+        (
+            "control: {hosts: {n1: {method: ipmi}}}",
+            "power.control.hosts[...].method: invalid enum value 'ipmi'; there are: command, ipmitool, none, redfish",
+        ),
         ("quiet_hours: ['25:00-06:00']", "power.quiet_hours"),
         ("time_zone: Mars/Olympus", "power.time_zone 'Mars/Olympus' is unknown"),
         ("boot_timeout_s: 100", "power.boot_timeout_s (100) must be above boot_s (120)"),
@@ -50,7 +56,8 @@ def test_the_word_that_stood_there_before_is_told_its_new_place() -> None:
 
 def test_an_energy_policy_that_is_none_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownPolicy, match="no energy policy is named 'greedy'; there are: GESP"):
-        rules_of("policy: greedy")
+        energy_policy("greedy")
+    assert rules_of("policy: pemp").policy.name == "PEMP"
     assert sorted(energy_policies(), key=str.casefold) == ["always-on", "GESP", "look-ahead", "PEMP", "SESP"]
     assert energy_policy("gesp").name == "GESP"
 

@@ -29,6 +29,18 @@ MISTAKES = {
     "a list": ("- a", "expected `object`"),
     "a section that is a number": ("limits: 7", "limits: expected `object`"),
     "a section without content": ("limits: ~", "limits: expected `object`"),
+    "a word that is none of the words": ("preemption: perhaps", "'perhaps'; there are: act, advise"),
+    "a word in a list": ("victims: {methods: {BE-SUSPENDABLE: [halt]}}", "'halt'; there are: live-migrate, migrate"),
+    "a word as a key": (
+        "victims: {methods: {BE: [stop]}}",
+        "a key: Invalid enum value 'BE'; there are: BE-CANCELLABLE",
+    ),
+    "a policy that is none": ("preemption_policy: momml", "preemption_policy: no preemption policy is named 'momml'"),
+    "an order that is none": ("queue_order: last", "queue_order: no queue order is named 'last'; there are: user-pr"),
+    "a backfilling that is none": (
+        "time: {backfilling: all}",
+        "time.backfilling: no backfilling policy is named 'all'",
+    ),
     "a negative number": ("limits: {attempts: -1}", "limits.attempts: expected `int` >= 1"),
     "a huge number": (f"limits: {{attempts: {'9' * 30}}}", "limits.attempts: expected `int` <="),
     "a number beyond measure": (f"limits: {{attempts: {'9' * 6000}}}", "a value is out of range"),

@@ -1,0 +1,74 @@
+"""Which words a place of the configuration takes: for messages about a word that it does not take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\[[^\]]*\]")
+
+SHIPPED_POLICIES = {
+    "preemption_policy": frozenset({"mlip", "moml", "mov", "nop"}),
+    "queue_order": frozenset({"user-priority"}),
+    "time.backfilling": frozenset({"conservative", "easy", "intermediate", "none"}),
+    "power.policy": frozenset({"always-on", "gesp", "look-ahead", "pemp", "sesp"}),
+}
+"""By key the names, in small letters, for which nobody has to look at the policies' files."""
+
+
+def policy_faults(named: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for each key of `SHIPPED_POLICIES` that names a policy that there is not, with those there are."""
+    unknown = {key: name for key, name in named.items() if name.casefold() not in SHIPPED_POLICIES[key]}
+    if not unknown:
+        return
+    # Loading all policies takes time, and who starts often has none of his own.
+    from one_preempt import policy_registry
+
+    of_key = {
+        "preemption_policy": policy_registry.preemption_policy,
+        "queue_order": policy_registry.queue_order_policy,
+        "time.backfilling": policy_registry.backfilling_policy,
+        "power.policy": policy_registry.energy_policy,
+    }
+    for key, name in unknown.items():
+        try:
+            of_key[key](name)
+        except policy_registry.UnknownPolicy as error:
+            yield f"{key}: {error}"
+
+
+def choices_at(kind: type, place: str, *, of_key: bool = False) -> tuple[str, ...]:
+    """The words that may stand at `place`, such as .power.models[0].host, below a structure; none where any may.
+
+    `of_key`: those that the keys of the mapping there may be.
+    """
+    found: list[msgspec.inspect.Type] = [msgspec.inspect.type_info(kind)]
+    for step in _STEP.finditer(place):
+        found = [inner for one in found for outer in _alternatives(one) for inner in _inside(outer, step[1])]
+    ends = [outer for one in found for outer in _alternatives(one)]
+    if of_key:
+        ends = [one.key_type for one in ends if isinstance(one, msgspec.inspect.DictType)]
+    return tuple(str(word) for one in ends if isinstance(one, msgspec.inspect.LiteralType) for word in one.values)
+
+
+def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _alternatives(kind.type)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return [one for each in kind.types for one in _alternatives(each)]
+    return [kind]
+
+
+def _inside(kind: msgspec.inspect.Type, name: str | None) -> list[msgspec.inspect.Type]:
+    """What has that name in a structure; without a name what stands in a list or a mapping."""
+    match kind:
+        case msgspec.inspect.StructType():
+            return [field.type for field in kind.fields if field.encode_name == name]
+        case msgspec.inspect.DictType():
+            return [kind.value_type]
+        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
+            return [kind.item_type]
+        case _:
+            return []
