@@ -32,6 +32,7 @@ from one_preempt.simulation.simulated_cloud.quotas import QuotaBooks
 from one_preempt.simulation.simulated_cloud.states import HostState, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.virtual_time import EventQueue, VirtualClock
 
+_MANAGE = Right.MANAGE
 _Value = TypeVar("_Value")
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -179,7 +180,11 @@ class CloudState:
         vm.state, vm.lcm_state = state, lcm_state
         self._note_vm(vm)
         if self._observers or self.keeps_logs:
-            self._publish(StateChange(self.clock.now_ms, "VM", vm.id, before, state, lcm_before, lcm_state))
+            change = StateChange(self.clock.now_ms, "VM", vm.id, before, state, lcm_before, lcm_state)
+            if self.keeps_logs:
+                self.state_changes.append(change)
+            for observer in self._observers:
+                observer(change)
         vm.prev_state, vm.prev_lcm_state = state, lcm_state
 
     def change_host(self, host: SimHost, state: HostState) -> None:
@@ -193,11 +198,12 @@ class CloudState:
 
     def _note_vm(self, vm: SimVm) -> None:
         """The VM's state changed, and with it what its host's monitoring, its networks and its group tell."""
+        template = vm.template
         for log in self.changes.logs:
             log.vms.add(vm.id)
-            if vm.history and vm.state != vm.prev_state:
+            if vm.state != vm.prev_state and vm.history:
                 log.usage.add(vm.history[-1].host_id)
-            if "NIC" in vm.template or "VMGROUP" in vm.template:
+            if "NIC" in template or "VMGROUP" in template:
                 log.networks = True
 
     def _publish(self, change: StateChange) -> None:
@@ -230,8 +236,8 @@ class CloudState:
 
     def demand_vm(self, caller: Caller, right: Right, vm: SimVm, *others: tuple[Right, Subject]) -> None:
         """The right on the VM, and more where a call needs more; else AUTHORIZATION."""
-        manages_his_own = right == Right.MANAGE and caller.uid == vm.uid and vm.permissions.owner_m
-        if vm.lock is None and not others and (manages_his_own or caller.is_admin):
+        is_plain = vm.lock is None and not others
+        if is_plain and (caller.is_admin or (caller.uid == vm.uid and right == _MANAGE and vm.permissions.owner_m)):
             return
         self.access.demand(caller, (right, vm_subject(vm)), *others)
 

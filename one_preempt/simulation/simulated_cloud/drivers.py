@@ -61,12 +61,15 @@ class Drivers:
             self.events.plan(self.clock.now_ms, self._end_all)
         self._ending_now.append(job)
 
+    @property
+    def is_idle(self) -> bool:
+        """No driver is at work."""
+        return not self._running
+
     def has_place(self, operation: Operation, host_id: int) -> bool:
         """A job would start at once: none waits before it, and not too many run."""
         if operation in TRANSFERS:
             return not self._transfers_waiting and self._transfers_running < self.limits.transfers
-        if not self._running:
-            return True
         if self._waiting or len(self._running) - self._transfers_running >= self.limits.virtualization:
             return False
         return self._busy_on_host.get(host_id, 0) < self.limits.virtualization_per_host

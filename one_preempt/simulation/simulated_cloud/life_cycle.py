@@ -1,11 +1,12 @@
 """What happens to a VM after a call was accepted: one driver operation after the other, each may fail.
 
-Every state under way has one operation (`_OPERATIONS`); its end is `_succeed` or `_fail`, told apart by the state
+Every state under way has one operation (`operations.py`); its end is `succeed` or `fail`, told apart by the state
 the VM is in then, so that recovery by hand takes the same ways. What is written down of it is in `vm_books`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from one_preempt.simulation.simulated_cloud import addressing, devices
@@ -13,6 +14,13 @@ from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
+from one_preempt.simulation.simulated_cloud.operations import (
+    OPERATIONS,
+    POWEROFF_MIGRATIONS,
+    host_of,
+    instant_states,
+    operation_of,
+)
 from one_preempt.simulation.simulated_cloud.quotas import counts_as_running, full_request, on_system_datastore
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.storage import DISKS, MEMORY, SystemSpace
@@ -20,41 +28,8 @@ from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 from one_preempt.simulation.simulated_cloud.vm_books import VmBooks
 
 _L = LcmState
-_OPERATIONS = {
-    _L.PROLOG: Operation.PROLOG,
-    _L.PROLOG_RESUME: Operation.PROLOG_RESUME,
-    _L.PROLOG_UNDEPLOY: Operation.PROLOG_RESUME,
-    _L.PROLOG_MIGRATE: Operation.PROLOG_MIGRATE,
-    _L.PROLOG_MIGRATE_POWEROFF: Operation.PROLOG_MIGRATE,
-    _L.PROLOG_MIGRATE_SUSPEND: Operation.PROLOG_MIGRATE,
-    _L.PROLOG_MIGRATE_UNKNOWN: Operation.PROLOG_MIGRATE,
-    _L.BOOT: Operation.BOOT,
-    _L.BOOT_UNKNOWN: Operation.BOOT,
-    _L.BOOT_POWEROFF: Operation.BOOT,
-    _L.BOOT_UNDEPLOY: Operation.BOOT,
-    _L.BOOT_SUSPENDED: Operation.RESTORE,
-    _L.BOOT_STOPPED: Operation.RESTORE,
-    _L.BOOT_MIGRATE: Operation.RESTORE,
-    _L.MIGRATE: Operation.LIVE_MIGRATE,
-    _L.SAVE_STOP: Operation.SAVE,
-    _L.SAVE_SUSPEND: Operation.SAVE,
-    _L.SAVE_MIGRATE: Operation.SAVE,
-    _L.SHUTDOWN: Operation.SHUTDOWN,
-    _L.SHUTDOWN_POWEROFF: Operation.SHUTDOWN,
-    _L.SHUTDOWN_UNDEPLOY: Operation.SHUTDOWN,
-    _L.EPILOG: Operation.EPILOG,
-    _L.EPILOG_STOP: Operation.EPILOG_STOP,
-    _L.EPILOG_UNDEPLOY: Operation.EPILOG_STOP,
-}
-_HARD_ACTIONS = frozenset(
-    {
-        HistoryAction.POWEROFF_HARD,
-        HistoryAction.UNDEPLOY_HARD,
-        HistoryAction.TERMINATE_HARD,
-        HistoryAction.POWEROFF_HARD_MIGRATE,
-    }
-)
-_POWEROFF_MIGRATIONS = (HistoryAction.POWEROFF_MIGRATE, HistoryAction.POWEROFF_HARD_MIGRATE)
+_ACTIVE, _DONE, _RUNNING, _EPILOG = VmState.ACTIVE, VmState.DONE, _L.RUNNING, _L.EPILOG
+_SAVE = Operation.SAVE
 _BOOT_AFTER_PROLOG = {
     _L.PROLOG: _L.BOOT,
     _L.PROLOG_RESUME: _L.BOOT_STOPPED,
@@ -72,9 +47,15 @@ _REST_AFTER_MIGRATION = {
     _L.PROLOG_MIGRATE_POWEROFF: VmState.POWEROFF,
     _L.PROLOG_MIGRATE_SUSPEND: VmState.SUSPENDED,
 }
+_REST_AFTER_SUCCESS = {_L.SAVE_SUSPEND: VmState.SUSPENDED, _L.SHUTDOWN_POWEROFF: VmState.POWEROFF}
+_EPILOG_AFTER_SUCCESS = {
+    _L.SAVE_STOP: _L.EPILOG_STOP,
+    _L.SHUTDOWN_UNDEPLOY: _L.EPILOG_UNDEPLOY,
+    _L.SHUTDOWN: _L.EPILOG,
+}
 # A failure that leaves the VM where it can be retried or recovered: X -> X_FAILURE.
 FAILURES = {
-    state: LcmState[f"{state.name}_FAILURE"] for state in _OPERATIONS if f"{state.name}_FAILURE" in LcmState.__members__
+    state: LcmState[f"{state.name}_FAILURE"] for state in OPERATIONS if f"{state.name}_FAILURE" in LcmState.__members__
 }
 WORK_OF_FAILURE = {failure: state for state, failure in FAILURES.items()}
 _SAVES = frozenset({_L.SAVE_STOP, _L.SAVE_SUSPEND, _L.SAVE_MIGRATE})
@@ -83,7 +64,6 @@ _MIGRATION_PROLOGS = frozenset(
 )
 _DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
 _NEED_ROOM = _SAVES | _DISKS_ARRIVE
-_LEAVES_HOST = frozenset({_L.SAVE_MIGRATE, _L.MIGRATE})
 # What begins and ends with every life, and tells nothing where it takes no time.
 _SHORT = frozenset({_L.PROLOG, _L.SHUTDOWN})
 
@@ -94,43 +74,37 @@ class LifeCycle(VmBooks):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._jobs: dict[int, Job] = {}
-        self._instant_under = self.durations
-        self._instant = self.durations.instant_operations()
+        self._instant_under, self._instant = self.durations, instant_states(self.durations)
         self.space = SystemSpace(self.datastores, changes=self.changes)
 
     # ---------------------------------------------------------------- operations
 
     def begin(self, vm: SimVm, state: LcmState) -> None:
         """Enter `state` and let the driver do what belongs to it."""
-        operation = _operation(vm, state)
-        host_id = _host_of(vm, state)
-        at_once = self._enter_work(vm, state, operation, host_id)
-        self._work(vm, operation, host_id, at_once)
+        self._work(vm, state, self._enter_work(vm, state))
 
     def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
         """`begin` for a VM that comes from rest."""
-        operation = _operation(vm, state)
-        host_id = _host_of(vm, state)
         counted = counts_as_running(vm)
-        at_once = self._enter_work(vm, state, operation, host_id)
+        at_once = self._enter_work(vm, state)
         self.settle_running_quota(vm, counted)
-        self._work(vm, operation, host_id, at_once)
+        self._work(vm, state, at_once)
 
-    def _enter_work(self, vm: SimVm, state: LcmState, operation: Operation, host_id: int) -> bool:
+    def _enter_work(self, vm: SimVm, state: LcmState) -> bool:
         """Enter `state`, untold where nobody wants to hear of it; whether its work takes no time, on a live machine."""
-        at_once = self._takes_no_time(operation) and self.hosts[vm.history[-1].host_id].alive
-        at_once = at_once and self.drivers.has_place(operation, host_id)
+        at_once = self._takes_no_time(vm, state)
         if at_once and not self._hears_passing and (self.drivers.is_ending or state in _SHORT):
-            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = VmState.ACTIVE, state
+            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, state
         else:
-            self.change_vm(vm, VmState.ACTIVE, state)
+            self.change_vm(vm, _ACTIVE, state)
         return at_once
 
-    def _work(self, vm: SimVm, operation: Operation, host_id: int, at_once: bool) -> None:
+    def _work(self, vm: SimVm, state: LcmState, at_once: bool) -> None:
         if at_once and self.drivers.is_ending:
             self.succeed(vm)
             return
-        job = Job(operation, vm.id, host_id, self._start, self._finish)
+        operation = operation_of(vm, state)
+        job = Job(operation, vm.id, host_of(vm, state), self._start, self._finish)
         self._jobs[vm.id] = job
         if at_once and not self._hears_passing:
             job.fails = _cannot_be_saved(vm, operation)
@@ -142,8 +116,6 @@ class LifeCycle(VmBooks):
         """The duration of the operation; None where it hangs. A fault may turn its end into a failure."""
         vm = self.vms[job.vm_id]
         job.fails = _cannot_be_saved(vm, job.operation)
-        if self._takes_no_time(job.operation):
-            return 0
         durations = self._durations_of(vm, job.host_id)
         memory_mib, disk_mib = self._sizes_of(vm, job.operation)
         duration_ms = durations.duration_ms(job.operation, memory_mib, disk_mib)
@@ -157,13 +129,16 @@ class LifeCycle(VmBooks):
         job.fails = True
         return duration_ms
 
-    def _takes_no_time(self, operation: Operation) -> bool:
-        """It takes no time, whoever does it and where, and nothing goes wrong on demand."""
+    def _takes_no_time(self, vm: SimVm, state: LcmState) -> bool:
+        """Its work is done at once, whatever it is and whoever does it; nothing fails, and nobody is waited for."""
         if self.faults.faults or self.durations_of_vm or self.durations_of_host:
             return False
         if self._instant_under is not self.durations:
-            self._instant_under, self._instant = self.durations, self.durations.instant_operations()
-        return operation in self._instant
+            self._instant_under, self._instant = self.durations, instant_states(self.durations)
+        if state not in self._instant or not self.hosts[vm.history[-1].host_id].alive:
+            return False
+        drivers = self.drivers
+        return drivers.is_idle or drivers.has_place(operation_of(vm, state), host_of(vm, state))
 
     def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
         return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
@@ -197,26 +172,23 @@ class LifeCycle(VmBooks):
     def succeed(self, vm: SimVm) -> None:
         """The operation of the VM's state ended well (or somebody says so)."""
         state = WORK_OF_FAILURE.get(vm.lcm_state, vm.lcm_state)
-        record, now_s = vm.history[-1], self.clock.now_ms // 1000
         if state in _NEED_ROOM and not self._has_room(vm, state):
             self.fail(vm)
-        elif state in _REST_AFTER_MIGRATION:
-            record.petime_s = record.retime_s = now_s
-            self.change_vm(vm, _REST_AFTER_MIGRATION[state])
-        elif state in _BOOT_AFTER_PROLOG:
-            record.petime_s = record.rstime_s = now_s
-            restarts = state == _L.PROLOG_MIGRATE and record.action in _POWEROFF_MIGRATIONS
-            self.begin(vm, _L.BOOT if restarts else _BOOT_AFTER_PROLOG[state])
-        elif state in _BOOTS:
-            self._running(vm)
-        elif state == _L.MIGRATE:
-            self._arrived_live(vm)
-        elif state in (_L.EPILOG, _L.EPILOG_STOP, _L.EPILOG_UNDEPLOY):
-            self._epilog_done(vm, state)
         else:
-            self._off_the_hypervisor(vm, state)
+            _ON_SUCCESS.get(state, LifeCycle._off_the_hypervisor)(self, vm, state)
 
-    def _running(self, vm: SimVm) -> None:
+    def _moved_at_rest(self, vm: SimVm, state: LcmState) -> None:
+        record = vm.history[-1]
+        record.petime_s = record.retime_s = self.now_s
+        self.change_vm(vm, _REST_AFTER_MIGRATION[state])
+
+    def _disks_are_there(self, vm: SimVm, state: LcmState) -> None:
+        record = vm.history[-1]
+        record.petime_s = record.rstime_s = self.clock.now_ms // 1000
+        restarts = state == _L.PROLOG_MIGRATE and record.action in POWEROFF_MIGRATIONS
+        self.begin(vm, _L.BOOT if restarts else _BOOT_AFTER_PROLOG[state])
+
+    def _running(self, vm: SimVm, _: LcmState) -> None:
         record = vm.history[-1]
         record.etime_s = record.retime_s = 0
         record.action, record.uid, record.gid, record.request_id = 0, -1, -1, -1
@@ -225,9 +197,9 @@ class LifeCycle(VmBooks):
             vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
         if self.space.taken:
             self.space.give_back(vm.id, MEMORY)
-        self.change_vm(vm, VmState.ACTIVE, _L.RUNNING)
+        self.change_vm(vm, _ACTIVE, _RUNNING)
 
-    def _arrived_live(self, vm: SimVm) -> None:
+    def _arrived_live(self, vm: SimVm, _: LcmState) -> None:
         vm.history[-1].rstime_s = self.now_s
         vm.history[-2].etime_s = vm.history[-2].retime_s = self.now_s
         self.leave_previous_host(vm)
@@ -235,17 +207,16 @@ class LifeCycle(VmBooks):
 
     def _off_the_hypervisor(self, vm: SimVm, state: LcmState) -> None:
         """A save or a shutdown ended: the guest is off, its memory may lie in a file."""
-        record = vm.history[-1]
         if state == _L.SAVE_MIGRATE:
             self._prolog_migrate(vm)
             return
-        record.retime_s = self.now_s
-        if state in (_L.SAVE_SUSPEND, _L.SHUTDOWN_POWEROFF):
-            self._rest(vm, VmState.SUSPENDED if state == _L.SAVE_SUSPEND else VmState.POWEROFF)
+        record = vm.history[-1]
+        record.retime_s = self.clock.now_ms // 1000
+        if state in _REST_AFTER_SUCCESS:
+            self._rest(vm, _REST_AFTER_SUCCESS[state])
             return
-        record.estime_s = self.now_s
-        epilog = {_L.SAVE_STOP: _L.EPILOG_STOP, _L.SHUTDOWN_UNDEPLOY: _L.EPILOG_UNDEPLOY, _L.SHUTDOWN: _L.EPILOG}
-        self.begin(vm, epilog[state])
+        record.estime_s = record.retime_s
+        self.begin(vm, _EPILOG_AFTER_SUCCESS[state])
 
     def _prolog_migrate(self, vm: SimVm) -> None:
         record, previous = vm.history[-1], vm.history[-2]
@@ -255,12 +226,12 @@ class LifeCycle(VmBooks):
 
     def _epilog_done(self, vm: SimVm, state: LcmState) -> None:
         record = vm.history[-1]
-        record.eetime_s = record.etime_s = self.now_s
+        record.eetime_s = record.etime_s = self.clock.now_ms // 1000
         self.release_host(vm, record.host_id)
-        if state != _L.EPILOG_STOP and "GRAPHICS" in vm.template:
+        if "GRAPHICS" in vm.template and state != _L.EPILOG_STOP:
             for graphics in vectors_of(vm.template, "GRAPHICS"):
                 graphics.pop("PORT", None)
-        if state == _L.EPILOG:
+        if state == _EPILOG:
             self.end(vm)
         else:
             self._rest(vm, VmState.STOPPED if state == _L.EPILOG_STOP else VmState.UNDEPLOYED)
@@ -345,7 +316,7 @@ class LifeCycle(VmBooks):
         booked = full_request(vm)
         vm.etime_s = self.now_s
         vm.resched = False
-        self.change_vm(vm, VmState.DONE)
+        self.change_vm(vm, _DONE)
         self.quota_books.add(vm.uid, vm.gid, booked, -1)
 
     def _leave_images_and_groups(self, vm: SimVm) -> None:
@@ -390,7 +361,7 @@ class LifeCycle(VmBooks):
     def _has_room_for_memory(self, vm: SimVm, state: LcmState) -> bool:
         """Take room for the guest's memory where the guest is saved."""
         record = vm.history[-2] if state == _L.SAVE_MIGRATE else vm.history[-1]
-        if record.action in _POWEROFF_MIGRATIONS:
+        if record.action in POWEROFF_MIGRATIONS:
             return True
         return self.space.take(vm.id, MEMORY, record.datastore_id, int(text_of(vm.template, "MEMORY", "0")))
 
@@ -401,20 +372,13 @@ class LifeCycle(VmBooks):
         return self.space.take(vm.id, DISKS, vm.history[-1].datastore_id, _disk_mib(vm))
 
 
-def _operation(vm: SimVm, state: LcmState) -> Operation:
-    """What the driver does for a VM that enters `state`."""
-    operation = _OPERATIONS[state]
-    if operation == Operation.SHUTDOWN and vm.history[-1].action in _HARD_ACTIONS:
-        return Operation.CANCEL
-    if state == _L.SAVE_MIGRATE and vm.history[-1].action in _POWEROFF_MIGRATIONS:
-        hard = vm.history[-1].action == HistoryAction.POWEROFF_HARD_MIGRATE
-        return Operation.CANCEL if hard else Operation.SHUTDOWN
-    return operation
-
-
-def _host_of(vm: SimVm, state: LcmState) -> int:
-    """The host whose driver is at work: what moves is taken off the one before."""
-    return vm.history[-2 if state in _LEAVES_HOST else -1].host_id
+_ON_SUCCESS: dict[LcmState, Callable[[LifeCycle, SimVm, LcmState], None]] = {
+    **dict.fromkeys(_REST_AFTER_MIGRATION, LifeCycle._moved_at_rest),
+    **dict.fromkeys(_BOOT_AFTER_PROLOG, LifeCycle._disks_are_there),
+    **dict.fromkeys(_BOOTS, LifeCycle._running),
+    _L.MIGRATE: LifeCycle._arrived_live,
+    **dict.fromkeys((_L.EPILOG, _L.EPILOG_STOP, _L.EPILOG_UNDEPLOY), LifeCycle._epilog_done),
+}
 
 
 def _disk_mib(vm: SimVm) -> int:
@@ -426,4 +390,4 @@ def _disk_mib(vm: SimVm) -> int:
 
 def _cannot_be_saved(vm: SimVm, operation: Operation) -> bool:
     """The hypervisor saves no guest to which a device of the host was handed over."""
-    return operation == Operation.SAVE and vm.history[-1].vm_mad == "kvm" and bool(vectors_of(vm.template, "PCI"))
+    return operation == _SAVE and vm.history[-1].vm_mad == "kvm" and bool(vectors_of(vm.template, "PCI"))

@@ -19,6 +19,8 @@ METRICS = (
 )  # fmt: skip
 _UNLIMITED = (-1.0, -2.0)
 _CENTI = frozenset({"CPU", "RUNNING_CPU"})
+_ACTIVE = VmState.ACTIVE
+_WAITING = frozenset({VmState.PENDING, VmState.HOLD})
 _NOT_RUNNING_WHILE_ACTIVE = frozenset(
     {
         LcmState.PROLOG_MIGRATE_POWEROFF,
@@ -31,9 +33,9 @@ _NOT_RUNNING_WHILE_ACTIVE = frozenset(
 
 def counts_as_running(vm: SimVm) -> bool:
     """The owner's RUNNING_* quotas are charged: PENDING and HOLD already, SUSPENDED and POWEROFF not."""
-    if vm.state in (VmState.PENDING, VmState.HOLD):
-        return True
-    return vm.state == VmState.ACTIVE and vm.lcm_state not in _NOT_RUNNING_WHILE_ACTIVE
+    if vm.state == _ACTIVE:
+        return vm.lcm_state not in _NOT_RUNNING_WHILE_ACTIVE
+    return vm.state in _WAITING
 
 
 @lru_cache(maxsize=1 << 12)
@@ -112,12 +114,14 @@ class QuotaBooks:
 
     def add(self, uid: int, gid: int, request: Mapping[str, int], times: int = 1) -> None:
         """Book `request` so many times, or with -1 give it back."""
-        amounts = [(metric, times * amount) for metric, amount in request.items() if amount]
         for holder, number, quotas in self._holders(uid, gid):
             self.changes.holder(holder == "user", number)
             used = whole_cloud_quota(quotas).used
-            for metric, amount in amounts:
-                used[metric] = used.get(metric, 0) + amount
+            for metric, amount in request.items():
+                if metric in used:
+                    used[metric] += times * amount
+                elif amount:
+                    used[metric] = times * amount
 
     def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
         holders = []

@@ -28,8 +28,17 @@ from one_preempt.simulation.simulated_cloud.vm_building import (
 from one_preempt.simulation.simulated_cloud.vm_calls import VmCalls, parsed
 
 _L, _S = LcmState, VmState
-_AT_REST_WITH_DISKS = (_S.SUSPENDED, _S.POWEROFF, _S.STOPPED, _S.UNDEPLOYED)
-_NEVER_DEPLOYED = (_S.INIT, _S.PENDING, _S.HOLD, _S.CLONING, _S.CLONING_FAILURE)
+_ACTIVE = _S.ACTIVE
+_AT_REST_WITH_DISKS = frozenset({_S.SUSPENDED, _S.POWEROFF, _S.STOPPED, _S.UNDEPLOYED})
+_NEVER_DEPLOYED = frozenset({_S.INIT, _S.PENDING, _S.HOLD, _S.CLONING, _S.CLONING_FAILURE})
+_DEPLOYABLE = frozenset({_S.PENDING, _S.HOLD, _S.STOPPED, _S.UNDEPLOYED})
+_WITH_DISKS = frozenset({_S.STOPPED, _S.UNDEPLOYED})
+_PROLOG_AFTER: dict[int, LcmState] = {
+    HistoryAction.STOP: _L.PROLOG_RESUME,
+    HistoryAction.UNDEPLOY: _L.PROLOG_UNDEPLOY,
+    HistoryAction.UNDEPLOY_HARD: _L.PROLOG_UNDEPLOY,
+}
+_OFFLINE, _SYSTEM, _ADMIN = HostState.OFFLINE, DatastoreType.SYSTEM, Right.ADMIN
 _FAILURE_STATES = frozenset(FAILURES.values())
 _MOVABLE = frozenset({"RUNNING", "UNKNOWN", "POWEROFF", "SUSPENDED"})
 _ENDABLE = frozenset(
@@ -71,7 +80,7 @@ _MIGRATION_ACTIONS = {
 
 def state_name(vm: SimVm) -> str:
     """The state that decides what is legal, as oned names it: the LCM state while ACTIVE, else the state."""
-    return _LCM_NAMES[vm.lcm_state] if vm.state == _S.ACTIVE else _STATE_NAMES[vm.state]
+    return _LCM_NAMES[vm.lcm_state] if vm.state == _ACTIVE else _STATE_NAMES[vm.state]
 
 
 def _objection(action: str, vm: SimVm) -> str:
@@ -204,28 +213,20 @@ class VmActions(VmCalls):
             if not caller.is_admin and (name := created_with(choice)):
                 raise OnedError(ErrorCode.AUTHORIZATION, f"NIC includes a restricted attribute {name}")
             rights += self.uses_of(choice, vm.uid)
-        self.demand_vm(caller, Right.ADMIN, vm, *rights)
-        if vm.state not in (_S.PENDING, _S.HOLD, _S.STOPPED, _S.UNDEPLOYED):
+        self.demand_vm(caller, _ADMIN, vm, *rights)
+        if vm.state not in _DEPLOYABLE:
             raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_name(vm)}")
         self._demand_fit(vm, host, enforce or ("TOPOLOGY" in vm.template and bool(pin_policy(vm))))
         if connects:
             addressing.connect_automatic_nics(self, vm, vectors_of(choice, "NIC"))
             describe_networks(self, vm)
-        if vm.state in (_S.STOPPED, _S.UNDEPLOYED) and (
-            objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))
-        ):
+        if vm.state in _WITH_DISKS and (objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))):
             raise refusal(caller, objection)
         self._go_to(vm, host, datastore)
         return vm_id
 
     def _go_to(self, vm: SimVm, host: SimHost, datastore: SimDatastore) -> None:
-        last_action = vm.history[-1].action if vm.history else HistoryAction.NONE
-        if last_action == HistoryAction.STOP:
-            prolog = _L.PROLOG_RESUME
-        elif last_action in (HistoryAction.UNDEPLOY, HistoryAction.UNDEPLOY_HARD):
-            prolog = _L.PROLOG_UNDEPLOY
-        else:
-            prolog = _L.PROLOG
+        prolog = _PROLOG_AFTER.get(vm.history[-1].action, _L.PROLOG) if vm.history else _L.PROLOG
         if "GRAPHICS" in vm.template:
             for graphics in vectors_of(vm.template, "GRAPHICS"):
                 graphics.setdefault("PORT", str(5900 + vm.id))
@@ -241,7 +242,7 @@ class VmActions(VmCalls):
 
     def _usable_host(self, host_id: int) -> SimHost:
         host = self.host(host_id)
-        if host.state == HostState.OFFLINE:
+        if host.state == _OFFLINE:
             raise OnedError(ErrorCode.ACTION, "Host is offline, cannot use it to deploy VM")
         return host
 
@@ -261,7 +262,7 @@ class VmActions(VmCalls):
 
     def _system_datastore(self, datastore_id: int) -> SimDatastore:
         datastore = self.datastore(datastore_id)
-        if datastore.type != DatastoreType.SYSTEM:
+        if datastore.type != _SYSTEM:
             raise OnedError(
                 ErrorCode.INTERNAL,
                 f"Trying to use datastore [{datastore_id}] to deploy the VM, but it is not of type system datastore.",
@@ -432,5 +433,4 @@ class VmActions(VmCalls):
 
 def _returns(vm: SimVm) -> bool:
     """The VM comes back from STOPPED or UNDEPLOYED, with its disks."""
-    returning = (HistoryAction.STOP, HistoryAction.UNDEPLOY, HistoryAction.UNDEPLOY_HARD)
-    return bool(vm.history) and vm.history[-1].action in returning
+    return bool(vm.history) and vm.history[-1].action in _PROLOG_AFTER

@@ -17,6 +17,9 @@ OWN_CHOICE = -1
 _ACCEPTED = CallResult(Outcome.ACCEPTED)
 APPEND = 1
 CHANGED_HANDS = "CHANGED_HANDS"
+_DONE = VmState.DONE
+_DEPLOY = ActionKind.DEPLOY
+_LOCKING = frozenset({ActionKind.LOCK, ActionKind.UNLOCK})
 _SIMPLE_ACTIONS = frozenset({
     ActionKind.SUSPEND, ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME,
     ActionKind.HOLD, ActionKind.RELEASE,
@@ -43,21 +46,22 @@ class SimulatedEnactor:
     def _changed_hands(self, action: Action) -> str:
         """Why the VM is not ours to act on any more, '' where it is as expected."""
         vm = self._cloud.vms.get(action.vm_id)
-        if vm is None or vm.state == VmState.DONE:
+        if vm is None or vm.state == _DONE:
             return f"VM {action.vm_id} does not exist any more"
         if action.expected_states and state_name(vm) not in action.expected_states:
             return f"VM {vm.id} is {state_name(vm)}, expected was {' or '.join(action.expected_states)}"
         if action.expected_uid is not None and vm.uid != action.expected_uid:
             return f"VM {vm.id} belongs to user {vm.uid} now, expected was user {action.expected_uid}"
-        return _foreign_lock(action, vm)
+        return _foreign_lock(action, vm) if action.kind in _LOCKING else ""
 
     def _call(self, action: Action) -> None:
         cloud = self._cloud
         datastore_id = OWN_CHOICE if action.datastore_id is None else action.datastore_id
         enforce = action.enforce_capacity
+        if action.kind is _DEPLOY:
+            cloud.vm_deploy(ONEADMIN, action.vm_id, _host_of(action), enforce, datastore_id, _nics_of(action))
+            return
         match action.kind:
-            case ActionKind.DEPLOY:
-                cloud.vm_deploy(ONEADMIN, action.vm_id, _host_of(action), enforce, datastore_id, _nics_of(action))
             case ActionKind.MIGRATE | ActionKind.LIVE_MIGRATE:
                 live, how = action.kind is ActionKind.LIVE_MIGRATE, int(action.migration_type)
                 cloud.vm_migrate(ONEADMIN, action.vm_id, _host_of(action), live, enforce, datastore_id, how)
@@ -75,9 +79,7 @@ class SimulatedEnactor:
 
 
 def _foreign_lock(action: Action, vm: SimVm) -> str:
-    """Whose lock it is that must be neither replaced nor taken away, '' where there is none."""
-    if action.kind not in (ActionKind.LOCK, ActionKind.UNLOCK):
-        return ""
+    """Whose lock it is that LOCK must not replace and UNLOCK not take away, '' where there is none."""
     lock = vm.lock
     if lock is None:
         return "" if action.kind is ActionKind.LOCK else f"VM {vm.id} is not locked any more"

@@ -32,6 +32,8 @@ _FRESH_STARTS = frozenset({
     LcmState.BOOT, LcmState.BOOT_UNDEPLOY, LcmState.BOOT_POWEROFF, LcmState.BOOT_UNKNOWN, LcmState.BOOT_FAILURE,
     LcmState.BOOT_UNDEPLOY_FAILURE,
 })  # fmt: skip
+_ACTIVE, _DONE, _RUNNING = VmState.ACTIVE, VmState.DONE, LcmState.RUNNING
+_END = EventKind.END
 _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
 _PATIENCE_MS = 60_000
@@ -145,7 +147,7 @@ class Simulator:
                 return
             while event is not None:
                 _, kind, number, mark = event
-                if kind == EventKind.END:
+                if kind == _END:
                     self._end(number, mark)
                 elif kind == EventKind.SUBMISSION:
                     self._submit(self._requests[number])
@@ -194,18 +196,18 @@ class Simulator:
         """A transition of the cloud."""
         self._changed = True
         _, kind, vm_id, _, new_state, old_lcm_state, new_lcm_state = change
-        run = self._runs.get(vm_id)
-        if kind != "VM" or run is None:
+        if kind != "VM" or vm_id not in self._runs:
             return
-        state = new_lcm_state if new_state == VmState.ACTIVE else None
-        if state in _SERVED:
+        run = self._runs[vm_id]
+        is_active = new_state == _ACTIVE
+        if is_active and new_lcm_state in _SERVED:
             if old_lcm_state in _FRESH_STARTS:
                 run.served_ms = 0
-            self._serve(vm_id, run, is_running=state == LcmState.RUNNING)
+            self._serve(vm_id, run, is_running=new_lcm_state == _RUNNING)
             return
         if run.since_ms is not None:
-            self._interrupt(run, moved=state in _MOVES)
-        if new_state == VmState.DONE:
+            self._interrupt(run, moved=is_active and new_lcm_state in _MOVES)
+        if new_state == _DONE:
             self._gone(vm_id, run)
 
     def _serve(self, vm_id: int, run: VmRun, *, is_running: bool) -> None:
@@ -219,7 +221,7 @@ class Simulator:
             left_ms = 1000 * run.lease.request.actual_duration_s - run.served_ms
             # One that could not be shut down is tried again after a while.
             earliest_ms = now_ms + _PATIENCE_MS if run.had_its_time else now_ms
-            self._heap.push(max(run.since_ms + left_ms, earliest_ms), EventKind.END, vm_id, run.mark)
+            self._heap.push(max(run.since_ms + left_ms, earliest_ms), _END, vm_id, run.mark)
 
     def _interrupt(self, run: VmRun, *, moved: bool) -> None:
         assert run.since_ms is not None
