@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -111,6 +111,63 @@ def test_a_host_is_ordered_off_and_on_and_waited_for(cloud: SimulatedCloud, whil
     assert awake.exit_code == 0, awake.output
     assert cloud.hosts[HOST_IDS["node2"]].alive
     assert power_of("node1") != power_of("node3") is None
+
+
+def put_on(cloud: SimulatedCloud, name: str) -> int:
+    """Somebody deploys a VM on a host."""
+    (vm_id,) = cloud.add_vms(ONEADMIN, 'CPU = "1"\nMEMORY = "512"\n', 1, hold=True)
+    cloud.vm_deploy(ONEADMIN, vm_id, HOST_IDS[name])
+    return vm_id
+
+
+def before_the_cycle(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], object]) -> None:
+    """Something happens just before a cycle of the daemon, counted from 1."""
+    cycle, passed = host._pause, iter(range(1, 1000))
+
+    def pass_time() -> None:
+        if next(passed) == number:
+            happens()
+        cycle()
+
+    monkeypatch.setattr(host, "_pause", pass_time)
+
+
+def test_who_waits_is_told_which_vms_came_before_the_daemon_looked(
+    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vm_ids: list[int] = []
+    before_the_cycle(monkeypatch, 1, lambda: vm_ids.append(put_on(cloud, "node2")))
+    refused = run("host", "off", "node2", "--wait")
+    assert refused.exit_code == 1
+    assert f"Host node2 is not off: VMs are on it ({vm_ids[0]}): migrate them" in refused.stderr
+
+
+def test_who_waits_is_told_which_vm_came_on_the_way_to_sleep(
+    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vm_ids: list[int] = []
+    before_the_cycle(monkeypatch, 2, lambda: vm_ids.append(put_on(cloud, "node2")))
+    refused = run("host", "off", "node2", "--wait")
+    assert refused.exit_code == 1
+    assert f"Host node2 is not off: VM {vm_ids[0]} was put on it: it is used again" in refused.stderr
+
+
+def test_who_waits_is_told_that_somebody_else_disabled_the_host(
+    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_the_cycle(monkeypatch, 1, lambda: cloud.host_status(ONEADMIN, HOST_IDS["node2"], 1))
+    refused = run("host", "off", "node2", "--wait")
+    assert refused.exit_code == 1
+    assert "Host node2 is not off: it is DISABLED, and not by this scheduler: onehost enable 1" in refused.stderr
+
+
+def test_who_waits_is_told_that_the_floor_keeps_the_host(
+    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_the_cycle(monkeypatch, 1, lambda: cloud.host_status(ONEADMIN, HOST_IDS["node1"], 1))
+    refused = run("host", "off", "node2", "--wait")
+    assert refused.exit_code == 1
+    assert "Host node2 is not off: 1 of the hosts handed over are on, and power.floor keeps 1" in refused.stderr
 
 
 def test_an_order_waits_for_the_daemon_and_is_seen(site: Path) -> None:

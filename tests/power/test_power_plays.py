@@ -194,6 +194,22 @@ def test_an_order_waits_for_the_end_of_a_pause() -> None:
     play.until(lambda: play.machines.boots == 1)
 
 
+@pytest.mark.parametrize("phase", [PowerPhase.DISABLING, PowerPhase.SWITCHING_OFF])
+def test_an_order_to_wake_what_is_just_told_to_go_is_carried_out_after_that(phase: PowerPhase) -> None:
+    play = PowerPlay(hosts=1)
+    play.pace_s = 1
+    play.until(lambda: play.phase(0) is phase)
+    if phase is PowerPhase.SWITCHING_OFF:
+        play.pass_time(2)
+        assert play.phase(0) is phase
+    play.rules = with_policy("always-on")
+    play.start_daemon()
+    play.store.order_power(PowerOrder(0, PowerGoal.ON, play.cloud.clock.now_s()))
+    play.pass_time(300)
+    assert play.phase(0) is AWAKE
+    assert play.store.load(play.cloud.clock.now_s()).power_orders == {}
+
+
 def test_pause_undoes_what_has_its_power_and_lets_come_up_what_comes() -> None:
     play = PowerPlay()
     play.cycle()

@@ -50,13 +50,17 @@ def take_orders(draft: PlanDraft) -> None:
 
 
 def _is_settled(power: PowerDraft, row: int, order: PowerOrder) -> bool:
-    """It was taken up, or there is nothing to do about it; an order to wake waits until not too many boot."""
+    """It was taken up, or there is nothing to do about it.
+
+    An order to wake waits until not too many boot, and until the host has done what it was just told.
+    """
     if order.goal is PowerGoal.OFF:
         if _may_be_ordered_off(power, row):
             power.let_sleep(row, "ordered", "an administrator ordered it off")
         return True
     if not power.can_wake(row, ordered=True):
-        return True
+        sequence = power.sequences.get(order.host_id)
+        return sequence is None or sequence.phase not in (PowerPhase.DISABLING, PowerPhase.SWITCHING_OFF)
     return power.wake(row, "ordered", "an administrator ordered it on")
 
 

@@ -15,7 +15,14 @@ from one_preempt.composition import open_reader, open_store
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
 from one_preempt.entrypoints.cli.host_energy import host_energy
-from one_preempt.entrypoints.cli.host_power import PowerView, floor_refusal, fulfilled, power_view, refusal
+from one_preempt.entrypoints.cli.host_power import (
+    PowerView,
+    floor_refusal,
+    fulfilled,
+    power_view,
+    refusal,
+    why_to_nothing,
+)
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_table
 from one_preempt.errors import OnePreemptError
 from one_preempt.explain import JsonObject, printable
@@ -127,7 +134,7 @@ def _order(config_path: Path | None, names: Sequence[str], goal: PowerGoal, wait
             click.echo(f"Host {printable(host.name)} is {goal.value} already, or on its way.")
     if wanted:
         _give(settings, wanted, goal, now_s)
-    return _wait(settings, view, list(named.values()), goal) if wait else 0
+    return _wait(settings, view, list(named.values()), PowerOrder(-1, goal, now_s)) if wait else 0
 
 
 def _named(hosts: Mapping[int, Host], name: str) -> Host:
@@ -148,9 +155,9 @@ def _give(settings: Settings, hosts: Sequence[Host], goal: PowerGoal, now_s: int
         click.echo(f"No daemon answers at {settings.socket.path}: the order waits for it.", err=True)
 
 
-def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], goal: PowerGoal) -> int:
-    """Until all hosts are where they are to be, or will not be; the exit code."""
-    rules, told = before.rules, {host.id: "" for host in hosts}
+def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], order: PowerOrder) -> int:
+    """Until all hosts are where `order` wants them, or will not be; the exit code."""
+    rules, told, goal = before.rules, {host.id: "" for host in hosts}, order.goal
     ends_at_s = time.monotonic() + rules.boot_timeout_s + rules.shutdown_timeout_s
     while time.monotonic() < ends_at_s:
         view = power_view(settings, {})
@@ -162,12 +169,21 @@ def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], goal: Po
         settled = [host_id for host_id in phases if host_id not in view.orders]
         if all(phases[host_id] is REACHED[goal] for host_id in settled) and len(settled) == len(hosts):
             return 0
-        if any(_comes_to_nothing(phases[host_id], goal) for host_id in settled):
-            click.echo("An order came to nothing; the daemon's log and `one-preempt host list` say why.", err=True)
+        lost = [host for host in hosts if host.id in settled and _comes_to_nothing(phases[host.id], goal)]
+        if lost:
+            _tell_why(settings, lost, order)
             return 1
         _pause()
     click.echo("The time to wait is over; what was begun goes on without you.", err=True)
     return 1
+
+
+def _tell_why(settings: Settings, lost: Sequence[Host], order: PowerOrder) -> None:
+    snapshot = open_reader(settings).read()
+    view = power_view(settings, snapshot.hosts)
+    for host in lost:
+        why = why_to_nothing(view, snapshot, host.id, order)
+        click.echo(f"Host {printable(host.name)} is not {order.goal.value}: {printable(why, 300)}", err=True)
 
 
 def _phase(view: PowerView, host_id: int) -> PowerPhase:

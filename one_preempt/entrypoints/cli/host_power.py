@@ -10,8 +10,10 @@ from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.database import database_exists
 from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import open_store
+from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import COMING, PowerGoal, PowerOrder, PowerPhase, PowerSequence
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.explain import JsonObject, printable
@@ -118,8 +120,7 @@ def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, no
 def _refusal_of_sleep(view: PowerView, host: Host, sequence: PowerSequence | None, now_s: int) -> str:
     rules = view.rules
     if host.vm_ids:
-        named = ", ".join(map(str, host.vm_ids[:LISTED_VMS])) + (", ..." if len(host.vm_ids) > LISTED_VMS else "")
-        return f"VMs are on it ({named}): migrate them, or wait for their end"
+        return f"{_vms_on(host)}: migrate them, or wait for their end"
     if sequence is None:
         return ""
     if sequence.is_coming:
@@ -136,6 +137,34 @@ def floor_refusal(view: PowerView, hosts: Mapping[int, Host], off: Sequence[Host
     if on - len(off) >= view.rules.floor:
         return ""
     return f"{on} of the hosts handed over are on, and power.floor keeps {view.rules.floor} of them so"
+
+
+def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order: PowerOrder) -> str:
+    """Why an order that the daemon has settled did not bring the host where it wants it, as far as it is seen now."""
+    host, sequence = snapshot.hosts.get(host_id), view.sequences.get(host_id)
+    if host is None:
+        return "OpenNebula has it no more"
+    if sequence is not None and sequence.is_ours and sequence.phase is not PowerPhase.ASLEEP:
+        return "; ".join(filter(None, (sequence.reason_text, sequence.answer_text)))
+    if sequence is not None and not sequence.is_ours and sequence.since_s >= order.ordered_at_s:
+        return sequence.reason_text
+    if not host.accepts_vms and (sequence is None or not sequence.is_ours):
+        return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
+    if order.goal is PowerGoal.OFF:
+        if host.vm_ids:
+            return f"{_vms_on(host)}: migrate them, or wait for their end"
+        if host.id not in view.handed_over:
+            return "it is not handed over: add its name, or a pattern of it, to power.hosts"
+        if host.name in bridge_hosts(snapshot.datastores):
+            return "OpenNebula reaches a datastore through it: BRIDGE_LIST or REPLICA_HOST names it"
+        if why := floor_refusal(view, snapshot.hosts, [host]):
+            return why
+    return "what stood against it is over, or only the daemon saw it: order it again, or look into the daemon's log"
+
+
+def _vms_on(host: Host) -> str:
+    named = ", ".join(map(str, host.vm_ids[:LISTED_VMS])) + (", ..." if len(host.vm_ids) > LISTED_VMS else "")
+    return f"VMs are on it ({named})"
 
 
 def _is_on(view: PowerView, host: Host) -> bool:
