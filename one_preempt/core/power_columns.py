@@ -27,8 +27,9 @@ class PowerColumns:
     """All of shape (hosts,), not to be written to by others, and good until the next observation or `note`.
 
     `handed_over`: may be switched. `occupied`: some VM is in the host's own list. `going_down`: on the way to sleep, or
-    asleep. `ours`: by our hand not in use. `booting`: has been told to start and is not in use yet. `turnable`: on the
-    way to sleep or about to be, with its power still. `rested_at_s`: from then on it may be let sleep again.
+    asleep. `ours`: by our hand not in use. `booting`: has been told to start and is not in use yet. `leaving`: to be
+    disabled, or `turnable`: on the way to sleep with its power still. `wakeable`: sleeps, or was told to and did not.
+    `since_s`: when the phase was entered. `rested_at_s`: from then on it may be let sleep again.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,10 @@ class PowerColumns:
         self.ours[row] = sequence.is_ours
         is_up_again = phase is PowerPhase.ENABLING and sequence.began_at_s > 0
         self.booting[row] = phase is PowerPhase.SWITCHING_ON or is_up_again
-        self.turnable[row] = phase is PowerPhase.DISABLING or can_turn_back(sequence)
+        self.turnable[row] = turnable = can_turn_back(sequence)
+        self.leaving[row] = turnable or phase is PowerPhase.DISABLING
+        self.wakeable[row] = phase is PowerPhase.ASLEEP or (phase is PowerPhase.SWITCHING_OFF and sequence.failures > 0)
+        self.since_s[row] = sequence.since_s
         self.rested_at_s[row] = max(sequence.not_before_s, sequence.since_s + self._rules.least_on_s)
 
     def rows_of(self, host_ids: frozenset[int]) -> BoolArray:
@@ -87,7 +91,9 @@ class PowerColumns:
 
     def _begin_sequences(self, rows: int) -> None:
         self._sequences: dict[int, PowerSequence] = {}
-        self.going_down, self.ours, self.booting, self.turnable = (_nowhere(rows) for _ in range(4))
+        self.going_down, self.ours, self.booting = (_nowhere(rows) for _ in range(3))
+        self.leaving, self.turnable, self.wakeable = (_nowhere(rows) for _ in range(3))
+        self.since_s: npt.NDArray[np.int64] = np.zeros(rows, dtype=np.int64)
         self.rested_at_s: npt.NDArray[np.int64] = np.full(rows, _ALWAYS_S, dtype=np.int64)
 
     def _observe_hosts(self, table: HostTable) -> None:

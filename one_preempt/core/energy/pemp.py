@@ -46,9 +46,11 @@ class PreemptionAware:
         return SupplyDecision(wake=split.wake, preempt=split.preempt, consolidate=consolidated)
 
     def _consolidated(self, wished: int, question: SupplyQuestion) -> int:
+        if wished <= 0:
+            return 0
         nodes = question.nodes
         reserved = nodes.required_at_start + (question.nodes_asked if question.occasion in BINDING else 0)
-        emptied = min(max(wished, 0), len(question.emptiable.empty_s))
+        emptied = min(wished, len(question.emptiable.empty_s))
         return emptied if can_spare(nodes.on, reserved, emptied) else 0
 
 

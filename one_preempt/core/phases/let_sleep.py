@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
-from one_preempt.core.phases.consolidate import Emptiable, consolidate, emptiable_hosts
+from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
@@ -58,12 +60,14 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None)
         return
     power.asked_at_s = now_s
     draft.wake_by(now_s + period_s)
-    hosts: Emptiable = emptiable_hosts(draft, power)
-    asked = ask(draft, power, Occasion.PERIODIC, head, emptiable=hosts.nodes)
+    emptiable = cache(lambda: emptiable_hosts(draft, power))
+    asked = ask(draft, power, Occasion.PERIODIC, head, emptiable=lambda: emptiable().nodes)
     decision = power.rules.policy.decide(asked.question)
     why = "the queue waits for room" if head is not None else "the energy policy wants it on"
     wake_some(power, asked.rows_to_wake, decision.wake, why)
-    consolidate(draft, power, hosts, max(decision.consolidate, power.to_empty))
+    to_empty = max(decision.consolidate, power.to_empty)
+    if to_empty:
+        consolidate(draft, power, emptiable(), to_empty)
 
 
 # -- what has nothing to do ----------------------------------------------------------------------------------

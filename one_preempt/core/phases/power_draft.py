@@ -152,6 +152,17 @@ class PowerDraft:
         return rested and not self._is_quiet and bool(self.columns.handed_over[row])
 
     @property
+    def wakeable(self) -> BoolArray:
+        """The rows of hosts that `can_wake` says may be woken for the queue, shape (H,)."""
+        columns = self.columns
+        if self.paused or not self.rules.enforced:
+            return np.zeros_like(columns.turnable)
+        if self._is_quiet:
+            return columns.turnable
+        rested = columns.since_s <= self.now_s - self.rules.least_off_s
+        return columns.turnable | (columns.wakeable & columns.handed_over & rested)
+
+    @property
     def boots_left(self) -> int:
         """How many more hosts may be woken now."""
         return max(self.rules.most_booting - int(self.columns.booting.sum()), 0)

@@ -100,7 +100,7 @@ def _under_way(power: PowerDraft) -> list[int]:
 
 def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:
     """The rows that were promised firmly to somebody who starts before they could be up again."""
-    on_their_way = np.flatnonzero(power.columns.turnable).tolist()
+    on_their_way = np.flatnonzero(power.columns.leaving).tolist()
     if not on_their_way:
         return set()
     boot_s = max(power.rules.power_of(power.host(row)).boot_s for row in on_their_way)

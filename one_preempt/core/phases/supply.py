@@ -14,7 +14,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.energy.policy import Occasion
+from one_preempt.core.energy.policy import EmptiableNodes, Occasion
 from one_preempt.core.hosts_to_come import last_switching_s
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -80,7 +80,7 @@ def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     binds = not power.rules.policy.puts_off
     if not binds and _fits_awake(draft, request):
         return
-    emptiable = emptiable_hosts(draft, power).nodes if binds else None
+    emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
     asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
     decision = power.rules.policy.decide(asked.question)
     if decision.ask_again_s is not None:

@@ -8,8 +8,9 @@ the last lease on it is expected to end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def ask(
     *,
     unscheduled: int = 0,
     put_off: TimedWork | None = None,
-    emptiable: EmptiableNodes | None = None,
+    emptiable: Callable[[], EmptiableNodes] = EmptiableNodes,
 ) -> Asked:
     """The question about `request`, None where the queue is empty."""
     now_s = draft.state.now_s
@@ -82,13 +83,52 @@ def ask(
         nodes_asked=counted.asked,
         start_s=now_s if request is None else request.start_s,
         nodes=counted.nodes,
-        queue=_queued_work(draft, counted.size),
-        running=_running_work(draft, power),
         put_off=TimedWork() if put_off is None else put_off,
-        emptiable=EmptiableNodes() if emptiable is None else emptiable,
         power=power.rules.power_of(power.host(rows[0])) if rows else power.rules.power,
     )
+    question = _LookedAt(
+        question, lambda: _queued_work(draft, counted.size), lambda: _running_work(draft, power), emptiable
+    )
     return Asked(question, rows, counted.rows_there)
+
+
+class _LookedAt(SupplyQuestion):
+    """The same question, to be answered before anything more is decided: what takes long to be counted is counted when
+    the policy looks at it, for most look at little of it."""
+
+    _find_queue: Callable[[], QueuedWork]
+    _find_running: Callable[[], TimedWork]
+    _find_emptiable: Callable[[], EmptiableNodes]
+
+    def __init__(
+        self,
+        question: SupplyQuestion,
+        queue: Callable[[], QueuedWork],
+        running: Callable[[], TimedWork],
+        emptiable: Callable[[], EmptiableNodes],
+    ) -> None:
+        found = {one.name: getattr(question, one.name) for one in fields(question) if one.name not in _COUNTED_LATE}
+        found |= {"_find_queue": queue, "_find_running": running, "_find_emptiable": emptiable}
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def queue(self) -> QueuedWork:
+        """Counted now."""
+        return self._find_queue()
+
+    @cached_property
+    def running(self) -> TimedWork:
+        """Counted now."""
+        return self._find_running()
+
+    @cached_property
+    def emptiable(self) -> EmptiableNodes:
+        """Counted now."""
+        return self._find_emptiable()
+
+
+_COUNTED_LATE = frozenset({"queue", "running", "emptiable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +143,7 @@ class _Counted:
 def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unscheduled: int) -> _Counted:
     awake = power.awake
     if request is None:
-        rows = power.economical(row for row in np.flatnonzero(power.asleep).tolist() if power.can_wake(row))
+        rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist())
         nodes = NodeCounts(int(awake.sum()), 0, 0, len(rows), booting=int(power.coming.sum()), unscheduled=unscheduled)
         return _Counted(0, 1, nodes, tuple(rows))
     suited = suited_rows(draft, request.vms)
