@@ -39,6 +39,9 @@ from one_preempt.core.phases.room_ahead import (
     takes_s,
 )
 
+# So long after its boot a host may take to be enabled before somebody else's hosts are looked at.
+ENABLED_WITHIN_S = 30
+
 
 def keep_reservations(draft: PlanDraft) -> None:
     """Take each promised lease that does not run one step further; the first to start comes first."""
@@ -161,6 +164,9 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
     free_then = firm_ceiling(draft, lease, draft.state.now_s, end_at_s)
     placed = _place(draft, lease, vms, stays, free_then)
     if placed is None:
+        if stays and _come_up(draft, stays[0]):
+            _waits_for_its_hosts(draft, lease)
+            return
         late = draft.waits.get(lease.id)
         why = late.text if late is not None else "it has no room"
         draft.statuses[lease.id] = f"late: it was to start at {utc_text(start_at_s)}; {why}"
@@ -168,6 +174,24 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
     stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_at_s, firm=True)
     draft.timeline.replace(lease.id, (stay,))
     start(draft, lease, vms, placed)
+
+
+def _come_up(draft: PlanDraft, stay: Stay) -> bool:
+    """Hosts of it are up any moment: they were woken for it, and nobody is to leave others for so little."""
+    power = draft.power
+    if power is None or power.to_come is None:
+        return False
+    due_s = power.to_come.expected.due_s
+    coming = [due_s[row] for row in set(stay.host_rows) if row in due_s]
+    # What never lost its power has no such instant.
+    return bool(coming) and all(not at_s or power.now_s - at_s < ENABLED_WITHIN_S for at_s in coming)
+
+
+def _waits_for_its_hosts(draft: PlanDraft, lease: Lease) -> None:
+    draft.lacking_room.discard(lease.id)
+    draft.waits[lease.id] = Reason("waking", "waits for hosts that are being switched on")
+    draft.statuses[lease.id] = "reserved: starts as soon as its hosts are up, which is any moment"
+    draft.wake_by(draft.state.now_s + 1)
 
 
 def _is_long_enough(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
