@@ -22,6 +22,8 @@ Amounts = tuple[int, int]
 
 # It is on its hosts until somebody does something about it, whatever its DURATION.
 _STUCK = frozenset({LeaseState.FAILED, LeaseState.PAUSED_BY_OWNER})
+# Where all its VMs are on hosts, none of them waits for one.
+_HAS_ALL = frozenset({LeaseState.RUNNING, LeaseState.STARTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,9 @@ def _reserved_stays(
     ]
     if known and not on_hosts:
         return []
+    if lease.state in _HAS_ALL and all(vm.host_id is not None for vm in vms):
+        # It has started before what the queue was promised: there is nothing left to be promised.
+        coming = [one for one in coming if one.firm]
     coming = _ahead(lease, [one for one in coming if not _was_cut_short(lease, one)], state.now_s)
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
     stays = []

@@ -80,3 +80,23 @@ def test_what_has_no_promise_any_more_is_struck_out(
     )
     plan = deliberate(replace(state, reservations=promised), easy).plan()
     assert {booking.lease_id: booking.reservations for booking in plan.bookings} == {4: (), 5: ()}
+
+
+def test_what_runs_is_promised_no_start_any_more(
+    state: ClusterState, promised: dict[int, tuple[Reservation, ...]]
+) -> None:
+    """Lease 1 has started before its turn; what it was promised takes room from nobody, and is struck out."""
+    late = Reservation(1, state.now_s + 7200, state.now_s + 9000, (), firm=False)
+    draft, plan = decided(state, {**promised, 1: (late,)})
+    assert draft.timeline.alike is not None
+    assert [stay.promise for stay in draft.timeline.stays[1]] == [False]
+    assert {booking.lease_id: booking.reservations for booking in plan.bookings} == {1: ()}
+
+
+def test_what_runs_and_is_to_go_on_later_keeps_its_firm_reservation(
+    state: ClusterState, promised: dict[int, tuple[Reservation, ...]]
+) -> None:
+    later = Reservation(1, state.now_s + 7200, state.now_s + 9000, (0,), firm=True)
+    draft, plan = decided(state, {**promised, 1: (later,)})
+    assert len(draft.timeline.stays[1]) == 2
+    assert 1 not in {booking.lease_id for booking in plan.bookings}

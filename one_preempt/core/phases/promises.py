@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from one_preempt.core.lease_concerns import Concern
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.reservation import Booking
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import is_promised
 from one_preempt.core.phases.queue_room import promised_stay
@@ -18,6 +19,17 @@ def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
     for lease_id in sorted(promised.keys() | (draft.state.reservations.keys() & waiting.keys())):
         if lease_id not in promised or not _is_written(draft, lease_id):
             _write(draft, waiting[lease_id], is_in_queue=lease_id in promised)
+    for lease_id in sorted(draft.state.reservations.keys() - waiting.keys()):
+        _strike_out(draft, lease_id)
+
+
+def _strike_out(draft: PlanDraft, lease_id: int) -> None:
+    """What runs does not wait for a start any more: it was started before the one that the queue was promised."""
+    lease, reserved = draft.state.leases.get(lease_id), draft.state.reservations[lease_id]
+    if lease is None or lease.state is not LeaseState.RUNNING or any(one.firm for one in reserved):
+        return
+    if lease_id not in draft.busy_leases and lease_id not in draft.bookings:
+        draft.book(Booking(lease_id, ()))
 
 
 def _is_written(draft: PlanDraft, lease_id: int) -> bool:
