@@ -199,3 +199,13 @@ class PowerControl(Protocol):
 
     def status(self, host: str) -> PowerReading:
         """Whether it has power, asked afresh."""
+
+
+class BootWitness(Protocol):
+    """Is told what power control cannot see: what came of a boot after the power was on."""
+
+    def came_up(self, host: str) -> None:
+        """OpenNebula monitors the host named so."""
+
+    def did_not_come_up(self, host: str) -> PowerOutcome:
+        """It has power and is not monitored in time; the answer tells when an order to start makes sense again."""

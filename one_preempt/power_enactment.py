@@ -6,13 +6,20 @@ power control answers comes in a later cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
-from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
-from one_preempt.ports import CallResult, Clock, HostEnactor, LeaseStore, PowerCalls
+from one_preempt.core.model.power_sequence import (
+    HostPowerStep,
+    PowerPhase,
+    PowerReport,
+    PowerSequence,
+    PowerStepKind,
+)
+from one_preempt.core.observe_power import TAKEN_OVER
+from one_preempt.ports import BootWitness, CallResult, Clock, HostEnactor, LeaseStore, PowerCalls
 
 PowerResults = tuple[tuple[HostPowerStep, CallResult], ...]
 # What is not begun any more once an operator has paused.
@@ -23,11 +30,20 @@ _BATCH = 25
 class PowerEnactment:
     """Carries out the power steps of plans, and remembers what was read last."""
 
-    def __init__(self, store: LeaseStore, hosts: HostEnactor, calls: PowerCalls, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: LeaseStore,
+        hosts: HostEnactor,
+        calls: PowerCalls,
+        clock: Clock,
+        witness: BootWitness | None = None,
+    ) -> None:
+        """`witness` is told how boots end; None: nobody is."""
         self._store = store
         self._hosts = hosts
         self._calls = calls
         self._clock = clock
+        self._witness = witness
         self._readings: dict[int, PowerReport] = {}
 
     @property
@@ -42,6 +58,19 @@ class PowerEnactment:
                 self._readings[report.host_id] = report
             else:
                 self._store.record_power_result(report.host_id, _result(report.outcome), self._clock.now_s())
+
+    def tell_boots(self, before: Mapping[int, PowerSequence], changed: Iterable[PowerSequence]) -> None:
+        """Say which hosts came up, or did not, now that sequences stand elsewhere than `before`."""
+        if self._witness is None:
+            return
+        for after in changed:
+            was = before.get(after.host_id)
+            if was is None or not (was.is_coming or was.phase is PowerPhase.FAILED) or not was.began_at_s:
+                continue
+            if after.phase is PowerPhase.AWAKE and after.reason_code != TAKEN_OVER:
+                self._witness.came_up(after.host_name)
+            elif after.phase is PowerPhase.FAILED and was.phase is PowerPhase.ENABLING:
+                self._witness.did_not_come_up(after.host_name)
 
     def enact(self, plan: Plan, may_act: Callable[[], bool]) -> PowerResults:
         """Issue the power steps of `plan`, in order; `may_act` is asked again now and then."""

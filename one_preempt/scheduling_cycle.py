@@ -154,6 +154,8 @@ class SchedulingCycle:
             return reconciled
         readings = self._power.readings if self._power is not None else {}
         observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s, memory.guests)
+        if self._power is not None and observed.changed:
+            self._power.tell_boots(ledger.power_sequences, observed.changed)
         told = (*reconciled.state.discrepancies, *observed.discrepancies)
         return Reconciliation(
             replace(reconciled.state, power=observed.known, discrepancies=told),

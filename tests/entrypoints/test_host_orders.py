@@ -13,12 +13,14 @@ from click.testing import CliRunner, Result
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control import factory
+from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 from one_preempt.composition import open_cycle, open_store
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.entrypoints.cli import host
 from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.power_settings import PatienceSettings
 from one_preempt.settings import load_settings
 from one_preempt.simulation.emulator.emulated_time import VirtualTime
 from one_preempt.simulation.emulator.process import shipped_cloud
@@ -54,7 +56,7 @@ def site(cloud: SimulatedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     auth, configuration = tmp_path / "one_auth", tmp_path / "one_preempt.conf"
     auth.write_text("oneadmin:opennebula")
     auth.chmod(0o600)
-    power = SimulatedHostPower(cloud)
+    power = GuardedPowerControl(SimulatedHostPower(cloud), cloud.clock, PatienceSettings())
     monkeypatch.setattr(factory, "make_power_control", lambda *_given: power)
     with running_emulator(cloud, time=VirtualTime()) as url:
         monkeypatch.setenv("ONE_XMLRPC", url)

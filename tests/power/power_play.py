@@ -8,6 +8,7 @@ from pathlib import Path
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
@@ -15,7 +16,7 @@ from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRul
 from one_preempt.core.model.power import PowerOutcome, PowerReading
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.policy_registry import energy_policy
-from one_preempt.ports import PowerControl
+from one_preempt.ports import BootWitness, PowerControl
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.power_recording import PowerRecorder
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -84,9 +85,12 @@ class PowerPlay:
             clock,
             self.policies,
             admission_rules(settings),
-            power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock),
+            power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._witness()),
             recorder=PowerRecorder(self.store),
         )
+
+    def _witness(self) -> BootWitness | None:
+        return self.control if isinstance(self.control, GuardedPowerControl) else None
 
     def cycle(self) -> CycleReport:
         report = self.daemon.run()

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from one_preempt.adapters.power_control import factory
+from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 from one_preempt.composition import open_store
 from one_preempt.core.model.host import HostState
@@ -79,7 +80,9 @@ def answers_awaited(_url: str) -> None:
 def switched_by_emulator(url: str) -> None:
     """The emulator's machines are switched without a program in between."""
     answers_awaited(url)
-    factory.make_power_control = lambda *_given: EmulatorsPower(url)  # type: ignore[assignment]
+    factory.make_power_control = lambda settings, clock, *_given: GuardedPowerControl(
+        EmulatorsPower(url), clock, settings.patience
+    )
 
 
 def sequences(world: World) -> dict[int, PowerSequence]:

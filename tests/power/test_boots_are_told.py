@@ -1,0 +1,79 @@
+"""Power control hears of boots: what gets power and does not come up is not started again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.adapters.power_control.breaker import Attempt
+from one_preempt.adapters.power_control.guarded import GuardedPowerControl
+from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.power_settings import PatienceSettings
+from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from tests.power.power_play import RULES, Counting, PowerPlay
+
+OPEN_S = 40_000
+PATIENCE = PatienceSettings(first_pause_s=1, longest_pause_s=1, failures=2, open_s=OPEN_S)
+
+
+class Guarded:
+    """A cloud of one host whose power control has patience, and counts what gets through to the machine."""
+
+    def __init__(self) -> None:
+        self.counting: Counting
+        self.guard: GuardedPowerControl
+        self.play = PowerPlay(hosts=1, rules=replace(RULES, longest_pause_s=300), control=self._control)
+
+    def _control(self, machines: SimulatedHostPower) -> GuardedPowerControl:
+        self.counting = Counting(machines)
+        self.guard = GuardedPowerControl(self.counting, machines.cloud.clock, PATIENCE)
+        return self.guard
+
+    @property
+    def starts(self) -> int:
+        return self.counting.orders.count(("on", "node0"))
+
+    def failed_boots(self) -> int:
+        standing = self.guard.standings().get(("node0", Attempt.BOOT))
+        return 0 if standing is None else standing.failures
+
+
+@pytest.fixture
+def stuck() -> Guarded:
+    """A machine that was asleep, is wanted, and does not get through its boot."""
+    site = Guarded()
+    play = site.play
+    play.until(lambda: play.asleep() == [0])
+    play.machines.mishaps[0] = PowerMishap.NEVER_UP
+    play.submit()
+    play.until(lambda: play.phase(0) is PowerPhase.FAILED, at_most_s=3600)
+    return site
+
+
+def test_a_boot_that_does_not_end_counts_and_too_many_open_the_breaker(stuck: Guarded) -> None:
+    play = stuck.play
+    assert stuck.failed_boots() == 1
+    play.until(lambda: stuck.failed_boots() == 2, at_most_s=7200)
+    starts = stuck.starts
+    play.pass_time(OPEN_S // 4)
+    assert stuck.starts == starts
+    told = {one.answer_text or one.reason_text for one in play.store.power_sequences()}
+    assert any("left alone" in text for text in told)
+
+
+def test_a_boot_that_ends_is_forgiven(stuck: Guarded) -> None:
+    play = stuck.play
+    del play.machines.mishaps[0]
+    play.cloud.revive_host(0)
+    play.cloud.host_status(ONEADMIN, 0, 0)
+    play.until(lambda: play.phase(0) is PowerPhase.AWAKE, at_most_s=7200)
+    assert stuck.guard.standings() == {}
+
+
+def test_a_host_that_its_administrator_takes_out_of_use_did_not_come_up(stuck: Guarded) -> None:
+    play = stuck.play
+    play.cloud.host_status(ONEADMIN, 0, 1)
+    play.until(lambda: play.phase(0) is PowerPhase.AWAKE)
+    assert stuck.failed_boots() == 1
