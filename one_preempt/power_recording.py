@@ -29,14 +29,18 @@ class PowerRecorder:
     def record(self, state: ClusterState, plan: Plan, changes: LedgerChanges, rules: PowerRules) -> None:
         """After the steps of `plan` were issued: write what began and what ended, if anything may have."""
         samples = self._is_time_to_sample(state.now_s)
-        if not (samples or changes.power_sequences or plan.power_sequences or _orders(plan)):
+        switched = bool(changes.power_sequences or plan.power_sequences) or _orders(plan)
+        if not (samples or switched):
             return
         if samples:
             self._sampled_at_s = state.now_s
-        sequences = {one.host_id: one for one in self._store.power_sequences()}
+        known = state.power
+        if switched:
+            # With what the plan has begun, and what was just issued.
+            known = replace(known, sequences={one.host_id: one for one in self._store.power_sequences()})
         written = stays_to_write(
             state.snapshot.hosts,
-            replace(state.power, sequences=sequences),
+            known,
             rules.policy.name if rules.enforced else "",
             {stay.host_id: stay for stay in self._store.lasting_host_use()},
             state.now_s,
