@@ -132,10 +132,12 @@ class KnownRooms:
     def _changed(self, state: ClusterState) -> set[int]:
         """Leases that are other objects now, or have other reservations, or of which time says something else."""
         known, leases = self._known, state.leases
+        # What is told to have changed is that since the last state that was decided upon.
+        told = state.changed_lease_ids if known else None
         changed = {
             lease_id
-            for lease_id, lease in leases.items()
-            if (before := known.get(lease_id)) is None or before.lease is not lease
+            for lease_id in (leases if told is None else told)
+            if lease_id in leases and (lease_id not in known or known[lease_id].lease is not leases[lease_id])
         }
         if self._reserved != state.reservations:
             either = self._reserved.keys() | state.reservations.keys()

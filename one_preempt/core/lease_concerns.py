@@ -24,6 +24,8 @@ _HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
 class Concern(Enum):
     """What a phase may have to do with a lease, by the lease and its VMs alone."""
 
+    __hash__ = object.__hash__  # Enum's own is written in Python
+
     QUEUE = "it wants room: for all of its VMs, or for the rest of them"
     PREEMPTS = "it wants room, and may take that of others"
     TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"

@@ -118,6 +118,7 @@ class LatestOverheads:
         self._count = 0
         self._by_number: dict[int, ObservedOverhead] = {}
         self._numbers: dict[tuple[OverheadKind, int], deque[int]] = defaultdict(deque)
+        self._told: tuple[ObservedOverhead, ...] | None = None
         for one in observed:
             self.append(one)
 
@@ -127,9 +128,12 @@ class LatestOverheads:
         numbers.append(self._count)
         self._by_number[self._count] = observed
         self._count += 1
+        self._told = None
         if len(numbers) > OVERHEADS_KEPT:
             del self._by_number[numbers.popleft()]
 
     def oldest_first(self) -> tuple[ObservedOverhead, ...]:
-        """All that are remembered."""
-        return tuple(self._by_number.values())
+        """All that are remembered; the same tuple until there is another one."""
+        if self._told is None:
+            self._told = tuple(self._by_number.values())
+        return self._told

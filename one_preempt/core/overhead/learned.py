@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.time import MS_PER_S
@@ -30,7 +31,7 @@ _NO_SECOND_MS = MS_PER_S // 2
 
 _TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
 
-_Samples = dict[OverheadKind, list[int]]
+_Samples = dict[OverheadKind, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,9 @@ class Learner:
     def learned(self, observations: tuple[ObservedOverhead, ...], configured: OverheadRates) -> LearnedRates:
         """As `learn` says; the same object where it says the same as the last time."""
         if self._rates is None or self._from != (observations, configured):
-            self._from, self._rates = (observations, configured), learn(observations, configured)
+            self._from, learned = (observations, configured), learn(observations, configured)
+            if learned != self._rates:
+                self._rates = learned
         return self._rates
 
 
@@ -72,9 +75,11 @@ def learn(observations: Iterable[ObservedOverhead], configured: OverheadRates) -
     for (datastore_id, kind), alike in observed.items():
         samples = _samples(kind, alike)
         by_storage[datastore_id][kind] = samples
-        anywhere[kind] = anywhere.get(kind, []) + samples
-    rates = {datastore_id: _refined(configured, of_kinds) for datastore_id, of_kinds in by_storage.items()}
-    return LearnedRates(configured, _refined(configured, anywhere), rates)
+        anywhere[kind] = anywhere.get(kind, ()) + samples
+    rates = {
+        datastore_id: _refined(configured, tuple(of_kinds.items())) for datastore_id, of_kinds in by_storage.items()
+    }
+    return LearnedRates(configured, _refined(configured, tuple(anywhere.items())), rates)
 
 
 def robust_estimate(samples: Sequence[int], configured: int) -> int | None:
@@ -91,17 +96,21 @@ def robust_estimate(samples: Sequence[int], configured: int) -> int | None:
     return (count * observed + CONFIGURED_WEIGHT * configured + weight // 2) // weight
 
 
-def _samples(kind: OverheadKind, alike: Iterable[ObservedOverhead]) -> list[int]:
+def _samples(kind: OverheadKind, alike: Iterable[ObservedOverhead]) -> tuple[int, ...]:
     """Microseconds for a MiB, or milliseconds for an operation whose time does not depend on the memory."""
     if kind in _TIMES_OF_A_GUEST:
-        return [one.took_s * MS_PER_S or _NO_SECOND_MS for one in alike]
-    return [
-        (one.took_s * MS_PER_S or _NO_SECOND_MS) * _US_PER_MS // one.memory_mib for one in alike if one.memory_mib > 0
-    ]
+        return tuple([one.took_s * MS_PER_S or _NO_SECOND_MS for one in alike])
+    took_us = [((one.took_s * MS_PER_S or _NO_SECOND_MS) * _US_PER_MS, one.memory_mib) for one in alike]
+    return tuple([took // memory_mib for took, memory_mib in took_us if memory_mib > 0])
 
 
-def _refined(configured: OverheadRates, samples: _Samples) -> OverheadRates:
-    """`configured` with what `samples` say; that itself where they say nothing."""
+@lru_cache(maxsize=256)
+def _refined(configured: OverheadRates, told: tuple[tuple[OverheadKind, tuple[int, ...]], ...]) -> OverheadRates:
+    """`configured` with what samples of each kind say; that itself where they say nothing.
+
+    Remembered, for what starts by the thousand mostly takes what it took the last time.
+    """
+    samples = dict(told)
 
     def rate(kind: OverheadKind, mib_per_s: float) -> float:
         us_per_mib = robust_estimate(samples.get(kind, ()), max(1, round(_US_PER_S / mib_per_s)))

@@ -34,6 +34,7 @@ _WOKEN_FROM = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
 _BOOTED_AGAIN_FROM = frozenset({VmState.UNDEPLOYED.name, LcmState.PROLOG_UNDEPLOY.name, LcmState.BOOT_UNDEPLOY.name})
 _BOOTED_FROM = frozenset({LcmState.PROLOG.name, LcmState.BOOT.name})
 _WAITED_IN = frozenset({VmState.PENDING.name, VmState.HOLD.name})
+_DEPLOY = ActionKind.DEPLOY
 _TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
 
 
@@ -145,6 +146,9 @@ def _operations(
 ) -> Iterator[tuple[OverheadKind, int, int | None]]:
     """(kind, beginning, end) of what an accepted action did to a VM that was seen in the state `before`; 0: not yet."""
     called_s = record.outcome_at_s or 0
+    if record.kind is _DEPLOY:
+        yield from _deployed(vm, stay, before, watch)
+        return
     match record.kind:
         case ActionKind.STOP:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
@@ -161,14 +165,19 @@ def _operations(
             yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
         case ActionKind.RESUME if before in _WOKEN_FROM:
             yield OverheadKind.RESUME, called_s, watch.ran_at_s(vm, called_s)
-        case ActionKind.DEPLOY:
-            if before in _RESUMED_FROM:
-                yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
-            elif before in _BOOTED_AGAIN_FROM:
-                # The way back of its disks is priced as a copy.
-                yield OverheadKind.BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
-            elif before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
-                yield OverheadKind.BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)
+
+
+def _deployed(
+    vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
+) -> Iterator[tuple[OverheadKind, int, int | None]]:
+    """What a start consists of: by far the most actions are starts."""
+    if before in _RESUMED_FROM:
+        yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
+    elif before in _BOOTED_AGAIN_FROM:
+        # The way back of its disks is priced as a copy.
+        yield OverheadKind.BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
+    elif before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
+        yield OverheadKind.BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)
 
 
 def _own_s(one: _Stretch, others: Iterable[_Stretch], before: Iterable[ObservedOverhead]) -> int:

@@ -107,8 +107,6 @@ class HostStatus(IntEnum):
 class HistoryAction(IntEnum):
     """HISTORY/ACTION: the request that ended, or is about to end, the stay."""
 
-    __hash__ = int.__hash__  # Enum's own takes the name: a number read from a document would not be found
-
     NONE = 0
     MIGRATE = 1
     LIVE_MIGRATE = 2
