@@ -83,6 +83,62 @@ def test_the_queue_is_told_by_arrival_with_waits_and_durations() -> None:
     assert queue.waited_s.tolist() == sorted(queue.waited_s.tolist(), reverse=True)
 
 
+def a_gang_beside(play: PowerPlay, size: int) -> int:
+    """On one host somebody runs for an hour; a lease that needs `size` whole ones waits."""
+    play.until(lambda: len(play.asleep()) == len(play.phases()))
+    runs = play.submit(2, 'TYPE = "BE-SUSPENDABLE", DURATION = "01:00:00"', external=True)
+    play.until(lambda: play.host_of(runs) is not None)
+    gang = f'TYPE = "BE-SUSPENDABLE", NAME = "gang", SIZE = {size}, DURATION = "02:00:00"'
+    vms = [play.submit(2, gang, external=True) for _ in range(size)]
+    return vms[0]
+
+
+def test_hosts_on_their_way_up_are_counted_once() -> None:
+    play, asked = a_play(4)
+    play.rules = replace(play.rules, most_booting=2)
+    play.start_daemon()
+    a_gang_beside(play, 3)
+    play.until(lambda: sum(play.is_coming(host) for host in play.cloud.hosts) == 2)
+    play.pass_time(40)
+    nodes = asked.last(Occasion.PERIODIC).nodes
+    assert (nodes.on, nodes.free, nodes.booting, nodes.bootable) == (1, 0, 2, 1)
+
+
+def test_what_was_promised_to_the_head_of_the_queue_is_no_hindrance_to_itself() -> None:
+    play, asked = a_play(4)
+    play.rules = replace(play.rules, most_booting=2)
+    play.start_daemon()
+    gang = a_gang_beside(play, 3)
+    play.until(lambda: len(play.asleep()) == 1)
+    # Nothing else is woken: so it is promised the two that are up, and the one that is in use for an hour.
+    play.rules = replace(play.rules, most_booting=0)
+    play.start_daemon()
+    play.until(lambda: not any(play.is_coming(host) for host in play.cloud.hosts))
+    play.pass_time(60)
+    (promised,) = play.store.load(play.cloud.clock.now_s()).reservations[gang]
+    nodes = asked.last(Occasion.PERIODIC).nodes
+    assert len(promised.host_ids) == 3
+    assert (nodes.on, nodes.free, nodes.booting, nodes.bootable) == (3, 2, 0, 1)
+
+
+def test_hosts_of_which_others_were_promised_some_of_the_time_are_woken_last() -> None:
+    play, _ = a_play(3)
+    play.until(lambda: len(play.asleep()) == 3)
+    start_s = play.cloud.clock.now_s() + 3600
+    for _ in range(3):
+        play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+    plan = play.cycle().plan
+    assert plan is not None
+    promised = {booking.lease_id: booking.reservations[0].host_ids for booking in plan.bookings}
+    for lease in promised:
+        if promised[lease] != (0,):
+            play.end(lease)
+    play.submit(2, 'TYPE = "BE-SUSPENDABLE", DURATION = "20:00:00"', external=True)
+    play.until(lambda: play.machines.boots > 0)
+    assert sorted(promised.values()) == [(0,), (1,), (2,)]
+    assert play.asleep() == [0, 2]
+
+
 def test_unscheduled_are_idle_hosts_above_the_floor() -> None:
     play, asked = a_play(5, floor=2)
     play.cycle()

@@ -229,12 +229,13 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     room = places(capacity, need, suited_rows(draft, vms))
     on = power.awake | power.coming
     lacking = len(vms) - int(room[on].sum())
-    if int(room[on].sum()) >= len(vms):
+    if lacking <= 0:
         return
-    for row in power.economical(np.flatnonzero(power.asleep & (room > 0)).tolist()):
+    request = Request(lease, tuple(vms), power.latest_up_s, end_of(power.latest_up_s, takes_s(draft, lease, vms)))
+    for row in ask(draft, power, Occasion.PERIODIC, request).rows_to_wake:
         if lacking <= 0:
             break
-        if power.can_wake(row):
+        if room[row] and power.can_wake(row):
             power.wake(row, "queue", f"{lease.label} fits on no host that is on")
         lacking -= int(room[row])
     _waits_for_hosts(draft, lease)

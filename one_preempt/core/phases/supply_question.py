@@ -16,6 +16,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.energy.policy import (
+    BINDING,
     EmptiableNodes,
     NodeCounts,
     Occasion,
@@ -75,7 +76,7 @@ def ask(
 ) -> Asked:
     """The question about `request`, None where the queue is empty."""
     now_s = draft.state.now_s
-    counted = _counted(draft, power, request, unscheduled)
+    counted = _counted(draft, power, occasion, request, unscheduled)
     rows = counted.rows_to_wake
     question = SupplyQuestion(
         occasion=occasion,
@@ -140,7 +141,9 @@ class _Counted:
     rows_there: tuple[int, ...] = ()
 
 
-def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unscheduled: int) -> _Counted:
+def _counted(
+    draft: PlanDraft, power: PowerDraft, occasion: Occasion, request: Request | None, unscheduled: int
+) -> _Counted:
     awake = power.awake
     if request is None:
         rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist())
@@ -149,23 +152,41 @@ def _counted(draft: PlanDraft, power: PowerDraft, request: Request | None, unsch
     suited = suited_rows(draft, request.vms)
     need = largest_need(request.vms)
     size = max(int(places(draft.state.hosts.capacity, need, suited).max(initial=1)), 1)
-    free = places(_free(draft, request, firm=False), need, suited & (awake | power.coming))
+    free_then, firm_then = _free_then(draft, request)
+    free = places(free_then, need, suited)
     gives_way = request.lease.preempts and draft.policies.mode is Mode.ACT and not draft.state.paused
-    firm = places(_free(draft, request, firm=True), need, suited & awake) if gives_way else free
+    firm = places(firm_then, need, suited) if gives_way else free
+    # What a reservation needs later may come from hosts on their way up; for the queue they are counted beside.
+    on = awake | power.coming if occasion in BINDING else awake
     able = np.flatnonzero(power.asleep & suited).tolist()
     if power.to_come is not None and request.start_s < power.latest_up_s:
         able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
     nodes = NodeCounts(
         on=int((awake & suited).sum()),
-        free=int(free.sum()) // size,
-        preemptable=max(int(firm.sum()) - int(free.sum()), 0) // size,
+        free=int(free[on].sum()) // size,
+        preemptable=max(int(firm[on].sum()) - int(free[on].sum()), 0) // size,
         bootable=len(able),
-        booting=int((power.coming & suited).sum()),
+        booting=int(free[power.coming].sum()) // size,
         unscheduled=unscheduled,
         required_at_start=_required_at(draft, request.start_s),
     )
-    there = fewest_leases_first(draft, np.flatnonzero(firm >= size).tolist())
-    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(power.economical(able)), there)
+    there = fewest_leases_first(draft, np.flatnonzero(on & (firm >= size)).tolist())
+    # Those of which others were promised some of the time are of no use to it until they can be moved.
+    to_wake = sorted(power.economical(able), key=lambda row: bool(free[row] < size))
+    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(to_wake), there)
+
+
+def _free_then(draft: PlanDraft, request: Request) -> tuple[IntArray, IntArray]:
+    """What is free for all of the request's time, and what nobody was promised firmly; its own promise is no hindrance.
+
+    Shape (hosts, 2) both.
+    """
+    timeline = draft.timeline
+    if timeline.is_empty:
+        return draft.room.free, draft.room.free
+    with timeline.set_aside([request.lease.id]):
+        between = (request.start_s, request.end_s)
+        return timeline.all_stays.table.free_during(*between).copy(), timeline.firm_stays.free_during(*between).copy()
 
 
 def fewest_leases_first(draft: PlanDraft, rows: Iterable[int]) -> tuple[int, ...]:
@@ -206,14 +227,6 @@ def places(free: IntArray, need: tuple[int, int], mask: BoolArray) -> IntArray:
         if amount:
             np.minimum(found, free[:, resource] // amount, out=found)
     return np.maximum(found, 0)
-
-
-def _free(draft: PlanDraft, request: Request, *, firm: bool) -> IntArray:
-    timeline = draft.timeline
-    if timeline.is_empty:
-        return draft.room.free
-    table = timeline.firm_stays if firm else timeline.all_stays.table
-    return table.free_during(request.start_s, request.end_s)
 
 
 def _required_at(draft: PlanDraft, start_s: int) -> int:
