@@ -153,7 +153,7 @@ class SchedulingCycle:
         if not (ledger.power_sequences or ledger.power_orders or rules.handed_over):
             return reconciled
         readings = self._power.readings if self._power is not None else {}
-        observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s, memory.guests)
+        observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s, memory.power_watch)
         if self._power is not None and observed.changed:
             self._power.tell_boots(ledger.power_sequences, observed.changed)
         told = (*reconciled.state.discrepancies, *observed.discrepancies)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
-from one_preempt.core.guests import Guests
 from one_preempt.core.hosts_to_come import ExpectedHosts
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
@@ -14,6 +13,7 @@ from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.overhead.learned import Learner
 from one_preempt.core.power_columns import PowerColumns
+from one_preempt.core.power_watch import PowerWatch
 
 
 @dataclass(slots=True, eq=False)
@@ -28,8 +28,8 @@ class DecisionMemory:
     rooms: KnownRooms = field(default_factory=KnownRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     learner: Learner = field(default_factory=Learner)
-    guests: Guests = field(default_factory=Guests)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
+    power_watch: PowerWatch = field(default_factory=PowerWatch)
     expected_hosts: ExpectedHosts | None = None
     matchmaker: Matchmaker | None = None
     timeline: Timeline | None = None

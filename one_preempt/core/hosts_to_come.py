@@ -7,7 +7,7 @@ on it, for nobody has woken it, and nobody may ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +17,13 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.energy.power_rules import MINUTES_A_DAY, PowerRules
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.host import KIB_PER_MIB, Host, HostState
-from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import HostCapacity
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.core.model.quick_construction import quick_variant
 
+_seen_state = quick_variant(ClusterState, "snapshot", "hosts")
+_seen_snapshot = quick_variant(PoolSnapshot, "hosts", "changed_host_ids")
 # Stays of no lease, one for each host that somebody seems to take.
 _NO_LEASE = -(1 << 40)
 # On the way to sleep, and from where it will be woken when it is needed.
@@ -31,13 +34,13 @@ SLEEPING = frozenset({
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostsToCome:
-    """The rows of hosts that are not on. `up_at_s` is by row.
+    """The rows of hosts that are not on. `up_at_s`, shape (H,), says of these alone something.
 
     `room`, shape (H, 2): what will be free there, with nobody on it but who is there now. `asleep`, shape (H,): those
-    that nobody has woken yet; of the others in `up_at_s` the waking is under way: `coming`, shape (H,).
+    that nobody has woken yet; of the others the waking is under way: `coming`, shape (H,).
     """
 
-    up_at_s: dict[int, int]
+    up_at_s: IntArray
     room: IntArray
     asleep: BoolArray
     coming: BoolArray
@@ -48,102 +51,121 @@ class HostsToCome:
 class ExpectedHosts:
     """All of it that time does not change. `full` are the hosts by row as the decision sees them: on, with no room.
 
-    `boot_s` by row of those asleep, `due_s` when those that come are expected. `free` and `capacity`, shape (H, 2), of
-    these rows. `of`, and the hosts `seen` by row, are what it was made from.
+    `boot_s` by row of those asleep, `due_s` when those that come are expected; `takes_s`, shape (H,), both. `free` and
+    `capacity`, shape (H, 2), of these rows. `under`, the `sequences` and `capacities` by host id, and the hosts `seen`
+    by row are what it was made from.
     """
 
     boot_s: dict[int, int]
     due_s: dict[int, int]
+    takes_s: IntArray
     full: dict[int, Host]
     free: IntArray
     capacity: IntArray
     asleep: BoolArray
     coming: BoolArray
-    of: tuple[object, ...]
-    sequences: dict[int, PowerSequence]
+    under: tuple[object, ...]
+    sequences: Mapping[int, PowerSequence]
+    capacities: Mapping[int, HostCapacity]
     seen: dict[int, Host]
-
-    def holds_for(self, of: tuple[object, ...], hosts: HostTable) -> bool:
-        """Would the same be found again?"""
-        return of == self.of and {row: hosts.hosts[row] for row in self.seen} == self.seen
 
 
 def hosts_to_come(state: ClusterState, rules: PowerRules) -> HostsToCome | None:
     """The hosts of `state` that come or could; None where there are none."""
-    of = (state.hosts.index_by_id, state.power.sequences, state.power.capacities, state.paused, rules)
     memory = state.memory
-    known = None if memory is None else memory.expected_hosts
-    expected = known if known is not None and known.holds_for(of, state.hosts) else _expected(state, rules, of, known)
+    expected = _expected(state, rules, None if memory is None else memory.expected_hosts)
     if memory is not None:
         memory.expected_hosts = expected
     if not expected.full:
         return None
     now_s = state.now_s
-    first_s = first_switching_s(rules, now_s)
-    up_at_s = {row: first_s + boot_s for row, boot_s in expected.boot_s.items()}
-    up_at_s |= {row: max(due_s, now_s + 1) for row, due_s in expected.due_s.items()}
+    up_at_s = np.where(
+        expected.asleep, first_switching_s(rules, now_s) + expected.takes_s, np.maximum(expected.takes_s, now_s + 1)
+    )
     return HostsToCome(up_at_s, expected.free, expected.asleep, expected.coming, expected)
 
 
-def _expected(
-    state: ClusterState, rules: PowerRules, of: tuple[object, ...], known: ExpectedHosts | None
-) -> ExpectedHosts:
-    """What is `known` of hosts that have not changed since is taken over."""
-    hosts, may_be_woken = state.hosts, rules.enforced and not state.paused
-    sequences = dict(state.power.sequences)
-    same = known if known is not None and known.of[0] == of[0] and known.of[2] == of[2] else None
-    found = ExpectedHosts(
-        {}, {}, {}, np.zeros_like(hosts.free), np.zeros_like(hosts.free), _mask(hosts, ()), _mask(hosts, ()),
+def _expected(state: ClusterState, rules: PowerRules, known: ExpectedHosts | None) -> ExpectedHosts:
+    """What is `known` of hosts that have not changed since is taken over; the very object where none has."""
+    hosts, power = state.hosts, state.power
+    under = (hosts.index_by_id, rules, state.paused)
+    if known is None or known.under[0] is not under[0] or known.under != under:
+        known = _nothing_expected(hosts, under)
+    changed = _changed(state, known)
+    if not changed:
+        return known
+    found = replace(
+        known,
+        boot_s=known.boot_s.copy(),
+        due_s=known.due_s.copy(),
+        takes_s=known.takes_s.copy(),
+        full=known.full.copy(),
+        free=known.free.copy(),
+        capacity=known.capacity.copy(),
+        asleep=known.asleep.copy(),
+        coming=known.coming.copy(),
         # The mappings as they are now: what they are part of may go on changing.
-        (of[0], sequences, dict(state.power.capacities), *of[3:]), sequences, {},
-    )  # fmt: skip
-    if same is not None:
-        found.free[:], found.capacity[:] = same.free, same.capacity
-    for sequence in _unlike(found, state, same if same is not None and same.of[3:] == of[3:] else None):
-        row, capacity = hosts.index_by_id.get(sequence.host_id), state.power.capacities.get(sequence.host_id)
-        if row is None or capacity is None or sequence.phase is PowerPhase.AWAKE:
-            continue
-        host = found.seen[row] = hosts.hosts[row]
-        if host.accepts_vms:
-            continue
-        if sequence.is_coming:
-            takes_s = max(rules.power_of(host).boot_s, rules.enable_after_s or 0)
-            # What never lost its power is expected any second.
-            found.due_s[row] = sequence.began_at_s + takes_s if sequence.began_at_s else 0
-        elif may_be_woken and sequence.phase in SLEEPING and rules.is_handed_over(host):
-            found.boot_s[row] = rules.power_of(host).boot_s
-        else:
-            continue
-        if same is not None and row in same.full and same.seen[row] is host:
-            found.full[row] = same.full[row]
-        else:
-            awake = awake_host(host, capacity)
-            found.free[row] = _free_of(awake)
-            found.capacity[row] = (awake.capacity.cpu_centi, awake.capacity.memory_mib)
-            found.full[row] = replace(
-                awake, cpu_usage_centi=awake.max_cpu_centi + 1, memory_usage_kib=awake.max_memory_kib + KIB_PER_MIB
-            )
-    found.asleep[list(found.boot_s)] = True
-    found.coming[list(found.due_s)] = True
+        sequences=dict(power.sequences),
+        capacities=dict(power.capacities),
+        seen=known.seen.copy(),
+    )
+    for host_id in changed:
+        row = hosts.index_by_id.get(host_id)
+        if row is not None:
+            _look_at(found, row, state, rules)
     return found
 
 
-def _unlike(found: ExpectedHosts, state: ClusterState, same: ExpectedHosts | None) -> Iterator[PowerSequence]:
-    """The sequences of which something is new; of all others what was found before is taken over."""
-    if same is None:
-        yield from state.power.sequences.values()
+def _nothing_expected(hosts: HostTable, under: tuple[object, ...]) -> ExpectedHosts:
+    """Every host is on, as far as is known."""
+    times, amounts, nowhere = np.zeros_like(hosts.ids), np.zeros_like(hosts.free), _mask(hosts, ())
+    return ExpectedHosts({}, {}, times, {}, amounts, amounts, nowhere, nowhere, under, {}, {}, {})
+
+
+def _changed(state: ClusterState, known: ExpectedHosts) -> list[int]:
+    """The hosts of which the sequence, the last capacity, or, where one may be off, the host is another one now."""
+    index, hosts = state.hosts.index_by_id, state.hosts.hosts
+    changed: set[int] = set()
+    before: Mapping[int, object]
+    now: Mapping[int, object]
+    for before, now in ((known.sequences, state.power.sequences), (known.capacities, state.power.capacities)):
+        changed.update(host_id for host_id, one in now.items() if before.get(host_id) is not one)
+        if len(before) != len(now) or changed:
+            changed |= before.keys() - now.keys()
+    changed.update(host.id for row, host in known.seen.items() if hosts[row] is not host)
+    return [host_id for host_id in sorted(changed) if host_id in index]
+
+
+def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRules) -> None:
+    """Write down what is expected of one host."""
+    host, known = state.hosts.hosts[row], found.full.pop(row, None)
+    sequence, capacity = state.power.sequences.get(host.id), state.power.capacities.get(host.id)
+    found.boot_s.pop(row, None)
+    found.due_s.pop(row, None)
+    found.seen.pop(row, None)
+    found.asleep[row] = found.coming[row] = False
+    found.takes_s[row] = 0
+    if sequence is None or capacity is None or sequence.phase is PowerPhase.AWAKE:
         return
-    index, hosts, known = state.hosts.index_by_id, state.hosts.hosts, same.sequences
-    for host_id, sequence in state.power.sequences.items():
-        row = index.get(host_id)
-        if row is None or known.get(host_id) is not sequence or same.seen.get(row) is not hosts[row]:
-            yield sequence
-            continue
-        found.seen[row] = hosts[row]
-        for before, after in ((same.boot_s, found.boot_s), (same.due_s, found.due_s)):
-            if row in before:
-                after[row] = before[row]
-                found.full[row] = same.full[row]
+    found.seen[row] = host
+    if host.accepts_vms:
+        return
+    if sequence.is_coming:
+        takes_s = max(rules.power_of(host).boot_s, rules.enable_after_s or 0)
+        # What never lost its power is expected any second.
+        found.due_s[row] = found.takes_s[row] = sequence.began_at_s + takes_s if sequence.began_at_s else 0
+        found.coming[row] = True
+    elif rules.enforced and not state.paused and sequence.phase in SLEEPING and rules.is_handed_over(host):
+        found.boot_s[row] = found.takes_s[row] = rules.power_of(host).boot_s
+        found.asleep[row] = True
+    else:
+        return
+    awake = awake_host(host, capacity)
+    full = replace(awake, cpu_usage_centi=awake.max_cpu_centi + 1, memory_usage_kib=awake.max_memory_kib + KIB_PER_MIB)
+    # The very host that it was where it is the same: whoever compares has less to look at.
+    found.full[row] = known if known == full else full
+    found.free[row] = _free_of(awake)
+    found.capacity[row] = (awake.capacity.cpu_centi, awake.capacity.memory_mib)
 
 
 def _mask(hosts: HostTable, rows: Iterable[int]) -> BoolArray:
@@ -187,46 +209,43 @@ def expecting(state: ClusterState, to_come: HostsToCome) -> ClusterState:
     """The state as the decision sees it: these hosts take VMs, and have no room for any now."""
     table, full = state.hosts, to_come.expected.full
     ordered = list(table.hosts)
-    free, capacity, accepts_vms = table.free.copy(), table.capacity.copy(), table.accepts_vms.copy()
     for row, host in full.items():
         ordered[row] = host
-    rows = list(full)
-    free[rows], accepts_vms[rows] = -1, True
-    capacity[rows] = to_come.expected.capacity[rows]
-    hosts = {**state.snapshot.hosts, **{host.id: host for host in full.values()}}
-    expected = HostTable(table.ids, free, capacity, accepts_vms, table.index_by_id, tuple(ordered))
-    return replace(state, snapshot=replace(state.snapshot, hosts=hosts, changed_host_ids=None), hosts=expected)
+    seen = to_come.asleep | to_come.coming
+    free, capacity = table.free.copy(), table.capacity.copy()
+    free[seen], capacity[seen] = -1, to_come.expected.capacity[seen]
+    expected = HostTable(table.ids, free, capacity, table.accepts_vms | seen, table.index_by_id, tuple(ordered))
+    hosts = dict(zip(table.index_by_id, ordered, strict=True))
+    return _seen_state(state, _seen_snapshot(state.snapshot, hosts, None), expected)
 
 
-def with_hosts_to_come(room: ObservedRoom, state: ClusterState, to_come: HostsToCome) -> ObservedRoom:
+def with_hosts_to_come(
+    room: ObservedRoom, state: ClusterState, to_come: HostsToCome, *, any_time: bool
+) -> ObservedRoom:
     """What the timeline is told of them: taken wholly until they are up.
 
     Those asleep are seen only by leases that may count on them, and an exact start is one at which they can be up.
-    Only where a lease may start at any time the timeline says from when on they are free.
+    Only where a lease may start at `any_time` the timeline says from when on they are free.
     """
-    is_asked = any(_may_start_any_time(lease) for lease in state.leases.values())
-    shown = {row: at_s for row, at_s in to_come.up_at_s.items() if is_asked or to_come.coming[row]}
+    seen = to_come.asleep | to_come.coming
+    shown = seen if any_time else to_come.coming
     # One more than there is: that is what `expecting` takes, so that not even nothing fits.
-    more = np.where((to_come.asleep | to_come.coming)[:, None], to_come.room + 1, 0)
+    more = np.where(seen[:, None], to_come.room + 1, 0)
     return replace(
         room,
         base=room.base + more,
         firm_base=room.firm_base + more,
         # Once one that slept is woken it is new room to the queue, which looks for earlier starts then.
         accepting=room.accepting & ~to_come.asleep,
-        to_come={stay.lease_id: (stay,) for stay in _occupants(state, to_come, shown)},
+        to_come={stay.lease_id: (stay,) for stay in _occupants(state, to_come, np.flatnonzero(shown).tolist())},
     )
 
 
-def _may_start_any_time(lease: Lease) -> bool:
-    """It has a deadline, or must not be suspended again: then its start is promised and not exact."""
-    return lease.terms.deadline_at_s is not None or lease.terms.max_suspensions is not None
-
-
-def _occupants(state: ClusterState, to_come: HostsToCome, until_s_by_row: dict[int, int]) -> Iterator[Stay]:
-    for row, until_s in until_s_by_row.items():
+def _occupants(state: ClusterState, to_come: HostsToCome, rows: Iterable[int]) -> Iterator[Stay]:
+    for row in rows:
         cpu_centi, memory_mib = (int(amount) + 1 for amount in to_come.room[row])
         host_id = int(state.hosts.ids[row])
+        until_s = int(to_come.up_at_s[row])
         yield Stay(_NO_LEASE - host_id, 0, until_s, (row,), ((cpu_centi, memory_mib),), firm=True)
 
 

@@ -29,6 +29,7 @@ class Concern(Enum):
     QUEUE = "it wants room: for all of its VMs, or for the rest of them"
     PREEMPTS = "it wants room, and may take that of others"
     TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"
+    ANY_TIME = "it has a deadline, or must not be suspended again: then its start is promised and not exact"
     HALF_STARTED = "a gang of which some have room, and some may not have been started"
     TO_HOLD = "a VM of it may have to be put on HOLD"
     RUNS = "it runs since an instant that is known"
@@ -50,6 +51,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.QUEUE: lambda lease, _: lease.state in WAITING_STATES,
     Concern.PREEMPTS: lambda lease, _: lease.state in WAITING_STATES and lease.preempts,
     Concern.TIME: lambda lease, _: lease.terms.asks_for_time or lease.verdict is not Verdict.NONE or is_guarded(lease),
+    Concern.ANY_TIME: lambda lease, _: lease.terms.deadline_at_s is not None or lease.terms.max_suspensions is not None,
     Concern.HALF_STARTED: lambda lease, _: lease.terms.size > 1 and lease.state in _HALF_STARTED,
     Concern.TO_HOLD: _is_to_hold,
     Concern.RUNS: _runs,

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from one_preempt.core.energy.power_model import HostPower
-from one_preempt.core.energy.power_rules import HostPattern, PowerRules
+from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.guests import Guests
 from one_preempt.core.model.cluster_state import Discrepancy
 from one_preempt.core.model.host import Host, HostState
@@ -20,12 +18,12 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
     KnownPower,
-    PowerBounds,
     PowerPhase,
     PowerReport,
     PowerSequence,
 )
 from one_preempt.core.observation import SETTLING_S
+from one_preempt.core.power_watch import PowerWatch
 
 _NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 # Codes for `reason_code` of what is not begun by a plan.
@@ -72,20 +70,22 @@ def observe_power(
     reports: Mapping[int, PowerReport],
     rules: PowerRules,
     now_s: int,
-    guests: Guests | None = None,
+    watch: PowerWatch | None = None,
 ) -> ObservedPower:
     """The sequences of `ledger` as they stand now. `reports` are the last readings of power, by host id.
 
-    `guests` are remembered from the snapshot before.
+    `watch` remembers what was seen of the snapshot before.
     """
-    guests = Guests() if guests is None else guests
-    guests.observe(snapshot)
+    watch = PowerWatch() if watch is None else watch
+    watch.observe(snapshot, reports, rules)
+    guests = watch.guests
     sequences = dict(ledger.power_sequences)
     changed: list[PowerSequence] = []
     discrepancies: list[Discrepancy] = []
-    for host_id, before in ledger.power_sequences.items():
-        host = snapshot.hosts.get(host_id)
+    for host_id in watch.not_at_rest(ledger.power_sequences):
+        before, host = ledger.power_sequences[host_id], snapshot.hosts.get(host_id)
         if host is not None and (before.phase is PowerPhase.AWAKE or _sleeps_on(before, host, guests, reports)):
+            watch.rest(before)
             continue
         if host is None:
             after = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
@@ -103,7 +103,7 @@ def observe_power(
         orders=ledger.power_orders,
         capacities=ledger.host_capacities,
         asked_at_s=ledger.power_asked_at_s,
-        bounds=_bounds(snapshot, rules),
+        bounds=watch.bounds,
         readings=reports,
     )
     if not rules.enforced:
@@ -116,25 +116,6 @@ def _sleeping_unattended(sequences: Mapping[int, PowerSequence]) -> list[Discrep
     names = [one.host_name for one in sequences.values() if one.phase is PowerPhase.ASLEEP]
     text = f"{', '.join(names)} sleep, and power.mode is not enforce: one-preempt host on wakes them"
     return [Discrepancy("power-unattended", text)] if names else []
-
-
-def _bounds(snapshot: PoolSnapshot, rules: PowerRules) -> PowerBounds:
-    kinds = tuple([(host.id, host.name, host.cluster_name) for host in snapshot.hosts.values()])
-    handed_over, boot_s = _handed_over(rules.handed_over, rules.models, rules.power, kinds)
-    return PowerBounds(handed_over=handed_over, floor=rules.floor, most_booting=rules.most_booting, boot_s=boot_s)
-
-
-@lru_cache(maxsize=4)
-def _handed_over(
-    patterns: tuple[HostPattern, ...],
-    models: tuple[tuple[HostPattern, HostPower], ...],
-    power: HostPower,
-    hosts: tuple[tuple[int, str, str], ...],
-) -> tuple[frozenset[int], int]:
-    """Of hosts (id, name, cluster) those handed over, and the longest boot of these: nearly always as before."""
-    found = [one for one in hosts if any(pattern.suits(*one[1:]) for pattern in patterns)]
-    boots = (next((model for pattern, model in models if pattern.suits(*one[1:])), power).boot_s for one in found)
-    return frozenset(one[0] for one in found), max(boots, default=0)
 
 
 def _sleeps_on(before: PowerSequence, host: Host, guests: Guests, reports: Mapping[int, PowerReport]) -> bool:

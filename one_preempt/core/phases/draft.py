@@ -13,7 +13,7 @@ from one_preempt.core.availability.timeline import ObservedRoom, Timeline
 from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.hosts_to_come import with_hosts_to_come
 from one_preempt.core.in_place import InPlace, in_place
-from one_preempt.core.lease_concerns import LeaseConcerns
+from one_preempt.core.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
@@ -114,7 +114,7 @@ class PlanDraft:
         memory = state.memory if state.memory is not None else DecisionMemory()
         power = PowerDraft.begin(state, policies.power)
         if power is None:
-            memory.guests.forget()
+            memory.power_watch.forget()
         else:
             state = power.seen(state)
         memory.concerns.observe(state)
@@ -294,7 +294,7 @@ def _timeline(
     alike_slots = None
     if power is not None and power.to_come is not None:
         # These hosts are not like the others yet.
-        room = with_hosts_to_come(room, state, power.to_come)
+        room = with_hosts_to_come(room, state, power.to_come, any_time=bool(memory.concerns.all(Concern.ANY_TIME)))
     else:
         alike_slots = memory.alike_hosts.slots(state, matchmaker, room)
     timeline = memory.take_timeline()

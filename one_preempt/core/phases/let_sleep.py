@@ -44,8 +44,7 @@ def _head_of_queue(draft: PlanDraft) -> Request | None:
             continue
         if lease.id in draft.lacking_room or waits.code in _WAITS_FOR_ROOM:
             vms = tuple(draft.startable(lease))
-            to_come = power.to_come if power is not None else None
-            start_s = max(to_come.up_at_s.values()) if to_come is not None else draft.state.now_s
+            start_s = power.latest_up_s if power is not None else draft.state.now_s
             return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms))) if vms else None
     return None
 

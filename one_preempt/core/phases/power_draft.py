@@ -59,7 +59,7 @@ class PowerDraft:
         self._hosts = state.hosts
         self.running: TimedWork | None = None
         memory = state.memory
-        self.guests = Guests() if memory is None else memory.guests
+        self.guests = Guests() if memory is None else memory.power_watch.guests
         self.guests.observe(state.snapshot)
         self.columns = PowerColumns() if memory is None else memory.power_columns
         self.columns.observe(state, rules)
@@ -123,7 +123,9 @@ class PowerDraft:
     @cached_property
     def latest_up_s(self) -> int:
         """By then all that sleep or come are up."""
-        return self.now_s if self.to_come is None else max(self.to_come.up_at_s.values())
+        if self.to_come is None:
+            return self.now_s
+        return int(self.to_come.up_at_s[self.to_come.asleep | self.to_come.coming].max())
 
     @property
     def coming(self) -> BoolArray:

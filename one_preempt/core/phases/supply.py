@@ -66,9 +66,8 @@ def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
     start_s = stays[0].start_s if stays else lease.terms.start_at_s or 0
     if start_s >= power.latest_up_s:
         return power.asleep
-    own = {row for stay in stays for row in stay.host_rows}
-    up_at_s = power.to_come.up_at_s
-    return _mask(power, (row for row in np.flatnonzero(power.asleep).tolist() if row in own or up_at_s[row] <= start_s))
+    own = _mask(power, (row for stay in stays for row in stay.host_rows))
+    return power.asleep & (own | (power.to_come.up_at_s <= start_s))
 
 
 def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
@@ -195,7 +194,7 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
     """It preempts nobody while hosts come that it fits on, or where the policy wakes some for it."""
     if power.to_come is None:
         return
-    up_by_s = max(power.to_come.up_at_s.values())
+    up_by_s = power.latest_up_s
     vms = tuple(draft.startable(lease))
     takes = takes_s(draft, lease, vms)
     if power.coming.any() and _has_room_by(draft, lease, vms, up_by_s):

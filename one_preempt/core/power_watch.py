@@ -1,0 +1,85 @@
+"""Which hosts' power has to be looked at: not those that rest as they did, be it in use or asleep.
+
+Only speed depends on what is remembered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.guests import Guests
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.power_sequence import PowerBounds, PowerPhase, PowerReport, PowerSequence
+
+
+class PowerWatch:
+    """What was seen at the last observation; of a reader that tells what changed every snapshot is observed in turn,
+    or `forget` is called."""
+
+    def __init__(self) -> None:
+        self.guests = Guests()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin afresh with the next observation."""
+        self.guests.forget()
+        self._is_new = True
+        self._hosts: dict[int, Host] = {}
+        self._reports: dict[int, PowerReport] = {}
+        self._resting: dict[int, PowerSequence] = {}
+        self._asleep: set[int] = set()
+        self._rules: PowerRules | None = None
+        self._bounds = PowerBounds()
+
+    def observe(self, snapshot: PoolSnapshot, reports: Mapping[int, PowerReport], rules: PowerRules) -> None:
+        """Look at what has changed of hosts, of who is on them, and of what was read of their power."""
+        self.guests.observe(snapshot)
+        hosts, seen, told = snapshot.hosts, self._hosts, snapshot.changed_host_ids
+        changed = told if told is not None and not self._is_new else seen.keys() | hosts.keys()
+        are_named_the_same = rules is self._rules
+        for host_id in [one for one in changed if seen.get(one) is not hosts.get(one)]:
+            before, host = seen.pop(host_id, None), hosts.get(host_id)
+            if host is not None:
+                seen[host_id] = host
+            are_named_the_same &= _names(before) == _names(host)
+            self._resting.pop(host_id, None)
+        if not are_named_the_same:
+            self._bounds, self._rules = _bounds(seen.values(), rules), rules
+        known = self._reports
+        for host_id in [one for one, report in reports.items() if known.get(one) is not report]:
+            known[host_id] = reports[host_id]
+            self._resting.pop(host_id, None)
+        for host_id in self._asleep & self.guests.host_ids:
+            self._resting.pop(host_id, None)
+        self._is_new = False
+
+    @property
+    def bounds(self) -> PowerBounds:
+        """Which hosts may be switched, and within which bounds."""
+        return self._bounds
+
+    def not_at_rest(self, sequences: Mapping[int, PowerSequence]) -> list[int]:
+        """The hosts of which something is new, or that were not said to `rest`, in the order of their sequences."""
+        resting = self._resting
+        return [host_id for host_id, sequence in sequences.items() if resting.get(host_id) is not sequence]
+
+    def rest(self, sequence: PowerSequence) -> None:
+        """The host stays as it is until something new is seen of it."""
+        self._resting[sequence.host_id] = sequence
+        if sequence.phase is PowerPhase.ASLEEP:
+            self._asleep.add(sequence.host_id)
+        else:
+            self._asleep.discard(sequence.host_id)
+
+
+def _names(host: Host | None) -> tuple[str, str] | None:
+    return None if host is None else (host.name, host.cluster_name)
+
+
+def _bounds(hosts: Iterable[Host], rules: PowerRules) -> PowerBounds:
+    """The hosts handed over, and the longest boot of these, with what was chosen."""
+    found = [host for host in hosts if rules.is_handed_over(host)]
+    boot_s = max((rules.power_of(host).boot_s for host in found), default=0)
+    return PowerBounds(frozenset(host.id for host in found), rules.floor, rules.most_booting, boot_s)
