@@ -13,12 +13,14 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
+from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
+from one_preempt.core.victims import shared_free_mib
 
 NOTHING: tuple[Reservation, ...] = ()
 NO_LEASE = -1
@@ -58,6 +60,7 @@ class KnownRooms:
         self._number = 0
         self._now_s = 0
         self._rates: RatesByStorage | None = None
+        self._datastores: Mapping[int, Datastore] = {}
         self._forget_all(np.zeros((0, 2), dtype=np.int64))
 
     def observed(
@@ -100,7 +103,7 @@ class KnownRooms:
     def _begin(self, surroundings: Surroundings) -> bool:
         """Forget everything where what concerns all leases has changed."""
         state = surroundings.state
-        under = (state.hosts.index_by_id, surroundings.policies, state.snapshot.datastores)
+        under = (state.hosts.index_by_id, surroundings.policies)
         lasting = state.paused == self._paused and state.now_s >= self._now_s
         accepting, self._now_s = state.hosts.accepts_vms, state.now_s
         if (
@@ -108,20 +111,31 @@ class KnownRooms:
             and (surroundings.rates is self._rates or surroundings.rates == self._rates)
             and len(self._under) == len(under)
             and all(map(_is, under, self._under))
+            and self._have_room_as_before(state.snapshot.datastores)
             and (accepting is self._accepting or accepting.tobytes() == self._accepting.tobytes())
         ):
             return False
-        self._under = under
+        self._under, self._datastores = under, state.snapshot.datastores
         self._rates = surroundings.rates
         self._forget_all(np.zeros((len(state.hosts.ids), 2), dtype=np.int64))
         self._paused, self._accepting = state.paused, accepting
         self._host_ids = tuple(state.hosts.ids.tolist())
         return True
 
+    def _have_room_as_before(self, datastores: Mapping[int, Datastore]) -> bool:
+        """Whatever was saved there meanwhile, each memory image of a lease that was looked at fits, or does not."""
+        before, self._datastores = self._datastores, datastores
+        if datastores is before:
+            return True
+        return datastores.keys() == before.keys() and all(
+            _takes_the_same(one, before[store_id], self._largest_mib) for store_id, one in datastores.items()
+        )
+
     def _forget_all(self, nothing: IntArray) -> None:
         self._known, self._reserved, self._stays = {}, {}, {}
         self._preempting = set()
         self._due_s = _NEVER_S
+        self._largest_mib = 0
         self._paused = False
         self._host_ids = ()
         self._accepting = np.zeros(len(nothing), dtype=np.bool_)
@@ -153,6 +167,8 @@ class KnownRooms:
 
     def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
         room = lease_room(surroundings, lease, reserved)
+        vms = surroundings.state.snapshot.vms
+        self._largest_mib = max(self._largest_mib, *(vms[vm_id].memory_mib for vm_id in lease.vm_ids), 0)
         until_s = _good_until_s(surroundings.state, room, reserved)
         self._due_s = min(self._due_s, until_s)
         if room.stays:
@@ -186,6 +202,16 @@ class KnownRooms:
             self._base = base
         if firm_base.tobytes() != self._firm_base.tobytes():
             self._firm_base = firm_base
+
+
+def _takes_the_same(one: Datastore, before: Datastore, largest_mib: int) -> bool:
+    """Images up to that size; those on hosts' own disks are looked at in each cycle."""
+    if one is before:
+        return True
+    if one.shared is not before.shared:
+        return False
+    free_mib, free_before_mib = shared_free_mib(one), shared_free_mib(before)
+    return free_mib == free_before_mib or min(free_mib, free_before_mib) > largest_mib
 
 
 def _frees_the_same(one: LeaseRoom, other: LeaseRoom) -> bool:

@@ -33,6 +33,8 @@ class QuotaBook:
     def obstacle(self, vms: Iterable[VirtualMachine]) -> str | None:
         """Which running quota stands against starting all of `vms`, in a few words; None when none does."""
         anew = [vm for vm in vms if counts_anew(vm)]
+        if not anew:
+            return None
         for who, owner_id, quotas, defaults in self._quotas_of(anew):
             mine = [vm for vm in anew if owner_id == (vm.uid if who == "user" else vm.gid)]
             count, resources = self._promised.get((who, owner_id), (0, NO_RESOURCES))

@@ -246,16 +246,20 @@ def _system_datastore(snapshot: PoolSnapshot, vm: VirtualMachine) -> Datastore |
     return snapshot.datastores.get(history.datastore_id) if history is not None else None
 
 
+def shared_free_mib(datastore: Datastore) -> int:
+    """Free space for memory images on a datastore that all hosts share."""
+    if not is_monitored(datastore):
+        # Unknown is not full: a save that finds no room falls back, and the preemption is given up.
+        return UNMEASURED_MIB
+    if datastore.limit_mib is None:
+        return datastore.free_mib
+    return min(datastore.free_mib, datastore.limit_mib - datastore.used_mib)
+
+
 def _free_mib(snapshot: PoolSnapshot, vm: VirtualMachine, datastore: Datastore) -> int:
     """Free space where the image is written: the datastore itself, or its part on the VM's host."""
     if datastore.shared:
-        if not is_monitored(datastore):
-            # Unknown is not full: a save that finds no room falls back, and the preemption is given up.
-            return UNMEASURED_MIB
-        limit = datastore.free_mib
-        if datastore.limit_mib is not None:
-            limit = min(limit, datastore.limit_mib - datastore.used_mib)
-        return limit
+        return shared_free_mib(datastore)
     host = snapshot.hosts[vm.history[-1].host_id]
     for local in host.datastores:
         if local.datastore_id == datastore.id:

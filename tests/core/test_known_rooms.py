@@ -17,7 +17,7 @@ from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.access import Directory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import HostState
-from one_preempt.core.model.infrastructure import Network
+from one_preempt.core.model.infrastructure import Datastore, Network
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
 from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Placement, Preemption
@@ -91,11 +91,23 @@ class Cloud:
 
     known: dict[int, tuple[Drawn, Lease, VirtualMachine]] = field(default_factory=dict)
     before: ClusterState | None = None
+    stores: dict[int, Datastore] = field(default_factory=lambda: STORES)
 
     def observed(
-        self, drawn: dict[int, Drawn], starts_s: dict[int, tuple[int, ...]], off: int | None, now_s: int, comes: int
+        self,
+        drawn: dict[int, Drawn],
+        starts_s: dict[int, tuple[int, ...]],
+        off: int | None,
+        now_s: int,
+        comes: int,
+        free_mib: int | None,
     ) -> ClusterState:
-        """`comes` is a lease for which room is being made on the last host, if it waits."""
+        """`comes` is a lease for which room is being made on the last host, if it waits.
+
+        `free_mib` is what is left on the storage that all share; None: as much as before.
+        """
+        if free_mib is not None:
+            self.stores = {**STORES, 0: replace(STORES[0], free_mib=free_mib)}
         self.known = {
             lease_id: self.known[lease_id]
             if lease_id in self.known and self.known[lease_id][0] == one
@@ -122,7 +134,7 @@ class Cloud:
             hosts=table,
             reservations=reservations,
             preemptions=(preemption(comes),) if comes in drawn and drawn[comes].host_id is None else (),
-            snapshot=replace(state.snapshot, datastores=STORES, networks=NETWORKS, directory=DIRECTORY),
+            snapshot=replace(state.snapshot, datastores=self.stores, networks=NETWORKS, directory=DIRECTORY),
         )
         self.before = state
         return state
@@ -146,6 +158,7 @@ happenings = st.tuples(
     st.integers(0, LEASES - 1),
     st.sampled_from([-1, -1, -1, 0, 1]),
     st.sampled_from([-1, -1, -1, 1, 2]),
+    st.sampled_from([None, None, None, 900_000, 1024, 1025, 0]),
 )
 
 
@@ -153,7 +166,7 @@ happenings = st.tuples(
 @given(st.lists(leases_drawn, min_size=LEASES, max_size=LEASES), st.lists(happenings, min_size=4, max_size=8))
 def test_what_is_remembered_says_what_is_found_from_scratch(
     first: list[Drawn],
-    story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int]],
+    story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int, int | None]],
 ) -> None:
     cloud, rooms, alike = Cloud(), KnownRooms(), AlikeHosts()
     maker: Matchmaker | None = None
@@ -161,11 +174,11 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
     drawn = dict(enumerate(first))
     starts_s: dict[int, tuple[int, ...]] = {}
     now_s = 0
-    for changes, promises, off, later_s, withdrawn, comes, rests in story:
+    for changes, promises, off, later_s, withdrawn, comes, rests, free_mib in story:
         now_s += later_s
         drawn = {key: one for key, one in {**drawn, **changes}.items() if one is not None}
         starts_s = {key: at_s for key, at_s in {**starts_s, **promises}.items() if key in drawn}
-        state = cloud.observed(drawn, starts_s, off, now_s, comes)
+        state = cloud.observed(drawn, starts_s, off, now_s, comes, free_mib)
         resting = frozenset({rests}) if rests in drawn and drawn[rests].host_id is not None else frozenset()
         if maker is None or not maker.follow(state.snapshot, state.hosts, POLICIES.match):
             maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)

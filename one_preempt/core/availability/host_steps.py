@@ -48,6 +48,7 @@ class HostSteps:
         self._free[:, :, 0] = capacity.T
         self._counts: IntArray = np.ones(hosts, dtype=np.int64)
         self._known_line: _Line | None = None
+        self._known_overbooked: bool | None = None
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -62,7 +63,9 @@ class HostSteps:
 
     def overbooked(self) -> bool:
         """Somewhere, some time, more is taken than there is."""
-        return bool((self._free < 0).any())
+        if self._known_overbooked is None:
+            self._known_overbooked = bool((self._free < 0).any())
+        return self._known_overbooked
 
     def lowest(self, start_s: int, end_s: int) -> IntArray:
         """The least that is free of each resource on each host between two instants, shape (H, R)."""
@@ -172,6 +175,7 @@ class HostSteps:
     def add(self, row: int, start_s: int, end_s: int, amounts: IntArray) -> None:
         """Add amounts, shape (R,), to what is free on one host between two instants."""
         count = int(self._counts[row])
+        self._known_overbooked = None
         if count + 2 >= self._times.shape[1]:
             self._lengthen()
         times, free = self._times[row], self._free[:, row]
@@ -183,10 +187,11 @@ class HostSteps:
             self._lengthen()
         added = steps.add_together(self._times[rows], self._free[:, rows], self._counts[rows], start_s, end_s, amounts)
         self._times[rows], self._free[:, rows], self._counts[rows] = added
-        self._known_line = None
+        self._known_line = self._known_overbooked = None
 
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant."""
+        self._known_overbooked = None
         for row in np.flatnonzero(self._times[:, 1] <= instant_s).tolist():
             count = int(self._counts[row])
             self._recount(row, steps.forget_before(self._times[row], self._free[:, row], count, instant_s))

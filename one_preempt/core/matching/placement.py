@@ -53,7 +53,7 @@ class Matchmaker:
         self.hosts = hosts
         self.options = options
         self.expressions = Expressions()
-        access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
+        self._access = access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
         known = prematched or {}
         self.has_prematched = bool(known)
         self._host_match = StaticHostMatch(snapshot, hosts, access, self.expressions, known)
@@ -65,14 +65,13 @@ class Matchmaker:
         self._orders_by_load: dict[str, IntArray] = {}
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
-        """Match the VMs of a later snapshot from now on, of which only the load of hosts may be new.
+        """Match the VMs of a later snapshot from now on, of which only datastores and the load of hosts may be new.
 
         What was matched holds then, but for what speaks of the load. False where more is new: nothing was done.
         """
         known = self.snapshot
         same = (
             options is self.options
-            and snapshot.datastores is known.datastores
             and snapshot.networks is known.networks
             and snapshot.zone_id == known.zone_id
             and not self.has_prematched
@@ -80,6 +79,9 @@ class Matchmaker:
         )
         if not same or not self._host_match.follow(snapshot, hosts):
             return False
+        if snapshot.datastores is not known.datastores:
+            # Which hosts suit a VM does not depend on what is stored where.
+            self._datastores = DatastoreMatch(snapshot, self._access, self.expressions, options, {})
         self.snapshot, self.hosts = snapshot, hosts
         self._orders_by_load.clear()
         return True
@@ -163,7 +165,7 @@ class Matchmaker:
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
         if among is None and not self.has_room(vms, room):
-            full = self._where_all_is_full(vms, room)
+            full = self.where_all_is_full(vms, room)
             if full is not None:
                 return full
         ordered = _largest_first(vms, room)
@@ -186,16 +188,17 @@ class Matchmaker:
         fits = (room.free[:, 0] >= first.cpu_centi) & (room.free[:, 1] >= first.memory_mib)
         return bool((self.match(first).mask & fits).any())
 
-    def _where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
-        """What the search would say in the end where no host has room; None where it might look at more than that."""
+    def where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
+        """What `place_together` says where no host has room for the first; None where it looks at more than that."""
         first = _first_to_place(vms, room)
         match = self.match(first)
-        if first.vm_group_id is not None or match.follows_current_vms:
+        is_paced = len(vms) == 1 and self.options.max_dispatch > 0
+        if first.vm_group_id is not None or match.follows_current_vms or is_paced:
             return None
         refusal = self._refusal(first, room)
         if refusal is None:
             refusal = _full(tuple(match.counts.items()), int(np.count_nonzero(match.mask)), _needs(first))
-        return _together(len(vms), refusal)
+        return refusal if len(vms) == 1 else _together(len(vms), refusal)
 
     def place_at(
         self, vms: Sequence[VirtualMachine], placements: Sequence[Placement], room: Room

@@ -104,6 +104,8 @@ class PlanDraft:
     power: PowerDraft | None = None
     choices: int = 0
     giving_way: tuple[GivingWay, ...] | None = None
+    giving_way_on: dict[int, list[GivingWay]] = field(default_factory=dict)
+    tried: Set[int | None] | None = None
     wake_at_s: int | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)

@@ -251,7 +251,7 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
         is_full = not draft.matchmaker.has_room(vms, draft.room)
     if is_full:
         # So it is for most that wait, and it is settled whatever was promised to whom.
-        return _place(draft, lease, vms, (), None) is not None
+        return _place_nowhere(draft, lease, vms)
     now_s = draft.state.now_s
     whole_s = takes_s(draft, lease, vms)
     if _start_whole(draft, lease, vms, whole_s):
@@ -274,7 +274,7 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     now_s = draft.state.now_s
     if not draft.timeline.has_counted_room(lease.id, len(vms), whole_s, now_s):
         # What was promised by number stands on none of the hosts; all that is free is somebody's.
-        return _place(draft, lease, vms, (), np.zeros_like(draft.room.free)) is not None
+        return _place_nowhere(draft, lease, vms)
     end_at_s = end_of(now_s, whole_s)
     stays = draft.timeline.withdraw(lease.id)
     placed = _place(draft, lease, vms, (), ceiling(draft, now_s, end_at_s))
@@ -314,12 +314,29 @@ def _place(
         if placed is None or isinstance(placed, Unplaced):
             placed = draft.matchmaker.place_together(vms, draft.room)
     if isinstance(placed, Unplaced):
-        draft.waits[lease.id] = placed.reason
-        if lacks_room(placed):
-            draft.lacking_room.add(lease.id)
+        _wait(draft, lease, placed)
         return None
     draft.waits.pop(lease.id, None)
     return placed
+
+
+def _place_nowhere(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    """Nothing is left for it on any host; the reason is noted that a search would come to."""
+    unplaced = draft.matchmaker.where_all_is_full(vms, draft.room)
+    if unplaced is None:
+        return _place(draft, lease, vms, (), np.zeros_like(draft.room.free)) is not None
+    hindrance = hindrance_of(draft, lease, vms)
+    if hindrance is not None:
+        draft.waits[lease.id] = hindrance
+    else:
+        _wait(draft, lease, unplaced)
+    return False
+
+
+def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced) -> None:
+    draft.waits[lease.id] = unplaced.reason
+    if lacks_room(unplaced):
+        draft.lacking_room.add(lease.id)
 
 
 def _warn(draft: PlanDraft, lease: Lease, text: str) -> None:

@@ -8,7 +8,7 @@ promised a start, is the backfilling policy's question.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 
 from one_preempt.core.availability.timed_request import TimedRequest
@@ -77,7 +77,7 @@ def place_waiting(draft: PlanDraft) -> None:
 def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
     """Whose turn it is to be looked at, first to last; why others are not is noted."""
     queue = []
-    aside, tried, most_vms = draft.busy_leases | draft.reserved, _tried(draft), draft.policies.match.max_vm
+    aside, tried, most_vms = draft.busy_leases | draft.reserved, tried_lately(draft), draft.policies.match.max_vm
     vms = 0
     for place in in_turn(draft):
         turn = place.request.demand
@@ -94,10 +94,13 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
     return queue
 
 
-def _tried(draft: PlanDraft) -> set[int | None]:
-    """The leases of whose VMs anything was asked lately; of all others oned has refused none."""
-    state = draft.state
-    return {state.lease_of_vm.get(record.vm_id) for record in (*state.actions.values(), *state.failed_actions)}
+def tried_lately(draft: PlanDraft) -> Set[int | None]:
+    """The leases of whose VMs anything was asked lately; of all others oned has refused none. Found once in a cycle."""
+    if draft.tried is None:
+        state = draft.state
+        records = (*state.actions.values(), *state.failed_actions)
+        draft.tried = {state.lease_of_vm.get(record.vm_id) for record in records}
+    return draft.tried
 
 
 def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
@@ -157,6 +160,8 @@ def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     quota = draft.quotas.obstacle(vms)
     if quota is not None:
         return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
+    if lease.id not in tried_lately(draft):
+        return None
     returning = lease.state in RETURNING_STATES
     for vm in vms:
         action_id = start_id(vm, returning=returning)

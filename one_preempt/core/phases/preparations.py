@@ -47,11 +47,11 @@ def prepare(
     before = draft.preparations.pop(lease_id, None)
     if before is not None:
         _occupy(draft, before, -1)
+    if not leaving:
+        return Preparation(start_s, ())
     rules, not_before_s = draft.policies.time, max(draft.state.now_s, not_before_s or 0)
     lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
     end_by_s = start_s - rules.preparation_margin_s
-    if not leaving:
-        return Preparation(start_s, ())
     if rules.exclusion is Exclusion.NONE:
         begin_s = end_by_s - max(lanes_s.values()) - rules.grace_s
         prepared = Preparation(begin_s, ())

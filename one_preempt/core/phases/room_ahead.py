@@ -13,7 +13,7 @@ from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -130,13 +130,12 @@ def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[G
 
 def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> list[GivingWay]:
     """Others on the hosts of a stay who would still be there when it starts, and could be sent away."""
-    rows = frozenset(stay.host_rows)
+    giving_way(draft)
+    on_hosts = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way_on.get(row, ())}
     return [
         one
-        for one in giving_way(draft)
-        if one.lease.id != lease.id
-        and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
-        and not rows.isdisjoint(one.rows)
+        for lease_id, one in on_hosts.items()
+        if lease_id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
     ]
 
 
@@ -182,7 +181,10 @@ def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
     """Its hosts have no room for it though nobody on them could be sent away: a lease outlives its DURATION there."""
     if draft.timeline.is_empty:
         return False
-    left = firm_room_left(draft, lease, stay, there_at(draft, lease, stay))
+    there, timeline = there_at(draft, lease, stay), draft.timeline
+    if not there and stay.firm and stay in timeline.stays.get(lease.id, ()) and not timeline.firm_stays.overbooked():
+        return False
+    left = firm_room_left(draft, lease, stay, there)
     return any(amount < 0 for amounts in left.values() for amount in amounts)
 
 
@@ -210,12 +212,17 @@ def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way is None:
         draft.giving_way = tuple(_giving_way(draft))
+        for one in draft.giving_way:
+            for row in one.rows:
+                draft.giving_way_on.setdefault(row, []).append(one)
     return draft.giving_way
 
 
 def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
     state, policies = draft.state, draft.policies
     for lease in state.leases.values():
+        if lease.state is LeaseState.WAITING:
+            continue
         if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
             continue
         vms = tuple(vm for vm in draft.members(lease) if vm.host_id in state.hosts.index_by_id)

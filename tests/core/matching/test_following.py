@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.access import User
 from one_preempt.core.model.cluster_state import HostTable
 from one_preempt.core.model.host import Host, HostState
@@ -61,11 +62,23 @@ def test_a_user_who_came_into_another_group_is_matched_anew() -> None:
     assert following(first, replace(first, directory=replace(first.directory, users={5: spent}))) is not None
 
 
-def test_other_datastores_or_options_are_not_followed() -> None:
+def test_what_is_stored_changes_nothing_about_hosts_and_is_looked_at_anew() -> None:
+    picky = replace(vm(3), sched_datastore_requirements="FREE_MB > 1000")
+    first = cloud([EMPTY, host(1)], [picky])
+    store_id, store = next(iter(first.datastores.items()))
+    maker = matchmaker(first)
+    assert not isinstance(maker.place(picky, maker.new_room()), Unplaced)
+    emptied = replace(first, datastores={store_id: replace(store, free_mib=500)})
+    assert maker.follow(emptied, maker.hosts, maker.options)
+    refused = maker.place(picky, maker.new_room())
+    assert isinstance(refused, Unplaced)
+    assert refused == matchmaker(emptied).place(picky, matchmaker(emptied).new_room())
+
+
+def test_other_options_are_not_followed() -> None:
     first = cloud([EMPTY, host(1)])
     maker = matchmaker(first)
 
-    assert following(first, replace(first, datastores=dict(first.datastores))) is None
     assert not maker.follow(first, maker.hosts, replace(NO_LIMITS))
     assert maker.follow(first, maker.hosts, NO_LIMITS)
 
