@@ -23,7 +23,10 @@ from one_preempt.ports import BootWitness, CallResult, Clock, HostEnactor, Lease
 
 PowerResults = tuple[tuple[HostPowerStep, CallResult], ...]
 # What is not begun any more once an operator has paused.
-_STOPPED_BY_PAUSE = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
+_STOPPED_BY_PAUSE = frozenset({
+    PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF, PowerStepKind.CUT_POWER,
+})  # fmt: skip
+_NOT_UP = (PowerPhase.FAILED, PowerPhase.CUTTING_POWER)
 _BATCH = 25
 
 
@@ -65,7 +68,7 @@ class PowerEnactment:
             return
         for after in changed:
             was = before.get(after.host_id)
-            if was is None or not (was.is_coming or was.phase is PowerPhase.FAILED) or not was.began_at_s:
+            if was is None or not was.began_at_s or not (was.is_coming or was.phase in _NOT_UP):
                 continue
             if after.phase is PowerPhase.AWAKE and after.reason_code != TAKEN_OVER:
                 self._witness.came_up(after.host_name)

@@ -32,7 +32,9 @@ IN_USE = "in-use"
 FAILED = "failed"
 DONE = "done"
 POWER_CAME = "power-came"
-_TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME)
+STUCK = "stuck"
+"""It was given power, and hangs in its boot."""
+_TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ def observe_power(
             after = observed(before, HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
             if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
                 text = f"host {after.host_name}: {after.reason_text}"
-                discrepancies.append(Discrepancy(f"power-{after.reason_code}", text))
+                code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
+                discrepancies.append(Discrepancy(f"power-{code}", text))
         if after is not before and after != before:
             sequences[host_id] = after
             changed.append(after)
@@ -148,7 +151,9 @@ def observed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s
         case PowerPhase.ENABLING:
             return _enabling(sequence, sight, rules, now_s)
         case PowerPhase.FAILED:
-            return _failed(sequence, sight, now_s)
+            return _failed(sequence, sight, rules, now_s)
+        case PowerPhase.CUTTING_POWER:
+            return _cutting_power(sequence, sight, rules, now_s)
 
 
 def _entered(sequence: PowerSequence, phase: PowerPhase, now_s: int, code: str, text: str) -> PowerSequence:
@@ -331,7 +336,8 @@ def _enabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_
     if now_s - max(sequence.began_at_s, sequence.since_s) <= rules.boot_timeout_s:
         return sequence
     text = f"it is not monitored {rules.boot_timeout_s} s after it was switched on"
-    return _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)
+    failed = _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)
+    return replace(failed, reason_code=STUCK) if sequence.began_at_s else failed
 
 
 def _awake(sequence: PowerSequence, now_s: int) -> PowerSequence:
@@ -340,13 +346,37 @@ def _awake(sequence: PowerSequence, now_s: int) -> PowerSequence:
     return replace(awake, failures=0, not_before_s=0, began_at_s=0) if sequence.began_at_s else awake
 
 
-def _failed(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSequence:
+def _failed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
     if sight.host.accepts_vms:
         return _awake(sequence, now_s)
     if sight.host.state is HostState.DISABLED:
         return _taken_over(sequence, now_s, sight.host.state)
     if now_s < sequence.not_before_s:
         return sequence
+    # An order to start does nothing to what has power. Once only: what hangs again is broken.
+    is_stuck = sequence.reason_code == STUCK and sequence.failures == 1
+    if is_stuck and sight.is_empty and rules.enforced and rules.is_handed_over(sight.host):
+        text = "it has power and did not come up: its power is cut, and it is switched on once more"
+        return _entered(sequence, PowerPhase.CUTTING_POWER, now_s, STUCK, text)
     if sight.host.state is HostState.OFFLINE:
         return _entered(sequence, PowerPhase.ASLEEP, now_s, DONE, "its pause after a failure is over")
     return to_be_woken(sequence, now_s, DONE, "its pause after a failure is over: it is switched on once more")
+
+
+def _cutting_power(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
+    was_ordered, ordered_at_s = sequence.attempts > 0, sequence.outcome_at_s
+    if sight.host.accepts_vms and not was_ordered:
+        return _awake(sequence, now_s)
+    if sight.host.state is HostState.DISABLED:
+        return _taken_over(sequence, now_s, sight.host.state)
+    if sight.vm_ids:
+        return to_be_woken(sequence, now_s, IN_USE, f"VM {min(sight.vm_ids)} was put on it: its power is not cut")
+    if was_ordered and ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.OFF:
+        return to_be_woken(sequence, now_s, DONE, "its power was cut: it is switched on once more")
+    if sequence.outcome is Outcome.REFUSED:
+        text = f"its power cannot be cut: {sequence.answer_text}"
+    elif was_ordered and now_s - sequence.since_s > rules.shutdown_timeout_s:
+        text = f"its power was to be cut and is not off after {rules.shutdown_timeout_s} s"
+    else:
+        return sequence
+    return _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)

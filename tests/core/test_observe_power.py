@@ -45,6 +45,7 @@ def seen(
 TRIED = {"attempts": 1, "outcome": Outcome.ACCEPTED, "outcome_at_s": NOW_S - 50}
 LOST = {"attempts": 1}
 REFUSED = {"attempts": 1, "outcome": Outcome.REFUSED, "outcome_at_s": NOW_S - 50}
+STUCK = {"reason_code": "stuck", "failures": 1, "not_before_s": NOW_S}
 DROPPED = {"attempts": 1, "outcome": Outcome.DROPPED, "outcome_at_s": NOW_S - 50}
 
 
@@ -119,6 +120,24 @@ DROPPED = {"attempts": 1, "outcome": Outcome.DROPPED, "outcome_at_s": NOW_S - 50
         (P.SWITCHING_ON, S.OFFLINE, TRIED | {"began_at_s": NOW_S - 901}, P.FAILED),
         (P.ENABLING, S.ERROR, TRIED | {"began_at_s": NOW_S - 901, "since_s": NOW_S - 901}, P.FAILED),
         (P.EMPTYING, S.DISABLED, {"vm": True, "emptied_vm_ids": (5,), "since_s": NOW_S - 3601}, P.ENABLING),
+        # What hangs in its boot loses its power, once and only where nobody can be on it.
+        (P.FAILED, S.ERROR, STUCK, P.CUTTING_POWER),
+        (P.FAILED, S.OFFLINE, STUCK, P.CUTTING_POWER),
+        (P.FAILED, S.MONITORED, STUCK, P.AWAKE),
+        (P.FAILED, S.DISABLED, STUCK, P.AWAKE),
+        (P.FAILED, S.ERROR, STUCK | {"not_before_s": NOW_S + 1}, P.FAILED),
+        (P.FAILED, S.ERROR, STUCK | {"failures": 2}, P.SWITCHING_ON),
+        (P.FAILED, S.ERROR, STUCK | {"vm": True}, P.SWITCHING_ON),
+        (P.FAILED, S.ERROR, STUCK | {"unreadable": True}, P.SWITCHING_ON),
+        (P.CUTTING_POWER, S.ERROR, {}, P.CUTTING_POWER),
+        (P.CUTTING_POWER, S.ERROR, {"power": PowerStatus.OFF}, P.CUTTING_POWER),
+        (P.CUTTING_POWER, S.ERROR, TRIED | {"power": PowerStatus.ON}, P.CUTTING_POWER),
+        (P.CUTTING_POWER, S.ERROR, TRIED | {"power": PowerStatus.OFF}, P.SWITCHING_ON),
+        (P.CUTTING_POWER, S.MONITORED, {}, P.AWAKE),
+        (P.CUTTING_POWER, S.DISABLED, TRIED, P.AWAKE),
+        (P.CUTTING_POWER, S.ERROR, {"vm": True}, P.SWITCHING_ON),
+        (P.CUTTING_POWER, S.ERROR, REFUSED, P.FAILED),
+        (P.CUTTING_POWER, S.ERROR, TRIED | {"since_s": NOW_S - 601}, P.FAILED),
     ],
 )  # fmt: skip
 def test_a_phase_is_left_for_what_is_seen(
@@ -142,6 +161,20 @@ def test_each_failure_doubles_the_pause_and_a_boot_forgets_them() -> None:
     assert third.not_before_s == NOW_S + 4 * RULES.first_pause_s
     up = seen(P.ENABLING, S.MONITORED, **TRIED, failures=2, not_before_s=NOW_S + 9)  # type: ignore[arg-type]
     assert (up.failures, up.not_before_s) == (0, 0)
+
+
+def test_a_cut_counts_no_failure_of_its_own_and_forgets_none() -> None:
+    cut = seen(P.CUTTING_POWER, S.ERROR, power=PowerStatus.OFF, **TRIED, failures=1)  # type: ignore[arg-type]
+    assert (cut.failures, cut.began_at_s) == (1, NOW_S)
+    refused = seen(P.CUTTING_POWER, S.ERROR, **REFUSED, failures=1)  # type: ignore[arg-type]
+    assert refused.failures == 2
+
+
+def test_only_a_boot_of_ours_that_ends_nowhere_is_stuck() -> None:
+    late = {"since_s": NOW_S - 901, "began_at_s": NOW_S - 901}
+    assert seen(P.ENABLING, S.ERROR, **TRIED | late).reason_code == "stuck"  # type: ignore[arg-type]
+    assert seen(P.ENABLING, S.ERROR, **TRIED | late | {"began_at_s": 0}).reason_code == "failed"  # type: ignore[arg-type]
+    assert seen(P.SWITCHING_ON, S.OFFLINE, **TRIED | late).reason_code == "failed"  # type: ignore[arg-type]
 
 
 def test_a_host_that_is_gone_is_nobody_s_any_more() -> None:

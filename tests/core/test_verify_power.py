@@ -99,6 +99,24 @@ def test_no_step_is_taken_out_of_turn(phase: PowerPhase, seen: Host, kind: Power
     assert codes(state(in_phase(phase), hosts=(seen, host(1))), step(kind, allowed)) == ["power-illegal-state"]
 
 
+def test_power_is_cut_only_of_what_did_not_come_up_and_is_in_nobodys_use() -> None:
+    cut = step(PowerStepKind.CUT_POWER, HostState.ERROR, HostState.OFFLINE)
+    stuck, broken = in_phase(PowerPhase.CUTTING_POWER, failures=1), in_state(HostState.ERROR)
+    there = running(5, 0)
+    assert codes(state(stuck, hosts=(broken, host(1))), cut) == []
+    assert codes(state(stuck, hosts=(OFFLINE, host(1))), cut) == []
+    assert codes(state(replace(stuck, failures=0), hosts=(broken, host(1))), cut) == ["power-cut"]
+    assert codes(state(stuck, hosts=(DISABLED, host(1))), cut) == ["power-illegal-state"]
+    assert codes(state(stuck, hosts=(host(0), host(1))), cut) == ["power-illegal-state"]
+    assert codes(state(stuck, hosts=(broken, host(1)), vms=(there,)), cut) == ["power-in-use"]
+    assert codes(state(stuck, hosts=(broken, host(1)), paused=True), cut) == ["paused"]
+    unchecked = step(PowerStepKind.CUT_POWER, must_be_empty=False)
+    assert codes(state(stuck, hosts=(broken, host(1))), unchecked) == ["power-unchecked", "power-unchecked"]
+    # The host was promised: all the more it is to come up.
+    booked = replace(cut, bookings=(Booking(7, (Reservation(7, NOW_S, NOW_S + 60, (0,), firm=True),)),))
+    assert "power-promised" not in codes(state(stuck, hosts=(broken, host(1))), booked)
+
+
 def test_nobody_is_switched_off_whichever_book_he_stands_in() -> None:
     there = running(5, 0)
     by_host = state(hosts=(replace(host(0), vm_ids=(99,)), host(1)))

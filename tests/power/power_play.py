@@ -113,7 +113,9 @@ class PowerPlay:
                 assert host.state is HostState.OFFLINE or self.is_coming(host.id), f"{host.name} is {host.state.name}"
 
     def is_coming(self, host: int) -> bool:
-        return self.machines.state(host).is_coming or self.phase(host) is PowerPhase.FAILED
+        """It boots, or hangs in its boot; of such a one the power is cut before it is started again."""
+        known = {one.host_id: one for one in self.store.power_sequences()}.get(host)
+        return self.machines.state(host).is_coming or (known is not None and known.is_ours and known.failures > 0)
 
     def until(self, done: Callable[[], bool], at_most_s: int = 1800) -> None:
         start_ms = self.cloud.clock.now_ms
@@ -162,7 +164,7 @@ class Counting:
         return self.machines.switch_on(host)
 
     def switch_off(self, host: str, hard: bool) -> PowerOutcome:
-        self.orders.append(("off", host))
+        self.orders.append(("hard-off" if hard else "off", host))
         return self.machines.switch_off(host, hard)
 
     def status(self, host: str) -> PowerReading:

@@ -57,6 +57,8 @@ def answer_of(control: PowerControl, step: HostPowerStep, now_s: int) -> PowerRe
             outcome = control.switch_on(step.host_name)
         case PowerStepKind.SWITCH_OFF:
             outcome = control.switch_off(step.host_name, hard=False)
+        case PowerStepKind.CUT_POWER:
+            outcome = control.switch_off(step.host_name, hard=True)
         case PowerStepKind.READ_POWER:
             reading = control.status(step.host_name)
             outcome, status = reading.outcome, reading.status

@@ -81,7 +81,7 @@ def _use(host: Host, sequence: PowerSequence | None, before: HostUseStay | None)
             return HostUse.OFF if before is None else before.use
         case PowerPhase.ENABLING:
             return HostUse.BOOTING if sequence.began_at_s else HostUse.ON
-        case PowerPhase.FAILED:
+        case PowerPhase.FAILED | PowerPhase.CUTTING_POWER:
             return HostUse.FAILED
         case _:
             return HostUse.OFF

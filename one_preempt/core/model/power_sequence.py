@@ -5,7 +5,8 @@
       |           +------------+------+-------+---------------+                             v
       +---------------------------- ENABLING <------------------------------------ SWITCHING_ON
 
-What does not come up in time has FAILED, from either of the last two, and is woken again after a while.
+What does not come up in time has FAILED, from either of the last two, and is woken again after a while; one that has
+power and hangs in its boot is first in CUTTING_POWER, once.
 A phase is what was last intended; it is left when its effect is seen. What the phase is holds after any crash.
 """
 
@@ -38,6 +39,8 @@ class PowerPhase(StrEnum):
     """To be enabled, and waited for until it is monitored: after a boot, or because the way to sleep was given up."""
     FAILED = "failed"
     """It did not come up in time, or did not do what its controller said it would."""
+    CUTTING_POWER = "cutting-power"
+    """It hung in its boot: its power is taken away, and then it is SWITCHING_ON once more."""
 
 
 COMING = frozenset({PowerPhase.SWITCHING_ON, PowerPhase.ENABLING})
@@ -45,12 +48,14 @@ COMING = frozenset({PowerPhase.SWITCHING_ON, PowerPhase.ENABLING})
 
 
 class PowerStepKind(StrEnum):
-    """What is asked: of oned (DISABLE, PUT_OFFLINE, ENABLE), or of the host's power control."""
+    """What is asked: of oned (DISABLE, PUT_OFFLINE, ENABLE) or of the host's power control."""
 
     DISABLE = "disable"
     PUT_OFFLINE = "put-offline"
     ENABLE = "enable"
     SWITCH_OFF = "switch-off"
+    CUT_POWER = "cut-power"
+    """Switched off at once, whatever its operating system does: for a host that never came up."""
     SWITCH_ON = "switch-on"
     READ_POWER = "read-power"
     """Changes nothing and is not written down."""
@@ -58,7 +63,7 @@ class PowerStepKind(StrEnum):
     @property
     def is_for_power_control(self) -> bool:
         """It is not oned that is asked."""
-        return self in (PowerStepKind.SWITCH_OFF, PowerStepKind.SWITCH_ON, PowerStepKind.READ_POWER)
+        return self not in (PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.ENABLE)
 
 
 @dataclass(frozen=True, slots=True)

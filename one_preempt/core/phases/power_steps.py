@@ -36,6 +36,10 @@ _NEXT_AT_ONCE = frozenset({
     PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING,
 })  # fmt: skip
 _BOTH_OFF_STATES = (HostState.DISABLED, HostState.OFFLINE)
+# As OpenNebula sees a host that was told to start and never came up.
+_NOT_UP_STATES = (
+    HostState.OFFLINE, HostState.INIT, HostState.ERROR, HostState.MONITORING_INIT, HostState.MONITORING_ERROR,
+)  # fmt: skip
 
 
 def take_orders(draft: PlanDraft) -> None:
@@ -135,6 +139,9 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
         case PowerPhase.SWITCHING_ON:
             on = power_step(sequence, PowerStepKind.SWITCH_ON)
             yield from _order(power, sequence, on, allowed=not power.paused or sequence.attempts > 0)
+        case PowerPhase.CUTTING_POWER:
+            cut = power_step(sequence, PowerStepKind.CUT_POWER, _NOT_UP_STATES, must_be_empty=True)
+            yield from _order(power, sequence, cut, allowed=wanted)
         case PowerPhase.ENABLING if state in _BOTH_OFF_STATES:
             yield from _enable(power, sequence, state)
 
@@ -201,7 +208,7 @@ def _look_again(draft: PlanDraft, power: PowerDraft, sequence: PowerSequence) ->
             draft.wake_by(looks_at_s if power.now_s < looks_at_s else power.now_s + READ_AGAIN_S)
         case PowerPhase.SWITCHING_OFF:
             draft.wake_by(max(sequence.not_before_s, soon_s))
-        case PowerPhase.SWITCHING_ON:
+        case PowerPhase.SWITCHING_ON | PowerPhase.CUTTING_POWER:
             draft.wake_by(soon_s)
         case PowerPhase.FAILED:
             draft.wake_by(sequence.not_before_s)

@@ -8,11 +8,16 @@ from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerStepKind
 from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
 
-_TOWARDS_OFF = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
+_TO_SLEEP = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
+_TOWARDS_OFF = _TO_SLEEP | {PowerStepKind.CUT_POWER}
+_IN_USE_OR_DISABLED = {
+    HostState.MONITORED, HostState.MONITORING_MONITORED, HostState.DISABLED, HostState.MONITORING_DISABLED,
+}  # fmt: skip
 _FROM_STATES = {
     PowerStepKind.DISABLE: frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED}),
     PowerStepKind.PUT_OFFLINE: frozenset({HostState.DISABLED}),
     PowerStepKind.SWITCH_OFF: frozenset({HostState.OFFLINE}),
+    PowerStepKind.CUT_POWER: frozenset(HostState) - _IN_USE_OR_DISABLED,
     PowerStepKind.ENABLE: frozenset({HostState.DISABLED, HostState.OFFLINE}),
 }
 
@@ -63,9 +68,17 @@ def _nobody_is_switched_off(recount: Recount) -> Iterator[Violation]:
             yield Violation("power-unchecked", f"{step.id} does not say that the host must be empty")
 
 
+def _only_what_failed_loses_its_power(recount: Recount) -> Iterator[Violation]:
+    """Power is cut only of a host that by our own books did not come up."""
+    for step in recount.plan.power_steps:
+        sequence = recount.state.power.sequences.get(step.host_id)
+        if step.kind is PowerStepKind.CUT_POWER and (sequence is None or sequence.failures == 0):
+            yield Violation("power-cut", f"{step.id}: that host did not fail to come up")
+
+
 def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
     """Nobody is sent to a host, or was promised it within the time of a boot, that goes to sleep."""
-    going = {one.host_id for one in recount.plan.power_steps if one.kind in _TOWARDS_OFF}
+    going = {one.host_id for one in recount.plan.power_steps if one.kind in _TO_SLEEP}
     if not going:
         return
     coming = {one.host_id: one.id for one in recount.plan.actions if one.kind in ARRIVALS}
@@ -135,6 +148,7 @@ RULES: tuple[Rule, ...] = (
     _hosts_are_handed_over,
     _states_allow_the_step,
     _nobody_is_switched_off,
+    _only_what_failed_loses_its_power,
     _promised_room_stays_on,
     _the_floor_is_kept,
     _not_too_many_boot,

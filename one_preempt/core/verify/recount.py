@@ -26,7 +26,7 @@ class Violation:
 MOVES = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 DEPARTURES = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
 ARRIVALS = frozenset({ActionKind.DEPLOY}) | MOVES
-_NOT_TO_COME = frozenset({PowerPhase.AWAKE, PowerPhase.FAILED})
+_NOT_TO_COME = frozenset({PowerPhase.AWAKE, PowerPhase.FAILED, PowerPhase.CUTTING_POWER})
 
 # The states, by name, in which oned accepts each call (FACTS 3.2); MESSAGE is accepted in any.
 LEGAL_STATES: dict[ActionKind, frozenset[str]] = {

@@ -22,6 +22,7 @@ from one_preempt.settings import Settings
 
 ON = "on"
 LISTED_VMS = 5
+_COMES = COMING | {PowerPhase.CUTTING_POWER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def fulfilled(view: PowerView, host: Host, goal: PowerGoal) -> bool:
     sequence = view.sequences.get(host.id)
     phase = PowerPhase.AWAKE if sequence is None else sequence.phase
     if goal is PowerGoal.ON:
-        return phase in COMING or (phase is PowerPhase.AWAKE and host.accepts_vms)
-    return phase not in COMING and phase not in (PowerPhase.AWAKE, PowerPhase.FAILED)
+        return phase in _COMES or (phase is PowerPhase.AWAKE and host.accepts_vms)
+    return phase not in _COMES and phase not in (PowerPhase.AWAKE, PowerPhase.FAILED)
 
 
 def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, now_s: int) -> str:

@@ -34,6 +34,8 @@ class ImmediatePowerCalls:
                 outcome = self._control.switch_on(step.host_name)
             case PowerStepKind.SWITCH_OFF:
                 outcome = self._control.switch_off(step.host_name, hard=False)
+            case PowerStepKind.CUT_POWER:
+                outcome = self._control.switch_off(step.host_name, hard=True)
             case PowerStepKind.READ_POWER:
                 reading = self._control.status(step.host_name)
                 return PowerReport(step.host_id, step.kind, reading.outcome, now_s, reading.status)

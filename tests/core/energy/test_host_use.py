@@ -55,6 +55,7 @@ def in_phase(phase: PowerPhase, attempts: int = 0, began_at_s: int = 0) -> Power
         (in_phase(P.ENABLING, 1, began_at_s=ENTERED_S), HostUse.BOOTING),
         (in_phase(P.ENABLING, 1), HostUse.ON),
         (in_phase(P.FAILED), HostUse.FAILED),
+        (in_phase(P.CUTTING_POWER, 1), HostUse.FAILED),
     ],
 )
 def test_every_phase_is_a_use(sequence: PowerSequence | None, use: HostUse) -> None:

@@ -1,0 +1,98 @@
+"""A host that hangs in its boot has its power cut, once, and is started again, crashes on the way or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.power_enactment import PowerEnactment
+from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from tests.power.power_play import RULES, Counting, PowerPlay
+
+AWAKE, CUTTING_POWER, FAILED = PowerPhase.AWAKE, PowerPhase.CUTTING_POWER, PowerPhase.FAILED
+
+
+class StuckPlay(PowerPlay):
+    """One host that was asleep, is wanted, and hangs in its boot."""
+
+    def __init__(self, **more: object) -> None:
+        super().__init__(hosts=1, rules=replace(RULES, longest_pause_s=600), control=Counting, **more)  # type: ignore[arg-type]
+        self.until(lambda: self.asleep() == [0])
+        self.machines.mishaps[0] = PowerMishap.NEVER_UP
+        self.vm = self.submit()
+        self.until(lambda: self.phase(0) is FAILED, at_most_s=3600)
+
+    def orders(self, word: str) -> int:
+        assert isinstance(self.control, Counting)
+        return self.control.orders.count((word, "node0"))
+
+
+def test_a_host_that_hangs_once_comes_up_after_its_power_was_cut() -> None:
+    play = StuckPlay()
+    del play.machines.mishaps[0]
+    play.until(lambda: play.phase(0) is AWAKE, at_most_s=3600)
+    assert play.orders("hard-off") == 1
+    play.until(lambda: play.host_of(play.vm) == 0)
+
+
+def test_a_host_that_hangs_again_is_left_alone() -> None:
+    play = StuckPlay()
+    play.until(lambda: play.orders("hard-off") == 1, at_most_s=3600)
+    play.pass_time(4 * 3600)
+    assert play.orders("hard-off") == 1
+    assert play.store.power_sequences()[0].failures > 1
+
+
+def test_what_comes_up_while_it_is_left_alone_keeps_its_power() -> None:
+    play = StuckPlay()
+    del play.machines.mishaps[0]
+    play.cloud.revive_host(0)
+    play.cloud.host_status(ONEADMIN, 0, 0)
+    play.until(lambda: play.phase(0) is AWAKE)
+    assert play.orders("hard-off") == 0
+
+
+def test_a_host_that_an_administrator_took_meanwhile_keeps_its_power() -> None:
+    play = StuckPlay()
+    play.cloud.host_status(ONEADMIN, 0, 1)
+    play.pass_time(1200)
+    assert (play.phase(0), play.orders("hard-off")) == (AWAKE, 0)
+
+
+def test_nothing_is_cut_while_power_actions_are_paused() -> None:
+    play = StuckPlay()
+    play.store.set_paused(True, play.cloud.clock.now_s())
+    play.pass_time(1200)
+    assert (play.phase(0), play.orders("hard-off")) == (CUTTING_POWER, 0)
+    del play.machines.mishaps[0]
+    play.store.set_paused(False, play.cloud.clock.now_s())
+    play.until(lambda: play.phase(0) is AWAKE, at_most_s=3600)
+
+
+@pytest.mark.parametrize("dies_at", range(6))
+def test_a_crash_on_the_way_brings_the_host_back_all_the_same(
+    dies_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = StuckPlay(database=tmp_path / "leases.db")
+    del play.machines.mishaps[0]
+    play.until(lambda: play.phase(0) is CUTTING_POWER)
+    passed = iter(range(1000))
+    enact = PowerEnactment.enact
+
+    def dies_before_or_after(enactment: PowerEnactment, *given: object) -> object:
+        """Odd numbers die when all was carried out, even ones before anything is."""
+        number = next(passed)
+        done = enact(enactment, *given) if number != dies_at or dies_at % 2 else ()  # type: ignore[arg-type]
+        if number == dies_at:
+            play.start_daemon()
+        return done
+
+    monkeypatch.setattr(PowerEnactment, "enact", dies_before_or_after)
+    play.until(lambda: play.phase(0) is AWAKE, at_most_s=3600)
+    # An order of which the answer was lost is given again.
+    assert play.orders("hard-off") in (1, 2)
+    assert play.store.power_sequences()[0].failures == 0
