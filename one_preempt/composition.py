@@ -223,6 +223,7 @@ def simulated_cycle(
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
     from one_preempt.power_enactment import PowerEnactment
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
+    from one_preempt.simulation.simulator.heard_starts import HeardStarts
     from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
     from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
@@ -240,6 +241,7 @@ def simulated_cycle(
         SimulatedEnactor(cloud),
         cloud.clock,
         policy,
+        events=None if tells_owners else HeardStarts(cloud),
         verification=verification,
         tells_owners=tells_owners,
         power=power,

@@ -12,7 +12,7 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_o
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
-from one_preempt.core.served_time import clocked
+from one_preempt.core.served_time import Heard, clocked
 
 # After a longer pause than this, what happened in between is read off oned's own instants.
 WATCHED_S = 60
@@ -41,7 +41,7 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
 class RecordUpdate:
     """What the records are held against: VMs and when they were seen, their states before, who was sent out or rests.
 
-    `lately`: those states were seen a moment ago.
+    `lately`: those states were seen a moment ago. `heard` is what was heard since, None where that is nothing.
     """
 
     snapshot: PoolSnapshot
@@ -50,6 +50,7 @@ class RecordUpdate:
     lately: bool
     sent_out: Mapping[int, ActionRecord]
     resting: Container[int]
+    heard: Heard | None = None
 
     def of(self, records: Mapping[int, LeaseRecord]) -> dict[int, LeaseRecord]:
         """Those of `records` that changed. Where a VM cannot be read, nothing is concluded."""
@@ -69,7 +70,7 @@ class RecordUpdate:
         sent_out = self.sent_out.get(record.id)
         sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
         watched = self.lately and self._was_not_running(record)
-        record = clocked(record, present, self.now_s, watched=watched, sent_out_at_s=sent_out_at_s)
+        record = clocked(record, present, self.now_s, watched=watched, sent_out_at_s=sent_out_at_s, heard=self.heard)
         if sent_out is not None:
             return _mark_preempted(record, sent_out, self.now_s)
         if record.preempted_by is None:

@@ -26,9 +26,9 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconciled_leases import reconciled_leases, unsettled
-from one_preempt.core.settled_actions import SettledActions, settle_actions
+from one_preempt.core.served_time import Heard
+from one_preempt.core.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
 
-NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
 _Value = TypeVar("_Value")
@@ -59,7 +59,7 @@ def reconcile(
     """
     rows = changed_rows(snapshot.hosts, last.hosts if last is not None else None, snapshot.changed_host_ids)
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None, rows)
-    settled = settle_actions(snapshot, ledger, now_s)
+    settled = settle_actions(snapshot, ledger, now_s, heard)
     concerned = concerned_by(snapshot, ledger, last)
     admission = admit(
         snapshot.vms, ledger.leases, rules, now_s, CountedOn(snapshot, ledger, now_s), concerned=concerned
@@ -67,7 +67,8 @@ def reconcile(
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
     lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S
-    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting)
+    told = Heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
+    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
     updated = update.of(records)
     records.update(updated)
     leases = reconciled_leases(snapshot.vms, admission, records, resting, concerned)

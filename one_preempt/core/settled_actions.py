@@ -10,11 +10,13 @@ from one_preempt.core.model.ledger import ActionRecord, Ledger
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_variant
-from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
 
 # What is stopped because it outlived its DURATION has had its time: it is owed no return.
 OVERRUN = "overrun"
+NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
+_RUNNING = LcmState.RUNNING.name
 
 _closed = quick_variant(ActionRecord, "closed_at_s", "succeeded", "error_text")
 
@@ -33,8 +35,13 @@ class SettledActions:
         return tuple(record for record in self.closed if not record.succeeded)
 
 
-def settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> SettledActions:
-    """Close what is seen as done or failed. About VMs that cannot be read nothing is concluded."""
+def settle_actions(
+    snapshot: PoolSnapshot, ledger: Ledger, now_s: int, heard: Mapping[tuple[int, str], int] = NOTHING_HEARD
+) -> SettledActions:
+    """Close what is seen as done or failed. About VMs that cannot be read nothing is concluded.
+
+    A start is done, too, of a VM that is gone by now and was `heard` to run: by id and name of the state.
+    """
     still_open: dict[str, ActionRecord] = {}
     closed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
@@ -44,6 +51,8 @@ def settle_actions(snapshot: PoolSnapshot, ledger: Ledger, now_s: int) -> Settle
             continue
         vm = snapshot.vms.get(record.vm_id)
         progress = observe_action(record, vm, now_s, ledger.vm_states.get(record.vm_id, ""))
+        if vm is None and record.kind is ActionKind.DEPLOY and (record.vm_id, _RUNNING) in heard:
+            progress = Progress.DONE
         if progress is Progress.DONE:
             closed.append(_closed(record, now_s, True, record.error_text))
         elif progress is Progress.FAILED:

@@ -23,6 +23,10 @@ class Report(Protocol):
     def is_refused(self) -> bool:
         """The recount refused the plan, and nothing was done."""
 
+    @property
+    def quiet_vm_ids(self) -> frozenset[int]:
+        """The VMs that it started, where that they come to run is no reason to look again before something else is."""
+
 
 class Scheduler(Protocol):
     """A scheduling cycle with its surroundings plugged in."""

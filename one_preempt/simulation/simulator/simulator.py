@@ -34,6 +34,7 @@ _FRESH_STARTS = frozenset({
 })  # fmt: skip
 _ACTIVE, _DONE, _RUNNING = VmState.ACTIVE, VmState.DONE, LcmState.RUNNING
 _END = EventKind.END
+_COMING = frozenset({LcmState.PROLOG, LcmState.BOOT, LcmState.RUNNING})
 _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
 _PATIENCE_MS = 60_000
@@ -63,7 +64,8 @@ class Simulator:
     said so. What a fault leaves broken stays so, for nobody mends it.
 
     The scheduler runs after every instant at which something changed, and when its plan says it is due; not because
-    of what its own calls changed at once, and never twice at an instant without another change.
+    of what its own calls changed at once, never twice at an instant without another change, and not because VMs run
+    at the instant of the cycle that started them and said that nothing depends on it.
     """
 
     def __init__(
@@ -95,6 +97,8 @@ class Simulator:
         self._victims: dict[str, list[LeaseRun]] = {}
         self._wake_at_ms: int | None = None
         self._changed = False
+        self._quiet: frozenset[int] = frozenset()
+        self._quiet_at_ms = self._origin_ms
         self._cycles = 0
         owners = {user.name: user.id for user in cloud.users.values()}
         self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
@@ -158,6 +162,7 @@ class Simulator:
     def _cycle(self, at_ms: int) -> None:
         self._wake_at_ms = None
         report = self._scheduler.run()
+        self._quiet, self._quiet_at_ms = report.quiet_vm_ids, at_ms
         self._changed = False
         self._cycles += 1
         if report.plan is not None:
@@ -194,8 +199,9 @@ class Simulator:
 
     def _observe(self, change: StateChange) -> None:
         """A transition of the cloud."""
-        self._changed = True
-        _, kind, vm_id, _, new_state, old_lcm_state, new_lcm_state = change
+        at_ms, kind, vm_id, _, new_state, old_lcm_state, new_lcm_state = change
+        if at_ms != self._quiet_at_ms or vm_id not in self._quiet or new_lcm_state not in _COMING or kind != "VM":
+            self._changed = True
         if kind != "VM" or vm_id not in self._runs:
             return
         run = self._runs[vm_id]

@@ -1,0 +1,58 @@
+"""Starts that need no second look: once they are decided, that they are seen to run decides nothing.
+
+Who is woken by every change of a VM's state looks twice for each start: when the request comes, and when it runs. Where
+nobody waits, is promised anything or is to leave, the second look finds nothing to do. What it would have written down
+is written down at the next one: when a VM began to run is heard, not seen.
+"""
+
+from __future__ import annotations
+
+from one_preempt.core.lease_concerns import Concern, LeaseConcerns
+from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.policies import Policies
+
+NOBODY: frozenset[int] = frozenset()
+# Leases of these kinds may want something whenever a cycle looks at them.
+_RESTLESS = (
+    Concern.PREEMPTS, Concern.TIME, Concern.HALF_STARTED, Concern.TO_HOLD, Concern.RUNS_TO_DEADLINE, Concern.MARKED,
+)  # fmt: skip
+
+
+def quiet_starts(state: ClusterState, plan: Plan, policies: Policies) -> frozenset[int]:
+    """The VMs that `plan` starts, if no decision depends on whether they run by now; else none.
+
+    Until something else happens, that is: with the next plan the question is another one. `state` has the memory of
+    the decision that made `plan`.
+    """
+    if not plan.actions or state.memory is None or _is_busy(state, plan) or _asks_for_more(policies):
+        return NOBODY
+    if any(action.kind is not ActionKind.DEPLOY or action.after for action in plan.actions):
+        return NOBODY
+    concerns = state.memory.concerns
+    started = frozenset([action.vm_id for action in plan.actions])
+    if any(concerns.all(one) for one in _RESTLESS) or not _nobody_else_waits(concerns, started):
+        return NOBODY
+    return started
+
+
+def _is_busy(state: ClusterState, plan: Plan) -> bool:
+    """Something is under way, promised, or was refused lately."""
+    before = (state.actions, state.failed_actions, state.preemptions, state.reservations, state.half_seen_leases)
+    decided = (plan.refusals, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.verdicts)
+    powered = (plan.power_steps, plan.power_sequences, state.power.sequences)
+    return any((*before, *decided, *powered, state.snapshot.unreadable_vm_ids))
+
+
+def _asks_for_more(policies: Policies) -> bool:
+    """By these rules somebody is told of each start, is to be stopped in time, or waits for another cycle."""
+    match = policies.match
+    paced = match.max_vm or match.max_dispatch or match.max_host
+    ends = policies.time.overrun in (Overrun.STOP, Overrun.TERMINATE)
+    return bool(policies.tells_owners or ends or paced or policies.power.handed_over)
+
+
+def _nobody_else_waits(concerns: LeaseConcerns, started: frozenset[int]) -> bool:
+    """Whoever wanted room is started, as a whole."""
+    return all(started.issuperset(lease.vm_ids) for lease in concerns.all(Concern.QUEUE).values())

@@ -1,0 +1,72 @@
+"""What was heard between two looks: when runs began, and what ran and was over before anybody looked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Outcome
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.served_time import Heard, clocked
+from one_preempt.core.settled_actions import settle_actions
+from tests.core.recounted_cluster import NOW_S, cluster, running, waiting
+
+LOOKED_S = NOW_S + 100
+RUNS = "RUNNING"
+
+
+def recorded(*vms: VirtualMachine) -> LeaseRecord:
+    ids = tuple(vm.id for vm in vms)
+    return LeaseRecord(1, LeaseTerms(size=len(ids)), 5, 100, ids, True, False, NOW_S, NOW_S)
+
+
+def began(heard: dict[tuple[int, str], int], before: dict[int, str], *, watched: bool = False) -> int | None:
+    vms = running(1, 0), running(2, 1)
+    told = Heard(heard, before, LOOKED_S)
+    return clocked(recorded(*vms), vms, LOOKED_S + 90, watched=watched, heard=told).run_began_at_s
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_run_begins_when_its_last_vm_was_heard_to_run(watched: bool) -> None:
+    heard = {(1, RUNS): LOOKED_S + 3, (2, RUNS): LOOKED_S + 8}
+    assert began(heard, {1: "HOLD", 2: "HOLD"}, watched=watched) == LOOKED_S + 8
+    assert began(heard, {1: "HOLD", 2: RUNS}, watched=watched) == LOOKED_S + 3
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        {(1, RUNS): LOOKED_S + 3},
+        {(1, RUNS): LOOKED_S + 3, (2, "BOOT"): LOOKED_S + 8},
+        {(1, RUNS): LOOKED_S + 3, (2, RUNS): LOOKED_S - 1},
+        {(1, RUNS): LOOKED_S + 3, (2, RUNS): LOOKED_S + 91},
+    ],
+)
+def test_what_was_not_heard_of_each_is_seen_instead(heard: dict[tuple[int, str], int]) -> None:
+    assert began(heard, {1: "HOLD", 2: "HOLD"}, watched=True) == LOOKED_S + 90
+    assert began(heard, {1: "HOLD", 2: "HOLD"}) == NOW_S
+
+
+def test_a_run_that_began_and_ended_between_two_looks_has_served() -> None:
+    ran = running(1, 0)
+    stay = replace(ran.history[0], running_end_at_s=LOOKED_S + 50)
+    rests = replace(ran, state=VmState.SUSPENDED, history=(stay,))
+    told = Heard({(1, RUNS): LOOKED_S + 20}, {1: "PENDING"}, LOOKED_S)
+    after = clocked(recorded(rests), [rests], LOOKED_S + 90, watched=False, heard=told)
+    assert (after.served_s, after.run_began_at_s) == (30, None)
+    assert clocked(recorded(rests), [rests], LOOKED_S + 90, watched=False) == recorded(rests)
+
+
+def test_a_start_has_succeeded_of_what_was_heard_to_run_and_is_gone() -> None:
+    started = ActionRecord(
+        "deploy/1/0", ActionKind.DEPLOY, 1, 1, None, 0, 0, "fits", "has room", NOW_S, attempts=1,
+        outcome=Outcome.ACCEPTED, outcome_at_s=NOW_S,
+    )  # fmt: skip
+    ledger = Ledger(open_actions={started.id: started})
+    snapshot = cluster([], [waiting(2)]).snapshot
+    assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S).closed] == [False]
+    assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S, {(1, "BOOT"): NOW_S}).closed] == [False]
+    assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S, {(1, RUNS): NOW_S}).closed] == [True]
