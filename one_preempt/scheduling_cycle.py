@@ -12,11 +12,11 @@ from one_preempt.core.energy.power_rules import PowerMode
 from one_preempt.core.held_rooms import held_rooms
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Outcome
+from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Outcome, Transition
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
-from one_preempt.core.model.quick_construction import quick_variant
+from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.observe_power import observe_power
 from one_preempt.core.policies import Policies
@@ -38,6 +38,7 @@ PRUNE_EVERY_S = 86_400
 RECOUNT_EVERY = 100
 
 _remembering = quick_variant(ClusterState, "memory")
+_observed_at = quick_variant(Transition, "observed_at_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,9 @@ class CycleReport:
     def discrepancies(self) -> tuple[Discrepancy, ...]:
         """What was not as the ledger had it."""
         return self.state.discrepancies if self.state is not None else ()
+
+
+_report = quick_constructor(CycleReport)
 
 
 class SchedulingCycle:
@@ -147,7 +151,7 @@ class SchedulingCycle:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(now_s)
         quiet = NOBODY if violations else self._quiet(state, plan, results)
-        return CycleReport(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
+        return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
 
     def _with_power(
         self, reconciled: Reconciliation, ledger: Ledger, now_s: int, memory: DecisionMemory
@@ -249,9 +253,9 @@ def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], afte
         return changes
     transitions = []
     for transition in changes.transitions:
-        heard_at_s = instants.get((transition.vm_id, transition.to_state), now_s)
-        timely = after_s < heard_at_s <= now_s
-        transitions.append(replace(transition, observed_at_s=heard_at_s) if timely else transition)
+        heard_at_s = instants.get((transition.vm_id, transition.to_state))
+        timely = heard_at_s is not None and after_s < heard_at_s < now_s
+        transitions.append(_observed_at(transition, heard_at_s) if timely else transition)
     return replace(changes, transitions=tuple(transitions))
 
 

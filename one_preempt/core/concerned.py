@@ -10,6 +10,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import LeaseRecord, Ledger
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.observation import LEAVING_KINDS
 
 # While these are open, and once they are closed, a lease may be in another state though its VMs are not.
@@ -41,6 +42,9 @@ class Concerned:
     footing: Footing = NO_FOOTING
 
 
+_footing, _concerned = quick_constructor(Footing), quick_constructor(Concerned)
+
+
 def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | None) -> Concerned:
     """What has to be looked at; everything, on no footing, where it is not known what has changed since `last`."""
     vm_ids = _changed_vm_ids(snapshot, last) if last is not None else None
@@ -57,8 +61,8 @@ def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | No
         members = {vm_id for lease_id in new for vm_id in _members(lease_id, ledger, last)}
         new = {lease_of_vm[vm_id] for vm_id in members if vm_id in lease_of_vm} - found
         seen, found = seen | members, found | new
-    footing = Footing(last.leases, lease_of_vm, last.records)
-    return Concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)
+    footing = _footing(last.leases, lease_of_vm, last.records)
+    return _concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)
 
 
 def _changed_vm_ids(snapshot: PoolSnapshot, last: ClusterState) -> frozenset[int] | None:

@@ -16,6 +16,7 @@ from one_preempt.core.lease_status import says_in_place
 from one_preempt.core.model.ledger import ActionRecord, Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 
 _NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
@@ -48,11 +49,15 @@ class InPlace:
         return frozenset(self.occasions)
 
 
+NOTHING_IN_PLACE = InPlace({}, frozenset())
+_in_place = quick_constructor(InPlace)
+
+
 def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases: Iterable[Preempted]) -> InPlace:
     """Read off the open `actions`, and off LEASE_STATUS of the VMs of preempted `leases` that no action tells of."""
     occasions: dict[int, str] = {}
     locks: set[int] = set()
-    for _, record in sorted(actions.items()):
+    for _, record in sorted(actions.items()) if actions else ():
         vm = snapshot.vms.get(record.vm_id)
         if vm is None or record.attempts == 0 or record.outcome in _NOT_DONE:
             continue
@@ -67,7 +72,7 @@ def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases
                     occasions[vm.id] = f"lost@{lease.preempted_by}-{vm.history[-1].start_at_s}"
                     if vm.is_set_aside(snapshot.own_uid):
                         locks.add(vm.id)
-    return InPlace(occasions, frozenset(locks))
+    return _in_place(occasions, frozenset(locks)) if occasions or locks else NOTHING_IN_PLACE
 
 
 def was_in_place(vm: VirtualMachine, own_uid: int) -> bool:

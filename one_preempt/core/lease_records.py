@@ -11,12 +11,14 @@ from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 from one_preempt.core.served_time import Heard, clocked
 
 # After a longer pause than this, what happened in between is read off oned's own instants.
 WATCHED_S = 60
 _RUNNING = LcmState.RUNNING.name
+_ended = quick_variant(LeaseRecord, "ended_at_s")
 
 
 def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
@@ -66,7 +68,7 @@ class RecordUpdate:
 
     def _changed(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> LeaseRecord:
         if not present:
-            return replace(record, ended_at_s=self.now_s)
+            return _ended(record, self.now_s)
         sent_out = self.sent_out.get(record.id)
         sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
         watched = self.lately and self._was_not_running(record)

@@ -33,6 +33,7 @@ MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEA
 
 _Value = TypeVar("_Value")
 _state, _transition = quick_constructor(ClusterState), quick_constructor(Transition)
+_changes, _watch = quick_constructor(LedgerChanges), quick_constructor(Watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def reconcile(
     records.update(updated)
     leases = reconciled_leases(snapshot.vms, admission, records, resting, concerned)
     admitted = {record.id: records[record.id] for record in admission.records}
-    changes = LedgerChanges(
+    changes = _changes(
         admitted=tuple(admitted.values()),
         updated=tuple(record for lease_id, record in updated.items() if lease_id not in admitted),
         closed_actions=settled.closed,
@@ -81,7 +82,7 @@ def reconcile(
         host_capacities=_host_capacities(
             hosts.hosts if rows is None else [hosts.hosts[row] for row in rows], ledger, now_s
         ),
-        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
+        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, _watch(now_s, last_at_s, heard)),
     )
     footing = concerned.footing
     state = _state(

@@ -9,7 +9,7 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord, Ledger
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_variant
+from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
 
@@ -35,6 +35,10 @@ class SettledActions:
         return tuple(record for record in self.closed if not record.succeeded)
 
 
+NOTHING_SETTLED = SettledActions({}, (), {})
+_settled = quick_constructor(SettledActions)
+
+
 def settle_actions(
     snapshot: PoolSnapshot, ledger: Ledger, now_s: int, heard: Mapping[tuple[int, str], int] = NOTHING_HEARD
 ) -> SettledActions:
@@ -42,6 +46,8 @@ def settle_actions(
 
     A start is done, too, of a VM that is gone by now and was `heard` to run: by id and name of the state.
     """
+    if not ledger.open_actions:
+        return NOTHING_SETTLED
     still_open: dict[str, ActionRecord] = {}
     closed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
@@ -61,7 +67,7 @@ def settle_actions(
             still_open[action_id] = record
         if _is_sent_out(record, vm, progress):
             sent_out[record.lease_id] = record
-    return SettledActions(still_open, tuple(closed), sent_out)
+    return _settled(still_open, tuple(closed), sent_out)
 
 
 def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:

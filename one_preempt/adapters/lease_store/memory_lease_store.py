@@ -131,7 +131,7 @@ class MemoryLeaseStore:
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
-        for action in distinct_actions(plan).values():
+        for action in distinct_actions(plan).values() if plan.actions else ():
             record = intended_again(self._actions.get(action.id), action, plan.made_at_s)
             if record is not None:
                 self._actions.put(record)

@@ -52,6 +52,7 @@ class Admission:
 
 
 NOTHING_NEW = Admission(())
+_admission = quick_constructor(Admission)
 
 
 def admit(
@@ -85,7 +86,7 @@ def admit(
         if vm is not None and vm_id not in desk.served and vm.state != VmState.DONE:
             desk.receive(vm)
     desk.close_gangs()
-    return Admission(
+    return _admission(
         leases=tuple(sorted(desk.leases, key=lambda lease: lease.id)),
         records=tuple(sorted(desk.records, key=lambda record: record.id)),
         notes=tuple(desk.notes),

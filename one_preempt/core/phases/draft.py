@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _action = quick_constructor(Action)
-_refusal = quick_constructor(Refusal)
+_plan, _refusal = quick_constructor(Plan), quick_constructor(Refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class PlanDraft:
         """The plan as a value."""
         leases, waits = self.state.leases, self.waits
         refusals = tuple([_refusal(leases[lease_id].vm_ids, lease_id, waits[lease_id]) for lease_id in sorted(waits)])
-        plan = Plan(
+        plan = _plan(
             made_at_s=self.state.now_s,
             policy=self.policies.preemption.name,
             actions=tuple(self.actions),
@@ -274,8 +274,8 @@ class PlanDraft:
             refusals=refusals,
             advised=tuple(self.advised),
             advised_actions=tuple(self.advised_actions),
-            bookings=tuple(booking for _, booking in sorted(self.bookings.items())),
-            verdicts=tuple(verdict for _, verdict in sorted(self.verdicts.items())),
+            bookings=tuple([booking for _, booking in sorted(self.bookings.items())]) if self.bookings else (),
+            verdicts=tuple([verdict for _, verdict in sorted(self.verdicts.items())]) if self.verdicts else (),
             wake_at_s=self.wake_at_s,
         )
         return plan if self.power is None else self.power.complete(plan)
