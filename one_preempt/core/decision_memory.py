@@ -9,6 +9,7 @@ from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.hosts_to_come import ExpectedHosts
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
+from one_preempt.core.known_ways_out import KnownWaysOut
 from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.overhead.learned import Learner
@@ -27,6 +28,7 @@ class DecisionMemory:
     queue: KnownQueue = field(default_factory=KnownQueue)
     rooms: KnownRooms = field(default_factory=KnownRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
+    ways_out: KnownWaysOut = field(default_factory=KnownWaysOut)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)

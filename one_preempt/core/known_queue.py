@@ -80,6 +80,11 @@ class KnownQueue:
             self._in_order = sorted(places.values(), key=attrgetter("key"))
         return self._in_order
 
+    def startable_of(self, lease: Lease) -> Sequence[VirtualMachine] | None:
+        """The VMs of a lease that are to be started, where its place is known and nothing of it has changed."""
+        known = self._places.get(lease.id)
+        return known.request.demand.vms if known is not None and known.request.demand.lease is lease else None
+
 
 def queue_key(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
     """When `vms` of a lease are served: lowest first."""

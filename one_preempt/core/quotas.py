@@ -36,14 +36,14 @@ class QuotaBook:
         if not anew:
             return None
         for who, owner_id, quotas, defaults in self._quotas_of(anew):
+            if not quotas:
+                continue
             mine = [vm for vm in anew if owner_id == (vm.uid if who == "user" else vm.gid)]
             count, resources = self._promised.get((who, owner_id), (0, NO_RESOURCES))
-            for vm in mine:
-                count, resources = count + 1, resources + vm.resources
             wanted = {
-                "RUNNING_VMS": float(count),
-                "RUNNING_CPU": resources.cpu_centi / CENTI,
-                "RUNNING_MEMORY": float(resources.memory_mib),
+                "RUNNING_VMS": float(count + len(mine)),
+                "RUNNING_CPU": (resources.cpu_centi + sum(vm.cpu_centi for vm in mine)) / CENTI,
+                "RUNNING_MEMORY": float(resources.memory_mib + sum(vm.memory_mib for vm in mine)),
             }
             for quota in quotas:
                 exceeded = _exceeded(quota, defaults, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.time_rules import Overrun, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -21,30 +21,35 @@ def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> boo
 
     A lease with a deadline holds its room firmly: whether it can be moved in time is looked at when it is chosen.
     """
+    return ways_out(state, policies, lease) is not None
+
+
+def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
+    """How each VM of a lease would leave for a reservation; None where the lease does not give way to it."""
     rules = policies.time
     forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
     if policies.mode is not Mode.ACT or state.paused or forbidden or rules.suspension is Suspension.NONE:
-        return False
+        return None
     if lease.promised_deadline_at_s is not None:
-        return False
+        return None
     if rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1:
-        return False
+        return None
     if lease.state in (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED):
-        return False
+        return None
     overrun = rules.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
-        return False
+        return None
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
     if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm in vms):
-        return False
-    return first_methods(state.snapshot, lease, vms, policies.victims) is not None
+        return None
+    return first_methods(state.snapshot, lease, vms, policies.victims)
 
 
-def may_be_suspended_later(
-    state: ClusterState, policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]
-) -> int | None:
-    """How many seconds a lease must have to be worth starting before it gives way; None: it never gives way."""
-    return worth_s(policies, rates, lease, vms) if is_suspendable(state, policies, lease) else None
+def is_on_shared_storage(state: ClusterState, lease: Lease) -> bool:
+    """No VM of it has its memory image written to the disks of one host."""
+    histories = (state.snapshot.vms[vm_id].last_history for vm_id in lease.vm_ids)
+    stores = (state.snapshot.datastores.get(one.datastore_id) for one in histories if one is not None)
+    return all(store is None or store.shared for store in stores)
 
 
 def worth_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int:

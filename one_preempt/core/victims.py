@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from one_preempt.core.matching.datastores import is_monitored
 from one_preempt.core.model.cluster_state import ClusterState
@@ -165,13 +166,37 @@ def first_methods(
     A lease is suspended in place as a whole: its VMs could not return together otherwise.
     """
     listed = methods_of(lease, rules)
+    kinds = _kinds_of(snapshot, vms)
     if PreemptionMethod.SUSPEND in listed and not all(
-        method_is_possible(snapshot, vm, lease, PreemptionMethod.SUSPEND) for vm in vms
+        method_is_possible(snapshot, vm, lease, PreemptionMethod.SUSPEND) for vm, _ in kinds
     ):
         listed = tuple(method for method in listed if method is not PreemptionMethod.SUSPEND)
-    first = (next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None) for vm in vms)
-    chosen = tuple(method for method in first if method is not None)
-    return chosen if len(chosen) == len(vms) else None
+    chosen: list[PreemptionMethod] = []
+    for vm, count in kinds:
+        first = next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None)
+        if first is None:
+            return None
+        chosen += [first] * count
+    return tuple(chosen)
+
+
+_DECIDES = attrgetter("memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions")
+
+
+def _kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tuple[VirtualMachine, int]]:
+    """VMs of which nothing tells a method that is possible for each from the next one's, and how many in a row."""
+    kinds: list[tuple[VirtualMachine, int]] = []
+    before: tuple[object, ...] | None = None
+    for vm in vms:
+        datastore = _system_datastore(snapshot, vm)
+        lies_alone = datastore is not None and not datastore.shared
+        decides = None if lies_alone else (datastore, *_DECIDES(vm))
+        if decides is not None and decides == before:
+            kinds[-1] = (kinds[-1][0], kinds[-1][1] + 1)
+        else:
+            kinds.append((vm, 1))
+        before = decides
+    return kinds
 
 
 def methods_of(lease: Lease, rules: VictimRules) -> tuple[PreemptionMethod, ...]:

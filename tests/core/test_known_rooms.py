@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import ObservedRoom, Timeline
 from one_preempt.core.known_rooms import KnownRooms
+from one_preempt.core.known_ways_out import KnownWaysOut
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.placement import Matchmaker
@@ -28,6 +29,7 @@ from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.moml import POLICY as MOML
 from one_preempt.core.queue_order.user_priority import POLICY as BY_PRIORITY
+from one_preempt.core.suspendable import ways_out
 from tests.core.matching.small_cloud import datastore
 from tests.core.recounted_cluster import NOW_S, cluster, host, lease, running, waiting
 from tests.simulation.time_stories.watched_cycle import timeline_differences
@@ -168,7 +170,7 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
     first: list[Drawn],
     story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int, int | None]],
 ) -> None:
-    cloud, rooms, alike = Cloud(), KnownRooms(), AlikeHosts()
+    cloud, rooms, alike, known_ways_out = Cloud(), KnownRooms(), AlikeHosts(), KnownWaysOut()
     maker: Matchmaker | None = None
     timeline: Timeline | None = None
     drawn = dict(enumerate(first))
@@ -189,6 +191,8 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
         else:
             timeline.observe(room, state.now_s, slots)
 
+        for one in state.leases.values():
+            assert known_ways_out.of(state, POLICIES, one) == ways_out(state, POLICIES, one)
         anew = KnownRooms().observed(state, POLICIES, RATES, resting)
         fresh_maker = Matchmaker(state.snapshot, state.hosts, POLICIES.match)
         assert _said(room) == _said(anew)

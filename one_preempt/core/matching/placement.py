@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules, have_same_owners
 from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
+from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.gang import alike, asks_the_same, search
@@ -34,6 +36,21 @@ from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _placement = quick_constructor(Placement)
+
+
+@dataclass(frozen=True, slots=True)
+class _SaidFull:
+    """What was said where no host has room, and what that followed from."""
+
+    first: VirtualMachine
+    vms: int
+    match: HostMatch
+    stores: DatastoreMatch
+    answer: Unplaced
+
+    def holds_for(self, first: VirtualMachine, vms: int, match: HostMatch, stores: DatastoreMatch) -> bool:
+        """Would the same be said again?"""
+        return first is self.first and vms == self.vms and match is self.match and stores is self.stores
 
 
 class Matchmaker:
@@ -63,6 +80,7 @@ class Matchmaker:
         )
         self._orders: dict[str, IntArray] = {}
         self._orders_by_load: dict[str, IntArray] = {}
+        self._said_full: dict[int, _SaidFull] = {}
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
         """Match the VMs of a later snapshot from now on, of which only datastores and the load of hosts may be new.
@@ -82,6 +100,8 @@ class Matchmaker:
         if snapshot.datastores is not known.datastores:
             # Which hosts suit a VM does not depend on what is stored where.
             self._datastores = DatastoreMatch(snapshot, self._access, self.expressions, options, {})
+        if len(self._said_full) > len(snapshot.vms):
+            self._said_full.clear()
         self.snapshot, self.hosts = snapshot, hosts
         self._orders_by_load.clear()
         return True
@@ -192,13 +212,20 @@ class Matchmaker:
         """What `place_together` says where no host has room for the first; None where it looks at more than that."""
         first = _first_to_place(vms, room)
         match = self.match(first)
+        known = self._said_full.get(first.id)
+        if known is not None and known.holds_for(first, len(vms), match, self._datastores):
+            return known.answer
         is_paced = len(vms) == 1 and self.options.max_dispatch > 0
         if first.vm_group_id is not None or match.follows_current_vms or is_paced:
             return None
         refusal = self._refusal(first, room)
         if refusal is None:
             refusal = _full(tuple(match.counts.items()), int(np.count_nonzero(match.mask)), _needs(first))
-        return refusal if len(vms) == 1 else _together(len(vms), refusal)
+        answer = refusal if len(vms) == 1 else _together(len(vms), refusal)
+        if room.demand_of(first) is NO_DEMAND:
+            # Whether its disks have room may be another matter a moment later.
+            self._said_full[first.id] = _SaidFull(first, len(vms), match, self._datastores, answer)
+        return answer
 
     def place_at(
         self, vms: Sequence[VirtualMachine], placements: Sequence[Placement], room: Room

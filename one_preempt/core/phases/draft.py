@@ -150,7 +150,12 @@ class PlanDraft:
 
     def startable(self, lease: Lease) -> list[VirtualMachine]:
         """The members that are to be started: none while one that waits may not be, for a gang starts together."""
-        return startable(lease, self.members(lease))
+        known = self.memory.queue.startable_of(lease)
+        return list(known) if known is not None else startable(lease, self.members(lease))
+
+    def gives_way(self, lease: Lease) -> bool:
+        """It would be taken off its hosts for what is firm."""
+        return self.memory.ways_out.of(self.state, self.policies, lease) is not None
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""

@@ -21,7 +21,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reschedule import reschedule
 from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, reserved_ahead, rows_of, stay_at
 from one_preempt.core.queue_turn import Turn
-from one_preempt.core.suspendable import is_suspendable, may_be_suspended_later
+from one_preempt.core.suspendable import worth_s
 
 
 class QueueRoom:
@@ -153,7 +153,7 @@ class QueueRoom:
             return _too_few_free(nodes)
         draft, firm_stays = self._draft, self._draft.timeline.firm_stays
         # Where nothing is firm, what is free now stays free for it, whether it gives way or not.
-        stands_aside = not firm_stays.reservations() or is_suspendable(draft.state, draft.policies, turn.lease)
+        stands_aside = not firm_stays.reservations() or draft.gives_way(turn.lease)
         return self._matched(turn, None if stands_aside else firm_stays.free_during(start_s, end_s))
 
     def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
@@ -180,8 +180,10 @@ class QueueRoom:
         reserved = [lease_id for lease_id in self._reserved_ahead() if self._meets(lease_id, start_s, end_s)]
         if not reserved:
             return unplaced
-        worth_s = may_be_suspended_later(draft.state, draft.policies, draft.rates, turn.lease, turn.vms)
-        if worth_s is None or (end_s is not None and start_s + worth_s >= end_s):
+        if not draft.gives_way(turn.lease):
+            return unplaced
+        worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms)
+        if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
         with draft.timeline.set_aside(reserved):
             if self._alike is not None:
@@ -191,7 +193,7 @@ class QueueRoom:
         if not whole:
             return unplaced
         with draft.room.capped(free_then):
-            placed = self._placed(turn, start_s, start_s + worth_s)
+            placed = self._placed(turn, start_s, start_s + worthwhile_s)
         return unplaced if isinstance(placed, Unplaced) else placed
 
     def _meets(self, lease_id: int, start_s: int, end_s: int | None) -> bool:

@@ -19,7 +19,6 @@ from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.suspendable import is_suspendable
 from one_preempt.core.victims import first_methods, has_left, has_overrun
 
 
@@ -226,11 +225,13 @@ def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
         if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
             continue
         vms = tuple(vm for vm in draft.members(lease) if vm.host_id in state.hosts.index_by_id)
-        if not vms or not is_suspendable(state, policies, lease):
+        methods = draft.memory.ways_out.of(state, policies, lease) if vms else None
+        if methods is None:
             continue
         stays = draft.timeline.stays.get(lease.id, ())
         rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
-        methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
+        if len(vms) < len(lease.vm_ids):
+            methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
         # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
         known = bool(stays) and not has_overrun(lease, state.now_s)
         yield GivingWay(lease, vms, methods, rows, stays[0].end_s if known else None)

@@ -75,6 +75,19 @@ def test_what_is_stored_changes_nothing_about_hosts_and_is_looked_at_anew() -> N
     assert refused == matchmaker(emptied).place(picky, matchmaker(emptied).new_room())
 
 
+def test_what_was_said_while_all_was_full_is_said_only_while_it_holds() -> None:
+    gang = [replace(vm(number), sched_datastore_requirements="FREE_MB > 1000") for number in (3, 4)]
+    first = cloud([host(number, used_cpu_centi=400) for number in range(2)], gang)
+    maker = matchmaker(first)
+    store_id, store = next(iter(first.datastores.items()))
+    for free_mib in (5000, 5000, 500, 5000):
+        now = replace(first, datastores={store_id: replace(store, free_mib=free_mib)})
+        assert maker.follow(now, maker.hosts, maker.options)
+        anew = matchmaker(now)
+        assert maker.place_together(gang, maker.new_room()) == anew.place_together(gang, anew.new_room())
+        assert maker.place_together(gang[:1], maker.new_room()) == anew.place_together(gang[:1], anew.new_room())
+
+
 def test_other_options_are_not_followed() -> None:
     first = cloud([EMPTY, host(1)])
     maker = matchmaker(first)
