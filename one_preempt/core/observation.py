@@ -45,6 +45,7 @@ _STARTED = {
     VmPhase.PAUSED: Progress.DONE,
     VmPhase.FAILED: Progress.FAILED,
 }
+_SUSPEND, _MESSAGE, _FAILED = ActionKind.SUSPEND, ActionKind.MESSAGE, Progress.FAILED
 _LASTING_KINDS = frozenset({ActionKind.SUSPEND, ActionKind.LOCK})
 
 # oned answers before it acts: for a moment the VM is still seen where it was (0.2 s on an idle front-end).
@@ -57,16 +58,18 @@ def observe_action(record: ActionRecord, vm: VirtualMachine | None, now_s: int, 
     `state_before` is the name of the state in which the VM was seen last, where that is known.
     """
     progress = _observed(record, vm)
-    if record.kind is ActionKind.SUSPEND and state_before in _AT_REST and progress is not Progress.LASTING:
+    if record.kind is _SUSPEND and state_before in _AT_REST and progress is not Progress.LASTING:
         return Progress.DONE
+    if progress is not _FAILED:
+        return progress
     settles = record.outcome is Outcome.ACCEPTED and 0 <= now_s - (record.outcome_at_s or 0) < SETTLING_S
-    return Progress.UNDER_WAY if progress is Progress.FAILED and settles else progress
+    return Progress.UNDER_WAY if settles else progress
 
 
 def _observed(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
     if record.attempts == 0:
         return Progress.TO_ISSUE
-    if record.kind is ActionKind.MESSAGE:
+    if record.kind is _MESSAGE:
         return _by_answer(record)
     if vm is None:
         return Progress.DONE if record.kind in LEAVING_KINDS | _LASTING_KINDS else Progress.FAILED

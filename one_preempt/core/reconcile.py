@@ -168,12 +168,13 @@ def _transitions(
 ) -> tuple[Transition, ...]:
     """State changes of VMs of recorded leases since they were last logged; a VM that is gone counts as DONE."""
     found = []
+    vms, states_before, unreadable = snapshot.vms, ledger.vm_states, snapshot.unreadable_vm_ids
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:
-            vm = snapshot.vms.get(vm_id)
-            before = ledger.vm_states.get(vm_id, "")
+            vm = vms.get(vm_id)
+            before = states_before.get(vm_id, "")
             after = vm.state_name if vm is not None else "DONE"
-            if before == after or (vm is None and not before) or vm_id in snapshot.unreadable_vm_ids:
+            if before == after or (vm is None and not before) or vm_id in unreadable:
                 continue
             host_id, memory_mib = (vm.host_id, vm.memory_mib) if vm is not None else (None, 0)
             found.append(_transition(vm_id, lease_id, now_s, before, after, host_id, memory_mib))

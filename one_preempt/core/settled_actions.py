@@ -17,6 +17,8 @@ from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
 OVERRUN = "overrun"
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
+_DONE = Progress.DONE
+_SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
 _closed = quick_variant(ActionRecord, "closed_at_s", "succeeded", "error_text")
 
@@ -51,21 +53,22 @@ def settle_actions(
     still_open: dict[str, ActionRecord] = {}
     closed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
+    vms, unreadable, states_before = snapshot.vms, snapshot.unreadable_vm_ids, ledger.vm_states
     for action_id, record in sorted(ledger.open_actions.items()):
-        if record.vm_id in snapshot.unreadable_vm_ids:
+        if record.vm_id in unreadable:
             still_open[action_id] = record
             continue
-        vm = snapshot.vms.get(record.vm_id)
-        progress = observe_action(record, vm, now_s, ledger.vm_states.get(record.vm_id, ""))
+        vm = vms.get(record.vm_id)
+        progress = observe_action(record, vm, now_s, states_before.get(record.vm_id, ""))
         if vm is None and record.kind is ActionKind.DEPLOY and (record.vm_id, _RUNNING) in heard:
-            progress = Progress.DONE
-        if progress is Progress.DONE:
+            progress = _DONE
+        if progress is _DONE:
             closed.append(_closed(record, now_s, True, record.error_text))
         elif progress is Progress.FAILED:
             closed.append(_closed(record, now_s, False, record.error_text or _what_was_seen(vm)))
         else:
             still_open[action_id] = record
-        if _is_sent_out(record, vm, progress):
+        if record.kind in _SENDING_OUT and _is_sent_out(record, vm, progress):
             sent_out[record.lease_id] = record
     return _settled(still_open, tuple(closed), sent_out)
 
@@ -75,7 +78,7 @@ def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Prog
     if record.kind is ActionKind.SUSPEND:
         resting = vm is not None and vm.state == VmState.SUSPENDED
         return progress is Progress.UNDER_WAY or (progress is Progress.LASTING and resting)
-    if record.kind not in LEAVING_KINDS or record.reason_code == OVERRUN:
+    if record.reason_code == OVERRUN:
         return False
     return progress in (Progress.UNDER_WAY, Progress.DONE)
 

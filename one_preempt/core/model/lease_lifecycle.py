@@ -68,6 +68,7 @@ _MOVING = frozenset(
         LcmState.PROLOG_MIGRATE_UNKNOWN,
     }
 )
+_ACTIVE = VmState.ACTIVE
 _PHASES = {
     VmState.PENDING: VmPhase.WAITING,
     VmState.HOLD: VmPhase.WAITING,
@@ -91,9 +92,9 @@ _ACTIVE_PHASES: dict[int, VmPhase] = {
 
 def phase_of(vm: VirtualMachine) -> VmPhase:
     """The phase of one VM. BUSY: running, but in the middle of a snapshot, backup, hotplug or shutdown."""
-    if vm.state is not VmState.ACTIVE:
+    if vm.state is not _ACTIVE:
         return _PHASES[vm.state]
-    return _ACTIVE_PHASES.get(vm.lcm_state, VmPhase.BUSY)
+    return _ACTIVE_PHASES.get(vm.lcm_state) or VmPhase.BUSY
 
 
 def phase_in_place(vm: VirtualMachine) -> VmPhase:

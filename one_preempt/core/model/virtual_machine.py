@@ -303,7 +303,7 @@ class VirtualMachine:
     @property
     def host_id(self) -> int | None:
         """The host that holds the VM's capacity, or None. STOPPED VMs still name their old host (FACTS 12.1)."""
-        return self.history[-1].host_id if self.history and self.holds_capacity else None
+        return self.history[-1].host_id if self.history and self.state in CAPACITY_HOLDING_STATES else None
 
     @property
     def charged_host_ids(self) -> tuple[int, ...]:
@@ -327,7 +327,7 @@ class VirtualMachine:
     @property
     def state_name(self) -> str:
         """The state as a person names it: the LCM state while ACTIVE, else the state."""
-        if self.state is not VmState.ACTIVE:
+        if self.state is not _ACTIVE:
             return _STATE_NAMES[self.state]
         return _LCM_STATE_NAMES.get(self.lcm_state) or f"LCM_STATE {self.lcm_state}"
 
@@ -335,7 +335,8 @@ class VirtualMachine:
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
 CHARGED_TWICE = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE})
-# A member of an enumeration takes ten times as long to tell its name.
+# An enumeration takes long to find a member, and a member ten times as long to tell its name.
+_ACTIVE = VmState.ACTIVE
 _STATE_NAMES = {state: state.name for state in VmState}
 _LCM_STATE_NAMES = {int(state): state.name for state in LcmState}
 FAILURE_STATES = frozenset(state for state in LcmState if state.name.endswith("_FAILURE"))

@@ -102,7 +102,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self._origin_ms = self.cloud.clock.now_ms
-        self.cloud.on_transition(self._observe)
+        self.cloud.on_transition(self._observe, passing=False)
 
     def on_cycle(self, at_ms: int, report: Report) -> None:
         """Note what a cycle decided."""

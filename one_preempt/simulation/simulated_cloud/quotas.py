@@ -118,10 +118,8 @@ class QuotaBooks:
             self.changes.holder(holder == "user", number)
             used = whole_cloud_quota(quotas).used
             for metric, amount in request.items():
-                if metric in used:
-                    used[metric] += times * amount
-                elif amount:
-                    used[metric] = times * amount
+                if amount:
+                    used[metric] = used.get(metric, 0) + times * amount
 
     def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
         holders = []

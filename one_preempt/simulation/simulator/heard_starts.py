@@ -30,6 +30,5 @@ class HeardStarts:
         return taken
 
     def _observe(self, change: StateChange) -> None:
-        is_at_once = change.at_ms == self._taken_at_ms
-        if is_at_once and change.new_lcm_state == _RUNNING and change.new_state == _ACTIVE:
+        if change.new_lcm_state == _RUNNING and change.at_ms == self._taken_at_ms and change.new_state == _ACTIVE:
             self._instants[change.object_id, _RUNNING_NAME] = change.at_ms // 1000
