@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 
@@ -276,24 +277,36 @@ class SlotTable:
             for row in np.flatnonzero(self._more.any(axis=1)).tolist():
                 self._steps.add(row, self._since_s, END_OF_TIME_S, self._more[row])
             self._more = None
-        for reservation in self._to_give:
-            self._lay_in(reservation, 1)
-        for reservation in self._to_take.values():
-            self._lay_in(reservation, -1)
+        if self._to_give or self._to_take:
+            for (start_s, end_s), by_row in _balance(self._to_give, self._to_take.values()).items():
+                self._lay_in(start_s, end_s, by_row)
         self._to_give.clear()
         self._to_take.clear()
         return self._steps
 
-    def _lay_in(self, reservation: SlotReservation, sign: int) -> None:
-        by_row: dict[int, IntArray] = {}
-        for row, amounts in zip(reservation.host_rows, reservation.amounts, strict=True):
-            by_row[row] = by_row.get(row, 0) + np.array(amounts, dtype=np.int64)
+    def _lay_in(self, start_s: int, end_s: int, by_row: Mapping[int, tuple[int, ...]]) -> None:
         if len(by_row) >= _TOGETHER:
-            rows, taken = np.array(list(by_row), dtype=np.int64), sign * np.array(list(by_row.values()))
-            self._steps.add_together(rows, reservation.start_s, _end_of(reservation), taken)
+            rows, amounts = np.array(list(by_row), dtype=np.int64), np.array(list(by_row.values()), dtype=np.int64)
+            self._steps.add_together(rows, start_s, end_s, amounts)
             return
-        for row, taken in by_row.items():
-            self._steps.add(row, reservation.start_s, _end_of(reservation), sign * taken)
+        for row, amount in by_row.items():
+            self._steps.add(row, start_s, end_s, np.array(amount, dtype=np.int64))
+
+
+def _balance(
+    given: Iterable[SlotReservation], taken: Iterable[SlotReservation]
+) -> dict[tuple[int, int], dict[int, tuple[int, ...]]]:
+    """What is more free, or less where negative, between two instants by row; a stay that only moves in part leaves
+    the other rows alone."""
+    found: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {}
+    for sign, reservations in ((1, given), (-1, taken)):
+        for one in reservations:
+            by_row = found.setdefault((one.start_s, _end_of(one)), {})
+            for row, amounts in zip(one.host_rows, one.amounts, strict=True):
+                before = by_row.get(row)
+                changes = amounts if sign > 0 else tuple([-amount for amount in amounts])
+                by_row[row] = changes if before is None else tuple(map(add, before, changes))
+    return {span: {row: changes for row, changes in by_row.items() if any(changes)} for span, by_row in found.items()}
 
 
 def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...] | None:
