@@ -9,6 +9,7 @@ from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import LockLevel, VmState
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
 
+_MOVING = ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}
 OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
 
 
@@ -23,7 +24,7 @@ def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
 def _a_vm_is_sent_one_way(recount: Recount) -> Iterator[Violation]:
     seen: dict[int, str] = {}
     for action in recount.plan.actions:
-        if action.kind not in ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}:
+        if action.kind not in _MOVING:
             continue
         if seen.setdefault(action.vm_id, action.id) != action.id:
             yield Violation("contrary-actions", f"{action.id} and {seen[action.vm_id]} both move VM {action.vm_id}")
@@ -38,7 +39,7 @@ def _predecessors_are_known(recount: Recount) -> Iterator[Violation]:
 
 def _nothing_waits_for_itself(recount: Recount) -> Iterator[Violation]:
     for action in recount.plan.actions:
-        if action.id in recount.ancestors(action):
+        if action.after and action.id in recount.ancestors(action):
             yield Violation("cycle", f"{action.id} comes after itself")
 
 

@@ -12,12 +12,12 @@ from one_preempt.core.verify.lease_over_time import (
     has_outlived_its_duration,
     was_suspended_often_enough,
 )
-from one_preempt.core.verify.recount import DEPARTURES, MOVES, Recount, Rule, Violation
+from one_preempt.core.verify.recount import DEPARTURES, MOVES, REMOVALS, Recount, Rule, Violation
 
 
 def _victims_are_preemptable(recount: Recount) -> Iterator[Violation]:
     for action in recount.plan.actions:
-        if action.kind not in DEPARTURES | MOVES | {ActionKind.SUSPEND}:
+        if action.kind not in REMOVALS:
             continue
         lease = recount.lease_of(action.vm_id)
         if action.preemption_id is None and action.kind in MOVES:

@@ -26,6 +26,8 @@ class Violation:
 MOVES = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 DEPARTURES = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
 ARRIVALS = frozenset({ActionKind.DEPLOY}) | MOVES
+# What takes a VM off its host, or off its processors.
+REMOVALS = DEPARTURES | MOVES | {ActionKind.SUSPEND}
 _NOT_TO_COME = frozenset({PowerPhase.AWAKE, PowerPhase.FAILED, PowerPhase.CUTTING_POWER})
 
 # The states, by name, in which oned accepts each call (FACTS 3.2); MESSAGE is accepted in any.
@@ -114,7 +116,7 @@ class Recount:
 
     def sends_a_victim_out(self, action: Action) -> bool:
         """Takes a VM off its host, or its processors, for somebody else."""
-        return action.preemption_id is not None and action.kind in DEPARTURES | MOVES | {ActionKind.SUSPEND}
+        return action.preemption_id is not None and action.kind in REMOVALS
 
     def bears_our_lock(self, vm: VirtualMachine) -> bool:
         """Locked by the user that we are at oned, at the level at which we lock."""

@@ -179,13 +179,15 @@ def _quotas(quotas: SimQuotas, series_7: bool) -> tuple[Quota, ...]:
 
 
 def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
-    limits = dict.fromkeys(metrics, -1.0)
-    limits.update({metric: float(limit) for metric, limit in quota.limits.items() if metric in metrics})
-    return _vm_quota(
-        cluster_ids=tuple(number for number in _numbers(quota.cluster_ids) if number >= 0),
-        limits=limits,
-        used={metric: quota.used.get(metric, 0) / scale for metric, scale in metrics.items()},
-    )
+    limits, used = dict.fromkeys(metrics, -1.0), dict.fromkeys(metrics, 0.0)
+    for metric, limit in quota.limits.items():
+        if metric in metrics:
+            limits[metric] = float(limit)
+    for metric, amount in quota.used.items():
+        if amount and metric in metrics:
+            used[metric] = amount / metrics[metric]
+    clusters = tuple([number for number in _numbers(quota.cluster_ids) if number >= 0]) if quota.cluster_ids else ()
+    return _vm_quota(cluster_ids=clusters, limits=limits, used=used)
 
 
 def _owner(thing: SimDatastore | SimNetwork) -> Attributes:

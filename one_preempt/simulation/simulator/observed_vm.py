@@ -28,6 +28,7 @@ from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 
 _STATES = {int(state): state for state in VmState}
 _CHANGING = frozenset({"DISK", "NIC", "PCI", "TOPOLOGY", "NUMA_NODE", "VMGROUP"})
+_UNLOCKED = LockLevel.NONE
 _LOCK_LEVELS = {int(level): level for level in LockLevel}
 _virtual_machine = quick_constructor(VirtualMachine)
 _history_record = quick_constructor(HistoryRecord)
@@ -85,7 +86,7 @@ def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
 
 def is_plain(vm: SimVm) -> bool:
     """It has no disks, devices and ties: what its template says of it never changes, but for its requirements."""
-    return not _CHANGING & vm.template.keys()
+    return _CHANGING.isdisjoint(vm.template)
 
 
 def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
@@ -94,7 +95,7 @@ def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
     return _moved(
         before, vm.id, vm.name, vm.uid, vm.gid, vm.uname, vm.gname, _STATES[vm.state], int(vm.lcm_state), vm.resched,
         vm.stime_s, vm.etime_s,
-        LockLevel.NONE if lock is None else _LOCK_LEVELS[lock.level], None if lock is None else lock.owner_uid,
+        _UNLOCKED if lock is None else _LOCK_LEVELS[lock.level], None if lock is None else lock.owner_uid,
         (_stay(vm.history[-1]),) if vm.history else (),
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ from one_preempt.simulation.simulator.observed_surroundings import (
 )
 from one_preempt.simulation.simulator.observed_vm import is_plain, moved_vm, observed_vm
 
+_DONE = VmState.DONE
 _pool_snapshot = quick_constructor(PoolSnapshot)
 
 
@@ -146,7 +147,7 @@ class SimulatedPoolReader:
         vms = self._cloud.vms
         for vm_id in vm_ids:
             vm = vms.get(vm_id)
-            if vm is None or vm.state == VmState.DONE:
+            if vm is None or vm.state == _DONE:
                 self._vms.pop(vm_id, None)
                 self._described.pop(vm_id, None)
             else:
