@@ -159,3 +159,16 @@ def test_a_host_that_sleeps_is_looked_at_again_once_somebody_is_on_it() -> None:
     came = replace(snapshot, vms={3: running(3, 0)}, changed_vm_ids=frozenset({3}), changed_host_ids=frozenset())
     (woken,) = observe_power(came, ledger, {}, RULES, NOW_S, watch).changed
     assert woken.phase is PowerPhase.SWITCHING_ON
+
+
+def test_a_host_that_sleeps_is_looked_at_again_once_it_is_read_to_have_power() -> None:
+    watch = PowerWatch()
+    asleep = PowerSequence(0, "host-0", PowerPhase.ASLEEP, NOW_S - 60, "idle", "nobody is on it")
+    ledger = Ledger(power_sequences={0: asleep})
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), state=HostState.OFFLINE)}, {})
+    assert observe_power(snapshot, ledger, {}, RULES, NOW_S, watch).changed == ()
+
+    again = replace(snapshot, changed_vm_ids=frozenset(), changed_host_ids=frozenset())
+    reading = PowerReport(0, PowerStepKind.READ_POWER, ACCEPTED, NOW_S, PowerStatus.ON)
+    (up,) = observe_power(again, ledger, {0: reading}, RULES, NOW_S + 1, watch).changed
+    assert up.phase is PowerPhase.ENABLING
