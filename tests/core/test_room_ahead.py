@@ -15,7 +15,7 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import firm_ceiling, firm_room_left, there_at
+from one_preempt.core.phases.room_ahead import firm_ceiling, firm_room_left, free_but_for, there_at
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
 from tests.scenario_reader import NOW_S
@@ -59,6 +59,31 @@ def test_room_by_number_is_what_is_left_without_the_lease(seed: int) -> None:
     timeline.withdraw(lease_id)
     beside_s = timeline.beside_counted(vms, duration_s, start_s)
     assert answer is (timeline.is_empty or beside_s == start_s)
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_what_is_free_but_for_a_lease_is_what_is_free_once_it_is_withdrawn(seed: int) -> None:
+    chance = Random(seed)
+    timeline = _drawn_timeline(chance, 5, counted=chance.random() < 0.5)
+    lease_id, start_s = chance.randint(1, 4), chance.randint(0, 30)
+    own = timeline.stays.get(lease_id, ())
+    spans = [(start_s, None), (start_s, start_s + 5), *((stay.start_s, stay.end_s) for stay in own)]
+    rows = tuple(chance.sample(range(5), 3))
+    told = [
+        (
+            free_but_for(timeline, lease_id, *span, firmly=firmly),
+            free_but_for(timeline, lease_id, *span, rows, firmly=firmly),
+        )
+        for span in spans
+        for firmly in (False, True)
+    ]
+    assert timeline.stays.get(lease_id, ()) == own
+    timeline.withdraw(lease_id)
+    tables = (timeline.all_stays.table, timeline.firm_stays)
+    found = [table.free_during(*span) for span in spans for table in tables]
+    for (everywhere, there), expected in zip(told, found, strict=True):
+        assert everywhere.tolist() == expected.tolist()
+        assert there.tolist() == expected[list(rows)].tolist()
 
 
 def test_by_number_there_is_always_room_where_hosts_are_named() -> None:

@@ -101,12 +101,7 @@ class SlotTable:
 
     def fit_at(self, demand: GangDemand, start_s: int, end_s: int | None) -> tuple[int, ...] | None:
         """The row of a host for each VM, such that all run together between two instants; None if they do not fit."""
-        room = self.free_during(start_s, end_s)
-        if len(demand.classes) == 1:
-            return _spread(demand, demand.classes[0], room)
-        rows = demand.packing_rows
-        placed = demand.packing.placement(room[rows]) if len(rows) else None
-        return None if placed is None else tuple(int(rows[position]) for position in placed)
+        return fit_in(demand, self.free_during(start_s, end_s))
 
     def earliest_fit(
         self, demand: GangDemand, duration_s: int | None, not_before_s: int, before_s: int = END_OF_TIME_S
@@ -307,6 +302,15 @@ def _balance(
                 changes = amounts if sign > 0 else tuple([-amount for amount in amounts])
                 by_row[row] = changes if before is None else tuple(map(add, before, changes))
     return {span: {row: changes for row, changes in by_row.items() if any(changes)} for span, by_row in found.items()}
+
+
+def fit_in(demand: GangDemand, room: IntArray) -> tuple[int, ...] | None:
+    """The row of a host for each VM where so much is free, shape (H, R); None if they do not fit together."""
+    if len(demand.classes) == 1:
+        return _spread(demand, demand.classes[0], room)
+    rows = demand.packing_rows
+    placed = demand.packing.placement(room[rows]) if len(rows) else None
+    return None if placed is None else tuple(int(rows[position]) for position in placed)
 
 
 def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.matching.reasons import Unplaced
@@ -32,6 +33,7 @@ from one_preempt.core.phases.room_ahead import (
     ceiling,
     end_of,
     firm_ceiling,
+    free_but_for,
     gang_demand,
     is_taken,
     rows_of,
@@ -131,16 +133,15 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
 
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """Other hosts have become free for the same time: nobody has to leave."""
-    before = draft.timeline.withdraw(lease.id)
+    timeline = draft.timeline
     demand = _beside_sleepers(draft, gang_demand(draft, vms), stay)
-    rows = draft.timeline.all_stays.table.fit_at(demand, stay.start_s, stay.end_s)
-    draft.timeline.hold(before)
+    rows = fit_in(demand, free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False))
     if rows is None:
         return False
     aside = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
     if is_taken(draft, lease, aside):
         return False
-    book(draft, lease, [aside, *before[1:]])
+    book(draft, lease, [aside, *timeline.stays.get(lease.id, ())[1:]])
     return True
 
 

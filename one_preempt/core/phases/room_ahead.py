@@ -10,7 +10,7 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
-from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
@@ -90,7 +90,7 @@ def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None
     timeline = draft.timeline
     if timeline.is_empty:
         return None
-    free = _firmly_free_but_for(draft, lease.id, start_s, end_s)
+    free = free_but_for(draft.timeline, lease.id, start_s, end_s, firmly=True)
     leaving = leaving_leases(draft)
     for one in giving_way(draft):
         if (
@@ -109,7 +109,7 @@ def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[G
     Where it is below zero there is not room enough.
     """
     rows = {row: place for place, row in enumerate(dict.fromkeys(stay.host_rows))}
-    free = _firmly_free_but_for(draft, lease.id, stay.start_s, stay.end_s, tuple(rows))
+    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True)
     left = dict(zip(rows, free.tolist(), strict=True))
     takes = list(zip(stay.host_rows, stay.amounts, strict=True))
     there = list(there)
@@ -138,24 +138,29 @@ def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> list[GivingWay]:
     ]
 
 
-def _firmly_free_but_for(
-    draft: PlanDraft, lease_id: int, start_s: int, end_s: int | None, rows: tuple[int, ...] | None = None
+def free_but_for(
+    timeline: Timeline,
+    lease_id: int,
+    start_s: int,
+    end_s: int | None,
+    rows: tuple[int, ...] | None = None,
+    *,
+    firmly: bool,
 ) -> IntArray:
-    """The least that is firmly free on each host between two instants if a lease had nothing; a copy.
+    """The least that is free on each host between two instants if a lease had nothing; a copy.
 
-    `rows`: of these hosts alone, in this order.
+    `rows`: of these hosts alone, in this order. `firmly`: whatever gives way is not there.
     """
-    timeline, until_s = draft.timeline, END_OF_TIME_S if end_s is None else end_s
+    table = timeline.firm_stays if firmly else timeline.all_stays.table
+    until_s = END_OF_TIME_S if end_s is None else end_s
     own = timeline.stays.get(lease_id, ())
     if any(max(one.start_s, start_s) < min(_end_s(one), until_s) and not _spans(one, start_s, until_s) for one in own):
-        before = timeline.withdraw(lease_id)
-        free = _firmly_free(timeline.firm_stays, start_s, end_s, rows)
-        timeline.hold(before)
-        return free
+        with timeline.set_aside([lease_id]):
+            return _free(table, start_s, end_s, rows)
     # What it has all the time between the two is simply added: nothing has to be taken out and laid in again.
-    free = _firmly_free(timeline.firm_stays, start_s, end_s, rows)
+    free = _free(table, start_s, end_s, rows)
     for one in own:
-        if one.firm and _spans(one, start_s, until_s):
+        if (one.firm or not firmly) and _spans(one, start_s, until_s):
             for row, amounts in zip(one.host_rows, one.amounts, strict=False):
                 if rows is None:
                     free[row] += amounts
@@ -164,7 +169,7 @@ def _firmly_free_but_for(
     return free
 
 
-def _firmly_free(table: SlotTable, start_s: int, end_s: int | None, rows: tuple[int, ...] | None) -> IntArray:
+def _free(table: SlotTable, start_s: int, end_s: int | None, rows: tuple[int, ...] | None) -> IntArray:
     return table.free_during(start_s, end_s).copy() if rows is None else table.free_on(rows, start_s, end_s)
 
 
