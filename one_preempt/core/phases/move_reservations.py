@@ -13,6 +13,7 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft
@@ -84,7 +85,7 @@ def _moved(
     """The same stay without a host: where already most leases are, and if possible nobody has to give way then."""
     timeline = draft.timeline
     firm = timeline.firm_stays.free_during(stay.start_s, stay.end_s).copy()
-    free = timeline.all_stays.table.free_during(stay.start_s, stay.end_s)
+    free: IntArray | None = None
     suited: BoolArray = suited_rows(draft, draft.members(lease)) & power.awake
     rows = list(stay.host_rows)
     for place, (at, amounts) in enumerate(zip(stay.host_rows, stay.amounts, strict=True)):
@@ -94,7 +95,10 @@ def _moved(
         able = [one for one in able if one != row and one not in left and counts.get(one)]
         if not able:
             return None
-        to = min(able, key=lambda one: (bool((free[one] < amounts).any()), -counts[one], one))
+        if free is None:
+            free = timeline.all_stays.table.free_during(stay.start_s, stay.end_s)
+        giving_way = set(np.flatnonzero((free < amounts).any(axis=1)).tolist())
+        to = min(able, key=lambda one: (one in giving_way, -counts[one], one))
         firm[to] -= amounts
         rows[place] = to
     return replace(stay, host_rows=tuple(rows))
