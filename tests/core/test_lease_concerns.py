@@ -41,6 +41,7 @@ def walked(state: ClusterState) -> dict[Concern, list[int]]:
             Concern.QUEUE: waits,
             Concern.PREEMPTS: waits and lease.may_preempt and not lease.terms.type.preemptable,
             Concern.TIME: asks or lease.verdict is Verdict.ACCEPTED or is_guarded(lease),
+            Concern.ANY_TIME: asks or lease.terms.max_suspensions is not None,
             Concern.HALF_STARTED: half and len(lease.vm_ids) > 1,
             Concern.TO_HOLD: held and lease.explicit and any(free_to_hold),
             Concern.RUNS: runs,
