@@ -48,7 +48,7 @@ class HostSteps:
         self._free[:, :, 0] = capacity.T
         self._counts: IntArray = np.ones(hosts, dtype=np.int64)
         self._known_line: _Line | None = None
-        self._known_overbooked: bool | None = None
+        self._known_overbooked: frozenset[int] | None = None
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -61,10 +61,11 @@ class HostSteps:
         """All instants at which something changes on any host, ascending."""
         return np.unique(self._times.take(self._line().cells))
 
-    def overbooked(self) -> bool:
-        """Somewhere, some time, more is taken than there is."""
+    def overbooked(self) -> frozenset[int]:
+        """The hosts on which at some time more is taken than there is."""
         if self._known_overbooked is None:
-            self._known_overbooked = bool((self._free < 0).any())
+            short = (self._free < 0).any(axis=(0, 2))
+            self._known_overbooked = frozenset(np.flatnonzero(short).tolist())
         return self._known_overbooked
 
     def lowest(self, start_s: int, end_s: int) -> IntArray:

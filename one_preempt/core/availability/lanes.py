@@ -66,14 +66,27 @@ class ExclusiveLanes:
         """
         backwards = operations[::-1]
         starts: list[int] = []
+        taken: list[tuple[int, int, int]] = []
+        # Where each has a lane of its own, none is in the way of another.
+        in_turns = len({operation.lane for operation in operations}) < len(operations)
         for operation in backwards:
-            start_s = self._profile(operation.lane).latest_fit(1, operation.duration_s, not_before_s, end_by_s)
+            start_s = self._latest_fit(operation, not_before_s, end_by_s)
             if start_s is None:
                 break
-            self.occupy(operation.lane, start_s, start_s + operation.duration_s)
             starts.append(start_s)
-        self._vacate_all(backwards, starts)
+            if in_turns:
+                taken.append((operation.lane, start_s, start_s + operation.duration_s))
+                self.occupy(*taken[-1])
+        for lane, start_s, end_s in taken:
+            self.vacate(lane, start_s, end_s)
         return tuple(starts[::-1]) if len(starts) == len(operations) else None
+
+    def _latest_fit(self, operation: Operation, not_before_s: int, end_by_s: int) -> int | None:
+        profile = self._lanes.get(operation.lane)
+        if profile is not None:
+            return profile.latest_fit(1, operation.duration_s, not_before_s, end_by_s)
+        start_s = end_by_s - operation.duration_s
+        return start_s if start_s >= max(not_before_s, self._since_s) else None
 
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant, and lanes in which nothing is planned."""

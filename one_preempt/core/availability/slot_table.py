@@ -95,8 +95,8 @@ class SlotTable:
         """The least that is free on each of these hosts between two instants, shape (rows, R)."""
         return self._hosts.lowest_on(rows, start_s, END_OF_TIME_S if end_s is None else end_s)
 
-    def overbooked(self) -> bool:
-        """Somewhere, some time, more is reserved than there is."""
+    def overbooked(self) -> frozenset[int]:
+        """The rows of hosts on which at some time more is reserved than there is."""
         return self._hosts.overbooked()
 
     def fit_at(self, demand: GangDemand, start_s: int, end_s: int | None) -> tuple[int, ...] | None:

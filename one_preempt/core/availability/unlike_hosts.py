@@ -106,9 +106,11 @@ class UnlikeHosts:
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""
-        if not self.table.overbooked():
+        short = self.table.overbooked()
+        if not short:
             return True
-        return all(self._is_kept(self._stays[lease_id]) for lease_id in lease_ids)
+        stays = [self._stays[lease_id] for lease_id in lease_ids]
+        return all(short.isdisjoint(stay.host_rows) or self._is_kept(stay) for stay in stays)
 
     def shield(self, lease_id: int) -> None:
         """Nothing: hosts are promised by name, so nobody counts on the others."""

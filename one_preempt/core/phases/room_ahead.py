@@ -130,6 +130,8 @@ def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[G
 def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> list[GivingWay]:
     """Others on the hosts of a stay who would still be there when it starts, and could be sent away."""
     giving_way(draft)
+    if draft.giving_way_on.keys().isdisjoint(stay.host_rows):
+        return []
     on_hosts = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way_on.get(row, ())}
     return [
         one
@@ -186,7 +188,8 @@ def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
     if draft.timeline.is_empty:
         return False
     there, timeline = there_at(draft, lease, stay), draft.timeline
-    if not there and stay.firm and stay in timeline.stays.get(lease.id, ()) and not timeline.firm_stays.overbooked():
+    is_held = stay.firm and stay in timeline.stays.get(lease.id, ())
+    if not there and is_held and timeline.firm_stays.overbooked().isdisjoint(stay.host_rows):
         return False
     left = firm_room_left(draft, lease, stay, there)
     return any(amount < 0 for amounts in left.values() for amount in amounts)
