@@ -65,9 +65,12 @@ class GangDemand:
     def classes(self) -> tuple[LikeVms, ...]:
         """The VMs by likeness, in the order of their first members."""
         members_by_likeness: dict[tuple[bytes, bytes, tuple[int, ...]], list[int]] = {}
+        # Rows of one and the same memory say the same.
+        alike = self.allowed[0].tobytes() if self.allowed.strides[0] == 0 else None
         for vm in range(self.size):
-            groups = tuple(number for number, group in enumerate(self.separate) if vm in group)
-            likeness = (self.needs[vm].tobytes(), self.allowed[vm].tobytes(), groups)
+            groups = tuple([number for number, group in enumerate(self.separate) if vm in group])
+            allowed = self.allowed[vm].tobytes() if alike is None else alike
+            likeness = (self.needs[vm].tobytes(), allowed, groups)
             members_by_likeness.setdefault(likeness, []).append(vm)
         return tuple(
             LikeVms(tuple(members), self.needs[members[0]], self.allowed[members[0]], 1 if groups else len(members))

@@ -6,11 +6,10 @@ What cannot be kept as things stand is said to its owner at once, not when it is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
@@ -134,7 +133,7 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """Other hosts have become free for the same time: nobody has to leave."""
     timeline = draft.timeline
-    demand = _beside_sleepers(draft, gang_demand(draft, vms), stay)
+    demand = gang_demand(draft, vms, _beside_sleepers(draft, stay))
     rows = fit_in(demand, free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False))
     if rows is None:
         return False
@@ -145,14 +144,14 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     return True
 
 
-def _beside_sleepers(draft: PlanDraft, demand: GangDemand, stay: Stay) -> GangDemand:
-    """The demand without hosts that would have to be woken, where the energy policy has said how many are."""
+def _beside_sleepers(draft: PlanDraft, stay: Stay) -> BoolArray | None:
+    """All hosts but those that would have to be woken, where the energy policy has said how many are; else None."""
     power = draft.power
     if power is None or not power.asks_policy() or power.rules.policy.puts_off:
-        return demand
+        return None
     able = ~power.asleep
     able[list(stay.host_rows)] = True
-    return replace(demand, allowed=demand.allowed & able)
+    return able
 
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:

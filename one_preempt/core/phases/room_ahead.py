@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay, Timeline
@@ -19,6 +19,7 @@ from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import needs_hardware
 from one_preempt.core.victims import first_methods, has_left, has_overrun
 
 
@@ -43,28 +44,38 @@ def end_of(start_s: int, takes_s: int | None) -> int | None:
     return None if takes_s is None else start_s + takes_s
 
 
-def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> GangDemand:
+def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArray | None = None) -> GangDemand:
     """What the VMs of a lease need together, and where they may go whatever is free there.
 
-    A VM that is on a host may come back to it once it was stopped.
+    A VM that is on a host may come back to it once it was stopped. `within`, shape (H,): on these hosts alone.
     """
     allowed = []
     lease_id = draft.state.lease_of_vm.get(vms[0].id)
+    # Most gangs are of one kind, and what is told of one of its VMs is told of all.
+    told: dict[tuple[int, bool], BoolArray] = {}
     for vm in vms:
         waiting = vm if vm.host_id is None else replace(vm, state=VmState.STOPPED, lcm_state=0)
-        mask = draft.matchmaker.match(waiting).mask
-        if draft.power is not None:
-            mask = draft.power.visible(mask, vm, lease_id)
+        found = draft.matchmaker.match(waiting).mask
+        kind = (id(found), needs_hardware(vm))
+        mask = told.get(kind)
+        if mask is None:
+            mask = found if draft.power is None else draft.power.visible(found, vm, lease_id)
+            mask = told[kind] = mask if within is None else mask & within
         rules = group_rules(vm, draft.room)
         allowed.append(mask if rules is None else mask & rules.mask)
+    first = allowed[0]
+    if all(mask is first for mask in allowed):
+        together = np.broadcast_to(first, (len(vms), len(first)))
+    else:
+        together = np.array(allowed, dtype=np.bool_)
     rows_by_role: dict[tuple[int, str], list[int]] = {}
     for row, vm in enumerate(vms):
-        found = role_of(vm, draft.state.snapshot)
-        if found is not None and found[1].policy == "ANTI_AFFINED":
-            rows_by_role.setdefault((found[0].id, found[1].name), []).append(row)
+        role = role_of(vm, draft.state.snapshot)
+        if role is not None and role[1].policy == "ANTI_AFFINED":
+            rows_by_role.setdefault((role[0].id, role[1].name), []).append(row)
     return GangDemand(
         needs=np.array(amounts_of(vms), dtype=np.int64),
-        allowed=np.array(allowed, dtype=np.bool_),
+        allowed=together,
         separate=tuple(tuple(rows) for rows in rows_by_role.values() if len(rows) > 1),
         host_order=np.array(draft.matchmaker.preference(vms[0]), dtype=np.int64),
     )
