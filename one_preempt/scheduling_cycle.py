@@ -20,7 +20,7 @@ from one_preempt.core.model.quick_construction import quick_constructor, quick_v
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.observe_power import observe_power
 from one_preempt.core.policies import Policies
-from one_preempt.core.quiet_starts import NOBODY, quiet_starts
+from one_preempt.core.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.recounter import Recounter
@@ -46,8 +46,7 @@ class CycleReport:
     """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
 
     With `violations` the first plan was refused by its recount; `plan` is then the one made without preempting.
-    `is_refused`: that was refused as well, and nothing was done. `quiet_vm_ids` were started: that they come to run is
-    no reason for a cycle.
+    `is_refused`: that was refused as well, and nothing was done. What is `quiet` is no reason for a cycle.
     """
 
     raft_state: RaftState
@@ -57,7 +56,7 @@ class CycleReport:
     results: tuple[tuple[Action, CallResult], ...] = ()
     is_refused: bool = False
     power_results: PowerResults = ()
-    quiet_vm_ids: frozenset[int] = NOBODY
+    quiet: Quiet = NOTHING_QUIET
 
     @property
     def discrepancies(self) -> tuple[Discrepancy, ...]:
@@ -150,7 +149,7 @@ class SchedulingCycle:
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(now_s)
-        quiet = NOBODY if violations else self._quiet(state, plan, results)
+        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results)
         return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
 
     def _with_power(
@@ -231,13 +230,13 @@ class SchedulingCycle:
                 break
         return results
 
-    def _quiet(self, state: ClusterState, plan: Plan, results: Sequence[tuple[Action, CallResult]]) -> frozenset[int]:
-        """The VMs of which nothing more need be seen than that they run; heard it has to be, for the ledger."""
+    def _quiet(self, state: ClusterState, plan: Plan, results: Sequence[tuple[Action, CallResult]]) -> Quiet:
+        """What need not be looked at; of starts it has to be heard when they run, for the ledger."""
         if self._events is None or len(results) < len(plan.actions):
-            return NOBODY
+            return NOTHING_QUIET
         if any(result.outcome is not Outcome.ACCEPTED for _, result in results):
-            return NOBODY
-        return quiet_starts(state, plan, self._policies)
+            return NOTHING_QUIET
+        return quiet_changes(state, plan, self._policies)
 
     def _issue(self, action: Action) -> CallResult:
         assert self._enactor is not None

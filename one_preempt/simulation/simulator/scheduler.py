@@ -6,6 +6,7 @@ from typing import Protocol
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.quiet_changes import Quiet
 
 
 class Report(Protocol):
@@ -24,8 +25,8 @@ class Report(Protocol):
         """The recount refused the plan, and nothing was done."""
 
     @property
-    def quiet_vm_ids(self) -> frozenset[int]:
-        """The VMs that it started, where that they come to run is no reason to look again before something else is."""
+    def quiet(self) -> Quiet:
+        """Starts and ends that are no reason to look again before something else is."""
 
 
 class Scheduler(Protocol):

@@ -10,6 +10,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.quiet_changes import NOTHING_QUIET
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
@@ -35,6 +36,7 @@ _FRESH_STARTS = frozenset({
 _ACTIVE, _DONE, _RUNNING = VmState.ACTIVE, VmState.DONE, LcmState.RUNNING
 _END = EventKind.END
 _COMING = frozenset({LcmState.PROLOG, LcmState.BOOT, LcmState.RUNNING})
+_GOING = frozenset({LcmState.SHUTDOWN, LcmState.EPILOG})
 _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
 _PATIENCE_MS = 60_000
@@ -65,7 +67,8 @@ class Simulator:
 
     The scheduler runs after every instant at which something changed, and when its plan says it is due; not because
     of what its own calls changed at once, never twice at an instant without another change, and not because VMs run
-    at the instant of the cycle that started them and said that nothing depends on it.
+    at the instant of the cycle that started them, or a whole lease ends at one instant, where the last cycle said that
+    nothing depends on it.
     """
 
     def __init__(
@@ -97,8 +100,10 @@ class Simulator:
         self._victims: dict[str, list[LeaseRun]] = {}
         self._wake_at_ms: int | None = None
         self._changed = False
-        self._quiet: frozenset[int] = frozenset()
+        self._anything = False
+        self._quiet = NOTHING_QUIET
         self._quiet_at_ms = self._origin_ms
+        self._parting: set[int] = set()
         self._cycles = 0
         owners = {user.name: user.id for user in cloud.users.values()}
         self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
@@ -135,10 +140,12 @@ class Simulator:
         anything = False
         for _ in range(_CYCLES_AT_ONE_INSTANT):
             self._happen(at_ms)
+            anything |= self._anything
+            self._anything = False
             due = self._wake_at_ms is not None and self._wake_at_ms <= at_ms
-            if not (self._changed or due):
+            # A lease that goes VM by VM, or takes its time, is looked at.
+            if not (self._changed or due or self._parting):
                 return anything
-            anything |= self._changed
             self._cycle(at_ms)
         raise SimulationStuck(f"{(at_ms - self._origin_ms) / 1000:g} s after the start the scheduler acts without end")
 
@@ -162,8 +169,9 @@ class Simulator:
     def _cycle(self, at_ms: int) -> None:
         self._wake_at_ms = None
         report = self._scheduler.run()
-        self._quiet, self._quiet_at_ms = report.quiet_vm_ids, at_ms
+        self._quiet, self._quiet_at_ms = report.quiet, at_ms
         self._changed = False
+        self._parting.clear()
         self._cycles += 1
         if report.plan is not None:
             self._note_preemptions(report.plan)
@@ -187,7 +195,7 @@ class Simulator:
             self._runs[vm_id] = VmRun(lease)
         self._lease_by_id[lease.vm_ids[0]] = lease
         self._new.append(lease)
-        self._changed = True
+        self._anything = self._changed = True
 
     def _end(self, vm_id: int, mark: int) -> None:
         """A VM has run its time, unless it was interrupted since; one that is being moved ends when it is there."""
@@ -199,12 +207,13 @@ class Simulator:
 
     def _observe(self, change: StateChange) -> None:
         """A transition of the cloud."""
-        at_ms, kind, vm_id, _, new_state, old_lcm_state, new_lcm_state = change
-        if at_ms != self._quiet_at_ms or vm_id not in self._quiet or new_lcm_state not in _COMING or kind != "VM":
+        _, kind, vm_id, _, new_state, old_lcm_state, new_lcm_state = change
+        self._anything = True
+        run = self._runs.get(vm_id) if kind == "VM" else None
+        if not (self._changed or (run is not None and self._is_quiet(change, run))):
             self._changed = True
-        if kind != "VM" or vm_id not in self._runs:
+        if run is None:
             return
-        run = self._runs[vm_id]
         is_active = new_state == _ACTIVE
         if is_active and new_lcm_state in _SERVED:
             if old_lcm_state in _FRESH_STARTS:
@@ -215,6 +224,16 @@ class Simulator:
             self._interrupt(run, moved=is_active and new_lcm_state in _MOVES)
         if new_state == _DONE:
             self._gone(vm_id, run)
+
+    def _is_quiet(self, change: StateChange, run: VmRun) -> bool:
+        """It begins to run, or ends as one of a lease of which the others have to end at the same instant."""
+        if change.new_lcm_state in _COMING:
+            return change.object_id in self._quiet.started_vm_ids and change.at_ms == self._quiet_at_ms
+        ends = change.new_state == _DONE or (change.new_state == _ACTIVE and change.new_lcm_state in _GOING)
+        if not (ends and self._quiet.ends and run.had_its_time):
+            return False
+        self._parting.add(run.lease.vm_ids[0])
+        return True
 
     def _serve(self, vm_id: int, run: VmRun, *, is_running: bool) -> None:
         now_ms = self._cloud.clock.now_ms
@@ -243,6 +262,7 @@ class Simulator:
         self._to_forget.append(vm_id)
         if run.lease.ended_at_ms is not None:
             del self._lease_by_id[run.lease.vm_ids[0]]
+            self._parting.discard(run.lease.vm_ids[0])
             self._records.append(run.lease.record(self._origin_ms))
 
     # ---------------------------------------------------------------- what the plan says

@@ -1,11 +1,13 @@
-"""Starts that need no second look: once they are decided, that they are seen to run decides nothing.
+"""Starts and ends that need no second look: once they are decided, or nobody waits, that they are seen decides nothing.
 
-Who is woken by every change of a VM's state looks twice for each start: when the request comes, and when it runs. Where
-nobody waits, is promised anything or is to leave, the second look finds nothing to do. What it would have written down
-is written down at the next one: when a VM began to run is heard, not seen.
+Who is woken by every change of a VM's state looks twice for each start, when the request comes and when it runs, and
+once more when it ends. Where nobody waits, is promised anything or is to leave, such a look finds nothing to do. What
+it would have written down is written down at the next one: when a VM began to run is heard, not seen.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from one_preempt.core.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
@@ -13,28 +15,41 @@ from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 
-NOBODY: frozenset[int] = frozenset()
 # Leases of these kinds may want something whenever a cycle looks at them.
 _RESTLESS = (
     Concern.PREEMPTS, Concern.TIME, Concern.HALF_STARTED, Concern.TO_HOLD, Concern.RUNS_TO_DEADLINE, Concern.MARKED,
 )  # fmt: skip
 
 
-def quiet_starts(state: ClusterState, plan: Plan, policies: Policies) -> frozenset[int]:
-    """The VMs that `plan` starts, if no decision depends on whether they run by now; else none.
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """What may happen next without being looked at for itself.
 
-    Until something else happens, that is: with the next plan the question is another one. `state` has the memory of
-    the decision that made `plan`.
+    `started_vm_ids` were just started: no decision depends on whether they run by now. `ends`: nor on whether a whole
+    lease ends at one instant.
     """
-    if not plan.actions or state.memory is None or _is_busy(state, plan) or _asks_for_more(policies):
-        return NOBODY
+
+    started_vm_ids: frozenset[int] = frozenset()
+    ends: bool = False
+
+
+NOTHING_QUIET = Quiet()
+
+
+def quiet_changes(state: ClusterState, plan: Plan, policies: Policies) -> Quiet:
+    """What `plan` leaves quiet, until something else happens: with the next plan the question is another one.
+
+    `state` has the memory of the decision that made `plan`, and all of its actions were accepted.
+    """
+    if state.memory is None or _is_busy(state, plan) or _asks_for_more(policies):
+        return NOTHING_QUIET
     if any(action.kind is not ActionKind.DEPLOY or action.after for action in plan.actions):
-        return NOBODY
+        return NOTHING_QUIET
     concerns = state.memory.concerns
     started = frozenset([action.vm_id for action in plan.actions])
     if any(concerns.all(one) for one in _RESTLESS) or not _nobody_else_waits(concerns, started):
-        return NOBODY
-    return started
+        return NOTHING_QUIET
+    return Quiet(started, plan.wake_at_s is None and not _waits_on_hold(state, started))
 
 
 def _is_busy(state: ClusterState, plan: Plan) -> bool:
@@ -56,3 +71,10 @@ def _asks_for_more(policies: Policies) -> bool:
 def _nobody_else_waits(concerns: LeaseConcerns, started: frozenset[int]) -> bool:
     """Whoever wanted room is started, as a whole."""
     return all(started.issuperset(lease.vm_ids) for lease in concerns.all(Concern.QUEUE).values())
+
+
+def _waits_on_hold(state: ClusterState, started: frozenset[int]) -> bool:
+    """A lease is to be judged again, by the leases that its owner still has among others."""
+    leases = state.leases
+    unsettled = (leases[lease_id] for lease_id in state.unsettled_lease_ids if lease_id in leases)
+    return any(not started.issuperset(lease.vm_ids) for lease in unsettled)

@@ -1,20 +1,24 @@
-"""Starts of which nothing more need be seen: who looks at them all the same finds nothing to do."""
+"""Starts and ends of which nothing more need be seen: who looks at them all the same finds nothing to do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from one_preempt.composition import simulated_cycle
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.quiet_changes import NOTHING_QUIET, Quiet
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulator.result import SimulationResult
+from one_preempt.simulation.simulator.result import Fate, SimulationResult
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings
-from one_preempt.simulation.simulator.timed_fault import TimedFault
-from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
+from one_preempt.simulation.simulator.timed_fault import HostDies, TimedFault
+from one_preempt.simulation.workload.workload import MachineSet, Workload, WorkloadRequest
 from tests.simulation.simulator.small_stories import (
     SLOW_STORAGE,
     TWO_HOSTS,
@@ -29,27 +33,33 @@ COMING = frozenset({"PROLOG", "BOOT", "RUNNING"})
 
 @dataclass
 class LooksAgain:
-    """The production cycle, woken by every change: the simulator is not told which starts are quiet.
+    """The production cycle, woken by every change: the simulator is not told what is quiet.
 
-    `idle` are its plans where nothing but such a start had happened.
+    `idle` are its plans where nothing but quiet starts and ends had happened.
     """
 
     cycle: SchedulingCycle
     idle: list[Plan] = field(default_factory=list)
-    _quiet: frozenset[int] = frozenset()
+    _quiet: Quiet = NOTHING_QUIET
+    _leases: Mapping[int, Lease] = field(default_factory=dict)
 
     def run(self) -> CycleReport:
         report = self.cycle.run()
         assert report.state is not None
         assert report.plan is not None
-        snapshot = report.state.snapshot
-        changed = snapshot.changed_vm_ids or frozenset()
-        came = {vm_id for vm_id in changed if vm_id in snapshot.vms and snapshot.vms[vm_id].state_name in COMING}
-        if changed and changed == came and came <= self._quiet:
+        changed = report.state.snapshot.changed_vm_ids or frozenset()
+        if changed and all(self._is_quiet(vm_id, report.state.snapshot.vms) for vm_id in changed):
             self.idle.append(report.plan)
         else:
-            self._quiet = report.quiet_vm_ids
-        return replace(report, quiet_vm_ids=frozenset())
+            self._quiet = report.quiet
+        self._leases = report.state.leases
+        return replace(report, quiet=NOTHING_QUIET)
+
+    def _is_quiet(self, vm_id: int, vms: Mapping[int, VirtualMachine]) -> bool:
+        if vm_id in vms:
+            return vm_id in self._quiet.started_vm_ids and vms[vm_id].state_name in COMING
+        lease = next((lease for lease in self._leases.values() if vm_id in lease.vm_ids), None)
+        return self._quiet.ends and lease is not None and vms.keys().isdisjoint(lease.vm_ids)
 
 
 def cloud_and_cycle(site: Site, *, tells_owners: bool = False) -> tuple[SimulatedCloud, SchedulingCycle]:
@@ -95,8 +105,28 @@ def cycles_of(*requests: WorkloadRequest, tells_owners: bool = False) -> int:
     return play(Workload(requests), TWO_HOSTS, tells_owners=tells_owners).cycles
 
 
-def test_a_start_and_an_end_are_two_looks() -> None:
-    assert cycles_of(request(1, 10, 2, 100)) == 2
+def test_a_request_that_is_served_at_once_is_one_look() -> None:
+    assert cycles_of(request(1, 10, 2, 100)) == 1
+    assert cycles_of(request(1, 10, 2, 100), request(2, 20, 2, 200), request(3, 150, 2, 100)) == 3
+
+
+def test_many_ends_one_after_the_other_are_not_a_standstill() -> None:
+    """Nothing is looked at, and yet something happens each time."""
+    site = Site((MachineSet(300, 400, 4096),))
+    result = play(Workload(tuple(request(number, 0, 1, 10 * number) for number in range(1, 1101))), site)
+    assert {record.fate for record in result.records} == {Fate.COMPLETED}
+    assert result.cycles == 1
+
+
+def test_an_end_that_takes_a_while_is_looked_at() -> None:
+    slow = replace(TWO_HOSTS, durations=replace(SLOW_STORAGE.durations, boot_s=0))
+    workload = Workload((request(1, 10, 2, 100),))
+    assert play(workload, slow).cycles > play(workload, TWO_HOSTS).cycles
+
+
+def test_an_end_in_parts_is_looked_at() -> None:
+    """Half of them die with their host: three looks, at the request, the death, and the end of those that are left."""
+    assert play(Workload((request(1, 10, 4, 100),)), TWO_HOSTS, (HostDies(50, 0),)).cycles == 3
 
 
 def test_what_boots_for_a_while_is_looked_at() -> None:
@@ -111,12 +141,12 @@ def test_owners_that_are_told_of_their_start_have_it_looked_at() -> None:
 def test_while_others_wait_a_start_is_looked_at() -> None:
     alone = cycles_of(request(1, 10, 4, 100))
     with_one_that_waits = cycles_of(request(1, 10, 4, 100), request(2, 10, 4, 100))
-    # The start of the second one is quiet again.
-    assert with_one_that_waits == 2 * alone + 1
+    # The start of the first one, its end, and the start of the second, which was promised one; its end is quiet again.
+    assert with_one_that_waits == alone + 3
 
 
 def test_who_may_preempt_is_looked_at() -> None:
-    assert cycles_of(local(1, 10, 2, 100)) == 2 + 1
+    assert cycles_of(local(1, 10, 2, 100)) == 1 + 1
 
 
 def test_what_it_ran_counts_from_when_it_was_heard_to_run() -> None:
