@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
 from one_preempt.core.hosts_to_come import ExpectedHosts
+from one_preempt.core.known_leavers import KnownLeavers
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
 from one_preempt.core.known_ways_out import KnownWaysOut
@@ -29,6 +30,7 @@ class DecisionMemory:
     rooms: KnownRooms = field(default_factory=KnownRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     ways_out: KnownWaysOut = field(default_factory=KnownWaysOut)
+    leavers: KnownLeavers = field(default_factory=KnownLeavers)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)

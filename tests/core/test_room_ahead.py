@@ -12,10 +12,13 @@ from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
+from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import firm_ceiling, firm_room_left, free_but_for, there_at
+from one_preempt.core.phases.preparations import who_must_leave
+from one_preempt.core.phases.room_ahead import GivingWay, firm_ceiling, firm_room_left, free_but_for, there_at
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
 from tests.scenario_reader import NOW_S
@@ -122,6 +125,49 @@ def test_what_is_taken_back_for_a_moment_is_there_as_before() -> None:
     assert table.free_during(0, None).tolist() == [list(ONE_VM)] * 3
 
 
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_hosts_of_which_nothing_changed_have_free_what_they_had(seed: int) -> None:
+    chance = Random(seed)
+    table = SlotTable(np.tile(np.array(ONE_VM, dtype=np.int64), (5, 1)), 0)
+    reserved: list[SlotReservation] = []
+    kept = 0
+    for number in range(15):
+        rows = tuple(chance.sample(range(5), chance.randint(1, 3)))
+        before = [table.free_over_time(row) for row in rows], table.number
+        if reserved and chance.random() < 0.4:
+            table.release(reserved.pop(chance.randrange(len(reserved))))
+        elif chance.random() < 0.2:
+            table.change_capacity(np.array([chance.choice(((0, 0), (5, 5))) for _ in range(5)], dtype=np.int64))
+        else:
+            start_s, taken = chance.randint(20, 30), tuple(chance.sample(range(5), chance.randint(1, 2)))
+            reserved.append(
+                SlotReservation(number, ReservationKind.RUN, start_s, start_s + 9, taken, ((1, 2),) * len(taken))
+            )
+            table.reserve(reserved[-1])
+        table.forget_before(number)
+        if table.is_unchanged(before[1], rows):
+            kept += 1
+            for row, (_, free) in zip(rows, before[0], strict=True):
+                assert table.free_over_time(row)[1].tolist() == free.tolist()
+        else:
+            assert table.number > before[1]
+    assert kept
+
+
+def test_what_is_taken_back_unseen_is_no_change() -> None:
+    table = SlotTable(np.tile(np.array(ONE_VM, dtype=np.int64), (3, 1)), 0)
+    one = SlotReservation(1, ReservationKind.RUN, 5, 9, (0, 2), (ONE_VM,) * 2)
+    table.reserve(one)
+    number = table.number
+    table.release(one)
+    table.reserve(one)
+    table.forget_before(3)
+    assert table.number == number
+    table.release(one)
+    assert table.is_unchanged(number, (1,))
+    assert not table.is_unchanged(number, (1, 2))
+
+
 # -- a draft -------------------------------------------------------------------------------------------------
 
 # VMs 1 and 2 give way; 3 does not. VM 7 is to have hosts 0 and 1, where one of them still is, VM 8 host 2 in pieces.
@@ -179,6 +225,41 @@ def test_what_a_stay_leaves_of_its_hosts_is_what_all_hosts_have() -> None:
                     assert left == {row: expected[row].tolist() for row in rows}
                     asked += 1
     assert asked == 45
+
+
+def _next_to(draft: PlanDraft, chance: Random) -> None:
+    """Something happens to what decides who must leave for leases 7 and 8."""
+    happens = chance.randrange(5)
+    lease_id, row, start_s = chance.choice((7, 8, 9, 10)), chance.randrange(3), NOW_S + chance.choice((300, 600, 3000))
+    if happens < 3:
+        draft.timeline.replace(lease_id, (_stay(lease_id, start_s, start_s + 4000, row, firm=chance.random() < 0.7),))
+    elif happens == 3:
+        draft.timeline.withdraw(chance.choice((9, 10)))
+    else:
+        _stands_there(draft, chance.choice((1, 2)), row, chance.choice((None, NOW_S + 500, NOW_S + 5000)))
+
+
+def _stands_there(draft: PlanDraft, lease_id: int, row: int, ends_at_s: int | None) -> None:
+    lease = draft.state.leases[lease_id]
+    one = GivingWay(lease, tuple(draft.members(lease)), (PreemptionMethod.STOP,), (row,), ends_at_s)
+    draft.giving_way, draft.giving_way_on = (one,), {row: [one]}
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_who_must_leave_is_remembered_as_it_would_be_found(seed: int) -> None:
+    chance, draft, someone = Random(seed), _draft(), 0
+    _stands_there(draft, 1, 0, None)
+    for _ in range(25):
+        for lease_id in (7, 8):
+            lease = draft.state.leases[lease_id]
+            for stay in draft.timeline.stays.get(lease_id, ()):
+                remembered = who_must_leave(draft, lease, stay)
+                memory, draft.memory = draft.memory, DecisionMemory()
+                assert tuple(remembered) == tuple(who_must_leave(draft, lease, stay))
+                draft.memory = memory
+                someone += bool(remembered)
+        _next_to(draft, chance)
+    assert someone
 
 
 # -- where nothing is free -----------------------------------------------------------------------------------

@@ -49,6 +49,9 @@ class HostSteps:
         self._counts: IntArray = np.ones(hosts, dtype=np.int64)
         self._known_line: _Line | None = None
         self._known_overbooked: frozenset[int] | None = None
+        # So many changes were made, and the number of the last one on each host. Time that passes is none.
+        self.number = 0
+        self._changed_at: IntArray = np.zeros(hosts, dtype=np.int64)
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -67,6 +70,10 @@ class HostSteps:
             short = (self._free < 0).any(axis=(0, 2))
             self._known_overbooked = frozenset(np.flatnonzero(short).tolist())
         return self._known_overbooked
+
+    def is_unchanged(self, number: int, rows: Sequence[int]) -> bool:
+        """None of these hosts was changed since so many changes had been made."""
+        return number == self.number or int(self._changed_at[list(rows)].max(initial=0)) <= number
 
     def lowest(self, start_s: int, end_s: int) -> IntArray:
         """The least that is free of each resource on each host between two instants, shape (H, R)."""
@@ -177,6 +184,8 @@ class HostSteps:
         """Add amounts, shape (R,), to what is free on one host between two instants."""
         count = int(self._counts[row])
         self._known_overbooked = None
+        self.number += 1
+        self._changed_at[row] = self.number
         if count + 2 >= self._times.shape[1]:
             self._lengthen()
         times, free = self._times[row], self._free[:, row]
@@ -189,6 +198,8 @@ class HostSteps:
         added = steps.add_together(self._times[rows], self._free[:, rows], self._counts[rows], start_s, end_s, amounts)
         self._times[rows], self._free[:, rows], self._counts[rows] = added
         self._known_line = self._known_overbooked = None
+        self.number += 1
+        self._changed_at[rows] = self.number
 
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant."""

@@ -99,6 +99,15 @@ class SlotTable:
         """The rows of hosts on which at some time more is reserved than there is."""
         return self._hosts.overbooked()
 
+    @property
+    def number(self) -> int:
+        """So many changes were made to what is free. What was taken and given back unseen is none, nor is time."""
+        return self._hosts.number
+
+    def is_unchanged(self, number: int, rows: Sequence[int]) -> bool:
+        """What is free on these hosts, from now on, is what it was when `number` was that of the table."""
+        return self._hosts.is_unchanged(number, rows)
+
     def fit_at(self, demand: GangDemand, start_s: int, end_s: int | None) -> tuple[int, ...] | None:
         """The row of a host for each VM, such that all run together between two instants; None if they do not fit."""
         return fit_in(demand, self.free_during(start_s, end_s))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.known_leavers import InTheWay
 from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
@@ -19,7 +20,7 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.promised import is_promised
-from one_preempt.core.phases.room_ahead import GivingWay, firm_room_left, there_at
+from one_preempt.core.phases.room_ahead import GivingWay, firm_room_left, leaving_leases, there_at
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
@@ -83,6 +84,19 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     there = there_at(draft, lease, stay)
     if not there or draft.timeline.is_empty:
         return ()
+    timeline, known = draft.timeline, draft.memory.leavers
+    gone = leaving_leases(draft).intersection(one.lease.id for one in there)
+    asked = InTheWay(stay, timeline.stays.get(lease.id, ()), tuple(there), gone)
+    lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id
+    leavers = known.of(timeline.firm_stays, asked) if lasts else None
+    if leavers is None:
+        leavers = tuple(_in_the_way(draft, lease, stay, there))
+        if lasts:
+            known.keep(timeline.firm_stays, asked, leavers, len(draft.state.leases))
+    return leavers
+
+
+def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay]) -> Leaving:
     short = {row: [-amount for amount in amounts] for row, amounts in firm_room_left(draft, lease, stay, there).items()}
     leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
     for one in sorted(there, key=_largest_first):

@@ -139,16 +139,17 @@ def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[G
 
 
 def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> list[GivingWay]:
-    """Others on the hosts of a stay who would still be there when it starts, and could be sent away."""
-    giving_way(draft)
+    """Others on the hosts of a stay who would still be there when it starts, and could be sent away; by lease id."""
+    leases = giving_way(draft)
     if draft.giving_way_on.keys().isdisjoint(stay.host_rows):
         return []
-    on_hosts = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way_on.get(row, ())}
-    return [
-        one
-        for lease_id, one in on_hosts.items()
-        if lease_id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
+    if len(leases) > len(stay.host_rows):
+        found = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way_on.get(row, ())}
+        leases = tuple([found[lease_id] for lease_id in sorted(found)])
+    there = [
+        one for one in leases if one.lease.id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
     ]
+    return [one for one in there if not set(one.rows).isdisjoint(stay.host_rows)] if there else there
 
 
 def free_but_for(

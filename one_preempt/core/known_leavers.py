@@ -1,0 +1,61 @@
+"""Who would have to leave for stays to come, remembered while nothing changes that it followed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+if TYPE_CHECKING:
+    from one_preempt.core.phases.room_ahead import GivingWay
+
+Leavers = tuple[tuple[VirtualMachine, PreemptionMethod], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InTheWay:
+    """What the answer for a stay follows from beside its hosts.
+
+    `own` are all stays of its lease, `there` those who will still be on its hosts, `gone` the ids of those among them
+    who are being sent away already.
+    """
+
+    stay: Stay
+    own: tuple[Stay, ...]
+    there: tuple[GivingWay, ...]
+    gone: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    table: SlotTable
+    number: int
+    asked: InTheWay
+    leavers: Leavers
+
+
+class KnownLeavers:
+    """The last answer for each lease that has a stay to come. Only speed depends on it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+
+    def of(self, table: SlotTable, asked: InTheWay) -> Leavers | None:
+        """Who was found to have to leave, where that would be found again; None where it has to be looked for.
+
+        `table` says what is firm; the stay has not begun.
+        """
+        known = self._known.get(asked.stay.lease_id)
+        if known is None or known.table is not table or known.asked != asked:
+            return None
+        return known.leavers if table.is_unchanged(known.number, asked.stay.host_rows) else None
+
+    def keep(self, table: SlotTable, asked: InTheWay, leavers: Leavers, leases: int) -> None:
+        """Remember an answer; of no more leases than twice as many as there are."""
+        if len(self._known) > 2 * leases:
+            self._known.clear()
+        self._known[asked.stay.lease_id] = _Known(table, table.number, asked, leavers)
