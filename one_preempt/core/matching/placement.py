@@ -6,10 +6,10 @@ On success the placements are charged to the room; on failure the room is as it 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -250,52 +250,70 @@ class Matchmaker:
         """Place one VM after the other; the first refusal undoes all. `among` may differ by VM id."""
         mark = room.checkpoint()
         found: list[Placement] = []
-        before: VirtualMachine | None = None
-        onward: deque[int] = deque()
-        for vm in vms:
-            is_like = before is not None and bool(onward) and asks_the_same(vm, before)
-            placed = self._place_onward(vm, room, onward) if is_like else None
-            if placed is None:
-                hosts = among[vm.id] if isinstance(among, Mapping) else among
-                first = self.place(vm, room, hosts, limited=False)
-                if isinstance(first, Unplaced):
-                    room.rollback(mark)
-                    return first
-                before, placed = vm, first
-                onward = deque() if isinstance(among, Mapping) else self._onward(vm, placed, room, among)
-            found.append(placed)
+        while len(found) < len(vms):
+            vm = vms[len(found)]
+            hosts = among[vm.id] if isinstance(among, Mapping) else among
+            first = self.place(vm, room, hosts, limited=False)
+            if isinstance(first, Unplaced):
+                room.rollback(mark)
+                return first
+            found.append(first)
+            if not isinstance(among, Mapping) and len(found) < len(vms):
+                like = list(takewhile(partial(asks_the_same, vm), vms[len(found) :]))
+                if like:
+                    found += self._place_onward(like, room, self._onward(vm, first, room, among))
         return tuple(found)
 
-    def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> deque[int]:
+    def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> list[int]:
         """The rows for what asks for the same as `vm`, best first: from that of `vm` on, for before there is no room.
 
         Empty where there might be.
         """
         match = self.match(vm)
         if self.has_prematched or vm.vm_group_id is not None or match.follows_current_vms:
-            return deque()
+            return []
         row = self.hosts.index_by_id[placed.host_id]
         mask = match.mask & (room.free >= (vm.cpu_centi, vm.memory_mib)).all(axis=1)
         if among is not None:
             mask &= among
         mask[row] = True
         order = self.preference(vm)
-        rows = order[mask[order]].tolist()
-        return deque(rows[rows.index(row) :])
+        rows: list[int] = order[mask[order]].tolist()
+        return rows[rows.index(row) :]
 
-    def _place_onward(self, vm: VirtualMachine, room: Room, rows: deque[int]) -> Placement | None:
-        """Put a VM on the first of these rows with room; those without are dropped. None where there is none."""
-        if image_datastore_without_room(vm, room) is not None:
-            return None
-        while rows:
-            free_cpu_centi, free_memory_mib = room.free[rows[0]].tolist()
-            if free_cpu_centi >= vm.cpu_centi and free_memory_mib >= vm.memory_mib:
-                placement = self._try_host(vm, rows[0], room, {})
-                if placement is not None:
-                    room.take(placement)
-                    return placement
-            rows.popleft()
-        return None
+    def _place_onward(self, vms: Sequence[VirtualMachine], room: Room, rows: Sequence[int]) -> list[Placement]:
+        """Put VMs that ask for the same each on the first of these rows with room, as many as find some."""
+        if room.takes_capacity_alone(vms[0]):
+            return self._spread(vms, room, rows)
+        found: list[Placement] = []
+        for row in rows:
+            for vm in vms[len(found) :]:
+                fits = bool(room.free[row, 0] >= vm.cpu_centi and room.free[row, 1] >= vm.memory_mib)
+                if not fits or image_datastore_without_room(vm, room) is not None:
+                    break
+                placement = self._try_host(vm, row, room, {})
+                if placement is None:
+                    break
+                room.take(placement)
+                found.append(placement)
+        return found
+
+    def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: Sequence[int]) -> list[Placement]:
+        """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
+        vm, found, taken_rows = vms[0], list[Placement](), list[int]()
+        for row, (free_cpu_centi, free_memory_mib) in zip(rows, room.free[rows].tolist(), strict=True):
+            left = len(vms) - len(found)
+            fitting = min(left, free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
+            like = self._try_host(vm, row, room, {}) if fitting > 0 else None
+            if like is not None:
+                taken_rows += [row] * fitting
+                several = vms[len(found) : len(found) + fitting]
+                found += [_placement(one.id, like.host_id, like.datastore_id, like.nics) for one in several]
+            if len(found) == len(vms):
+                break
+        if found:
+            room.take_alike(vm, taken_rows, found)
+        return found
 
     def _may_fit_together(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """False where all hosts that suit any of the VMs have less room in all than they need."""

@@ -139,6 +139,28 @@ class Room:
         self._take_space(vm, placement)
         self._take_leases(placement)
 
+    def takes_capacity_alone(self, vm: VirtualMachine) -> bool:
+        """It asks for CPU and memory; for no device, NUMA node, network, or space of a datastore."""
+        plain = not (vm.pci_requests or vm.nics) and vm.topology is None and self.demand_of(vm) is NO_DEMAND
+        return plain and vm.cpu_centi > 0 and vm.memory_mib > 0
+
+    def take_alike(self, vm: VirtualMachine, rows: Sequence[int], placements: Sequence[Placement]) -> None:
+        """Charge placements of VMs that take as much capacity as `vm` does, and nothing else, on these rows."""
+        before = self.placed.copy()
+        vms = np.bincount(rows, minlength=len(self.dispatched))
+        amounts = vms[:, np.newaxis] * _amounts(vm.resources)
+        self.free -= amounts
+        self.dispatched += vms
+        self.placed.update((placement.vm_id, placement) for placement in placements)
+
+        def undo() -> None:
+            self.free += amounts
+            self.dispatched -= vms
+            self.placed.clear()
+            self.placed.update(before)
+
+        self._journal.append(undo)
+
     def leave(self, vm_id: int) -> None:
         """Count a VM as gone from its host: capacity, devices and pinned threads come back, disk space does not."""
         row = self._row_held_by(vm_id)
