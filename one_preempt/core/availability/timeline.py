@@ -254,17 +254,24 @@ class Timeline:
         """
         return not_before_s if self.alike is None else self.alike.profile.earliest_fit(vms, duration_s, not_before_s)
 
+    def has_counted_nodes(self, lease_id: int, vms: int, start_s: int) -> bool:
+        """Would they take none of it at this very instant? Where not, `has_counted_room` says the same at once."""
+        own = self._stays.get(lease_id, ())
+        if self.alike is None or (len(self._stays) == bool(own) and not self._gives_way):
+            return True
+        given_back = sum([len(stay.amounts) for stay in own if stay.start_s <= start_s])
+        return self.alike.profile.free_at(start_s) + given_back >= vms
+
     def has_counted_room(self, lease_id: int, vms: int, duration_s: int | None, start_s: int) -> bool:
         """Would so many VMs of a lease take nothing that others have or were promised by number?
 
         What the lease itself has counts as free. True where every promise names hosts.
         """
+        if not self.has_counted_nodes(lease_id, vms, start_s):
+            return False
         own = self._stays.get(lease_id, ())
         if self.alike is None or (len(self._stays) == bool(own) and not self._gives_way):
             return True
-        given_back = sum(len(stay.amounts) for stay in own if stay.start_s <= start_s)
-        if self.alike.profile.free_at(start_s) + given_back < vms:
-            return False
         _count_no_more(self.alike, lease_id)
         fits = self.alike.profile.fits(vms, start_s, None if duration_s is None else start_s + duration_s)
         _count(self.alike, own)

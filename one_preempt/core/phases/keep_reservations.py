@@ -35,6 +35,7 @@ from one_preempt.core.phases.room_ahead import (
     free_but_for,
     gang_demand,
     is_taken,
+    most_places,
     rows_of,
     stay_at,
     takes_s,
@@ -133,8 +134,12 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """Other hosts have become free for the same time: nobody has to leave."""
     timeline = draft.timeline
-    demand = gang_demand(draft, vms, _beside_sleepers(draft, stay))
-    rows = fit_in(demand, free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False))
+    able = _beside_sleepers(draft, stay)
+    free = free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False)
+    if most_places(free if able is None else free[able], vms) < len(vms):
+        # So it is for most, wherever they may go.
+        return False
+    rows = fit_in(gang_demand(draft, vms, able), free)
     if rows is None:
         return False
     aside = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
@@ -253,8 +258,7 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
         # So it is for most that wait, and it is settled whatever was promised to whom.
         return _place_nowhere(draft, lease, vms)
     now_s = draft.state.now_s
-    whole_s = takes_s(draft, lease, vms)
-    if _start_whole(draft, lease, vms, whole_s):
+    if _start_whole(draft, lease, vms):
         return True
     stays = draft.timeline.stays.get(lease.id, ())
     if not stays or stays[0].start_s > now_s:
@@ -269,9 +273,12 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     return True
 
 
-def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], whole_s: int | None) -> bool:
+def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     """Start it now for all that is left of it, where nobody else was promised that room; whether it starts."""
     now_s = draft.state.now_s
+    if not draft.timeline.has_counted_nodes(lease.id, len(vms), now_s):
+        return _place_nowhere(draft, lease, vms)
+    whole_s = takes_s(draft, lease, vms)
     if not draft.timeline.has_counted_room(lease.id, len(vms), whole_s, now_s):
         # What was promised by number stands on none of the hosts; all that is free is somebody's.
         return _place_nowhere(draft, lease, vms)

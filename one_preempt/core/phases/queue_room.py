@@ -5,10 +5,8 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-
-import numpy as np
 
 from one_preempt.core.availability.slot_table import GangSlot
 from one_preempt.core.availability.timed_request import TimedRequest
@@ -21,7 +19,15 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reschedule import reschedule
-from one_preempt.core.phases.room_ahead import ceiling, end_of, gang_demand, reserved_ahead, rows_of, stay_at
+from one_preempt.core.phases.room_ahead import (
+    ceiling,
+    end_of,
+    gang_demand,
+    most_places,
+    reserved_ahead,
+    rows_of,
+    stay_at,
+)
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.suspendable import worth_s
 
@@ -178,7 +184,7 @@ class QueueRoom:
         Only what was promised firmly is worth being suspended for: a promise to the queue is not.
         """
         draft = self._draft
-        if _most_places(draft.room.free, turn.vms) < len(turn.vms):
+        if most_places(draft.room.free, turn.vms) < len(turn.vms):
             # Nobody's giving way later makes room now.
             return unplaced
         # Others are not in its way.
@@ -226,15 +232,6 @@ class QueueRoom:
         else:
             until_s = self._alike.profile.free_until(len(amounts), start_s, end_s)
         timeline.hold((stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=False),))
-
-
-def _most_places(free: IntArray, vms: Sequence[VirtualMachine]) -> int:
-    """So many such VMs, or more, have room on all hosts together, were each as small as the smallest in everything."""
-    smallest = min(vm.cpu_centi for vm in vms), min(vm.memory_mib for vm in vms)
-    places = [free[:, resource] // amount for resource, amount in enumerate(smallest) if amount]
-    if not places:
-        return len(vms)
-    return int(np.minimum.reduce([*places, np.full(len(free), len(vms))]).clip(0).sum())
 
 
 @lru_cache(maxsize=1024)

@@ -81,6 +81,15 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArr
     )
 
 
+def most_places(free: IntArray, vms: Sequence[VirtualMachine]) -> int:
+    """So many such VMs, or more, have room on all hosts together, were each as small as the smallest in everything."""
+    smallest = min(vm.cpu_centi for vm in vms), min(vm.memory_mib for vm in vms)
+    places = [free[:, resource] // amount for resource, amount in enumerate(smallest) if amount]
+    if not places:
+        return len(vms)
+    return int(np.minimum.reduce([*places, np.full(len(free), len(vms))]).clip(0).sum())
+
+
 def ceiling(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | None:
     """What stays free on each host between two instants whoever comes; None where what is free now stays free."""
     timeline = draft.timeline
