@@ -28,18 +28,26 @@ class ExclusiveLanes:
     def __init__(self, since_s: int = 0) -> None:
         self._since_s = since_s
         self._lanes: dict[int, AvailabilityProfile] = {}
+        # Lanes that were taken once, from when until when: most are never asked about again.
+        self._taken_once: dict[int, tuple[int, int | None]] = {}
 
     def is_free(self, lane: int, start_s: int, end_s: int | None) -> bool:
         """Nothing runs in the lane between two instants."""
-        return lane not in self._lanes or self._lanes[lane].fits(1, start_s, end_s)
+        return not self._is_known(lane) or self._profile(lane).fits(1, start_s, end_s)
 
     def occupy(self, lane: int, start_s: int, end_s: int | None) -> None:
         """Take a lane between two instants, free or not."""
-        self._profile(lane).reserve(start_s, end_s, 1)
+        if self._is_known(lane):
+            self._profile(lane).reserve(start_s, end_s, 1)
+        else:
+            self._taken_once[lane] = start_s, end_s
 
     def vacate(self, lane: int, start_s: int, end_s: int | None) -> None:
         """Give a lane back between two instants."""
-        self._profile(lane).release(start_s, end_s, 1)
+        if self._taken_once.get(lane) == (start_s, end_s):
+            del self._taken_once[lane]
+        else:
+            self._profile(lane).release(start_s, end_s, 1)
 
     def as_early_as_possible(self, operations: Sequence[Operation], not_before_s: int) -> tuple[int, ...]:
         """A start for each operation, in turn the earliest that its lane allows; takes nothing.
@@ -82,14 +90,15 @@ class ExclusiveLanes:
         return tuple(starts[::-1]) if len(starts) == len(operations) else None
 
     def _latest_fit(self, operation: Operation, not_before_s: int, end_by_s: int) -> int | None:
-        profile = self._lanes.get(operation.lane)
-        if profile is not None:
-            return profile.latest_fit(1, operation.duration_s, not_before_s, end_by_s)
+        if self._is_known(operation.lane):
+            return self._profile(operation.lane).latest_fit(1, operation.duration_s, not_before_s, end_by_s)
         start_s = end_by_s - operation.duration_s
         return start_s if start_s >= max(not_before_s, self._since_s) else None
 
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant, and lanes in which nothing is planned."""
+        for lane in tuple(self._taken_once):
+            self._profile(lane)
         self._since_s = max(self._since_s, instant_s)
         for lane, profile in list(self._lanes.items()):
             profile.forget_before(instant_s)
@@ -100,7 +109,14 @@ class ExclusiveLanes:
         for operation, start_s in zip(operations, starts, strict=False):
             self.vacate(operation.lane, start_s, start_s + operation.duration_s)
 
+    def _is_known(self, lane: int) -> bool:
+        return lane in self._lanes or lane in self._taken_once
+
     def _profile(self, lane: int) -> AvailabilityProfile:
-        if lane not in self._lanes:
-            self._lanes[lane] = AvailabilityProfile(1, self._since_s)
-        return self._lanes[lane]
+        profile = self._lanes.get(lane)
+        if profile is None:
+            profile = self._lanes[lane] = AvailabilityProfile(1, self._since_s)
+            taken = self._taken_once.pop(lane, None)
+            if taken is not None:
+                profile.reserve(*taken, 1)
+        return profile

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from one_preempt.core.availability.lanes import SHARED_STORAGE, ExclusiveLanes, Operation
@@ -50,3 +52,34 @@ def test_the_past_is_forgotten_and_the_future_kept() -> None:
     assert lanes.is_free(0, 20, None)
     assert not lanes.is_free(1, 20, 25)
     assert lanes.as_early_as_possible([Operation(0, 5), Operation(1, 5)], 0) == (20, 30)
+
+
+def _fits(taken: list[tuple[int, int, int]], lane: int, start_s: int, end_s: int) -> bool:
+    return not any(one == lane and begins_s < end_s and start_s < ends_s for one, begins_s, ends_s in taken)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_is_taken_and_given_back_leaves_what_a_list_of_it_leaves(seed: int) -> None:
+    chance, lanes, since_s = Random(seed), ExclusiveLanes(), 0
+    taken: list[tuple[int, int, int]] = []
+    for _ in range(60):
+        lane, start_s = chance.randrange(4), since_s + chance.randint(0, 30)
+        happens = chance.randrange(4)
+        if happens == 0 and taken:
+            lanes.vacate(*taken.pop(chance.randrange(len(taken))))
+        elif happens == 1 and chance.random() < 0.2:
+            since_s += 1
+            lanes.forget_before(since_s)
+            taken = [(one, max(begins_s, since_s), ends_s) for one, begins_s, ends_s in taken if ends_s > since_s]
+        elif happens < 3 and _fits(taken, lane, start_s, start_s + 5):
+            lanes.occupy(lane, start_s, start_s + 5)
+            taken.append((lane, start_s, start_s + 5))
+        assert lanes.is_free(lane, start_s, start_s + 3) is _fits(taken, lane, start_s, start_s + 3)
+        wanted = [Operation(chance.randrange(4), 4) for _ in range(chance.randint(1, 3))]
+        found, late = [*taken], []
+        for one in reversed(wanted):
+            latest = (at_s for at_s in range(since_s + 36, since_s - 1, -1) if _fits(found, one.lane, at_s, at_s + 4))
+            late.append(next(latest, None))
+            found += [(one.lane, at_s, at_s + 4) for at_s in late[-1:] if at_s is not None]
+        expected = None if None in late else tuple(late[::-1])
+        assert lanes.as_late_as_possible(wanted, since_s, since_s + 40) == expected
