@@ -62,6 +62,10 @@ class DatastoreMatch:
             found = self._found[key] = self._match(vm, previous_id, prematch)
         return found
 
+    def are_all_shared(self, vm: VirtualMachine) -> bool:
+        """Whatever it takes there, it takes of all hosts of a cluster alike."""
+        return all(store.shared for store in self.candidates(vm))
+
     def choose(self, vm: VirtualMachine, host: Host, room: Room) -> Datastore | None:
         """The best datastore that the host can use and that has room, or None."""
         needed_mib = room.demand_of(vm).system_mib

@@ -301,14 +301,20 @@ class Matchmaker:
     def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: Sequence[int]) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
         vm, found, taken_rows = vms[0], list[Placement](), list[int]()
+        like_in_cluster: dict[int, Placement | None] = {}
+        alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, (free_cpu_centi, free_memory_mib) in zip(rows, room.free[rows].tolist(), strict=True):
-            left = len(vms) - len(found)
-            fitting = min(left, free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
-            like = self._try_host(vm, row, room, {}) if fitting > 0 else None
+            fitting = min(len(vms) - len(found), free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
+            if fitting <= 0:
+                continue
+            host = self.hosts.hosts[row]
+            if not alike_in_cluster or host.cluster_id not in like_in_cluster:
+                like_in_cluster[host.cluster_id] = self._try_host(vm, row, room, {})
+            like = like_in_cluster[host.cluster_id]
             if like is not None:
                 taken_rows += [row] * fitting
                 several = vms[len(found) : len(found) + fitting]
-                found += [_placement(one.id, like.host_id, like.datastore_id, like.nics) for one in several]
+                found += [_placement(one.id, host.id, like.datastore_id, like.nics) for one in several]
             if len(found) == len(vms):
                 break
         if found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from one_preempt.simulation.simulated_cloud.authorization import AccessControl, ObjectKind, Right, Subject
@@ -122,7 +122,7 @@ class CloudState:
     @property
     def is_series_7(self) -> bool:
         """The cloud answers as a 7.x oned."""
-        return not self.version.startswith(("5.", "6."))
+        return _is_series_7(self.version)
 
     # ---------------------------------------------------------------- time
 
@@ -240,6 +240,11 @@ class CloudState:
         if is_plain and (caller.is_admin or (caller.uid == vm.uid and right == _MANAGE and vm.permissions.owner_m)):
             return
         self.access.demand(caller, (right, vm_subject(vm)), *others)
+
+
+@lru_cache(maxsize=16)
+def _is_series_7(version: str) -> bool:
+    return not version.startswith(("5.", "6."))
 
 
 def found(pool: Mapping[int, _Value], object_id: int, kind: str) -> _Value:

@@ -33,7 +33,8 @@ class Job:
 class Drivers:
     """Two queues, first come first served; a virtualization job whose host is busy lets later ones pass.
 
-    `is_ending`: operations that take no time are ending just now, so that nobody waits for the answer to a call.
+    `at_work` are the jobs under way, oldest first. `is_ending`: operations that take no time are ending just now, so
+    that nobody waits for the answer to a call.
     """
 
     clock: VirtualClock
@@ -41,7 +42,7 @@ class Drivers:
     limits: DriverLimits = field(default_factory=DriverLimits)
     _transfers_waiting: deque[Job] = field(default_factory=deque)
     _waiting: deque[Job] = field(default_factory=deque)
-    _running: dict[Job, None] = field(default_factory=dict)
+    at_work: dict[Job, None] = field(default_factory=dict)
     _busy_on_host: Counter[int] = field(default_factory=Counter)
     _transfers_running: int = 0
     is_ending: bool = False
@@ -61,16 +62,11 @@ class Drivers:
             self.events.plan(self.clock.now_ms, self._end_all)
         self._ending_now.append(job)
 
-    @property
-    def is_idle(self) -> bool:
-        """No driver is at work."""
-        return not self._running
-
     def has_place(self, operation: Operation, host_id: int) -> bool:
         """A job would start at once: none waits before it, and not too many run."""
         if operation in TRANSFERS:
             return not self._transfers_waiting and self._transfers_running < self.limits.transfers
-        if self._waiting or len(self._running) - self._transfers_running >= self.limits.virtualization:
+        if self._waiting or len(self.at_work) - self._transfers_running >= self.limits.virtualization:
             return False
         return self._busy_on_host.get(host_id, 0) < self.limits.virtualization_per_host
 
@@ -85,7 +81,7 @@ class Drivers:
 
     def running(self) -> list[Job]:
         """The operations under way, oldest first."""
-        return list(self._running)
+        return list(self.at_work)
 
     def waiting(self) -> list[Job]:
         """The operations that wait for a place: transfers, then virtualization, each oldest first."""
@@ -100,7 +96,7 @@ class Drivers:
         if not self._waiting:
             return
         passed_over: deque[Job] = deque()
-        while self._waiting and len(self._running) - self._transfers_running < self.limits.virtualization:
+        while self._waiting and len(self.at_work) - self._transfers_running < self.limits.virtualization:
             job = self._waiting.popleft()
             if self._busy_on_host[job.host_id] < self.limits.virtualization_per_host:
                 self._start(job)
@@ -110,7 +106,7 @@ class Drivers:
 
     def _start(self, job: Job) -> None:
         job.running = True
-        self._running[job] = None
+        self.at_work[job] = None
         if job.operation in TRANSFERS:
             self._transfers_running += 1
         else:
@@ -124,13 +120,14 @@ class Drivers:
     def _end_all(self) -> None:
         """Everything that takes no time, and what it sets off; the last one leaves the queue when it is done."""
         self.is_ending = True
-        while self._ending_now:
-            self._end(self._ending_now[0])
-            self._ending_now.popleft()
+        ending = self._ending_now
+        while ending:
+            self._end(ending[0])
+            ending.popleft()
         self.is_ending = False
 
     def _free_place(self, job: Job) -> None:
-        del self._running[job]
+        del self.at_work[job]
         if job.operation in TRANSFERS:
             self._transfers_running -= 1
         else:

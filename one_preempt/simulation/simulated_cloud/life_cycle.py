@@ -81,7 +81,12 @@ class LifeCycle(VmBooks):
 
     def begin(self, vm: SimVm, state: LcmState) -> None:
         """Enter `state` and let the driver do what belongs to it."""
-        self._work(vm, state, self._enter_work(vm, state))
+        if self.drivers.is_ending and not self._hears_passing and self._takes_no_time(vm, state):
+            # Nobody hears of it, and nobody waits for the answer to a call.
+            vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, state
+            self.succeed(vm)
+        else:
+            self._work(vm, state, self._enter_work(vm, state))
 
     def begin_with_quota(self, vm: SimVm, state: LcmState) -> None:
         """`begin` for a VM that comes from rest."""
@@ -138,7 +143,7 @@ class LifeCycle(VmBooks):
         if state not in self._instant or not self.hosts[vm.history[-1].host_id].alive:
             return False
         drivers = self.drivers
-        return drivers.is_idle or drivers.has_place(operation_of(vm, state), host_of(vm, state))
+        return not drivers.at_work or drivers.has_place(operation_of(vm, state), host_of(vm, state))
 
     def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
         return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
