@@ -252,16 +252,20 @@ def _are_enough(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:
 
 def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     """Start it now for all that is left of it, or for the slot that is due; whether it starts."""
+    now_s = draft.state.now_s
+    stays = draft.timeline.stays.get(lease.id, ())
+    is_due = bool(stays) and stays[0].start_s <= now_s
+    if not is_due and not draft.timeline.has_counted_nodes(lease.id, len(vms), now_s):
+        # What was promised by number stands on none of the hosts; all that is free is somebody's.
+        return _place_nowhere(draft, lease, vms)
     with draft.room.beside(draft.resting_room):
         is_full = not draft.matchmaker.has_room(vms, draft.room)
     if is_full:
         # So it is for most that wait, and it is settled whatever was promised to whom.
         return _place_nowhere(draft, lease, vms)
-    now_s = draft.state.now_s
     if _start_whole(draft, lease, vms):
         return True
-    stays = draft.timeline.stays.get(lease.id, ())
-    if not stays or stays[0].start_s > now_s:
+    if not is_due:
         return False
     slot_end_s = stays[0].end_s
     placed = _place(draft, lease, vms, stays, firm_ceiling(draft, lease, now_s, slot_end_s))
