@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
+from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.power_rules import QuietHours, utc_minute
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
@@ -27,6 +29,17 @@ def verdict(play: PowerPlay, lease_id: int) -> Verdict:
 def is_running(play: PowerPlay, vm_id: int) -> bool:
     vm = play.cloud.vms[vm_id]
     return vm.state == VmState.ACTIVE and vm.lcm_state == LcmState.RUNNING
+
+
+def starts_after_s(play: PowerPlay, leases: list[int], start_s: int) -> list[int]:
+    """How long after the instant each of them runs."""
+    found: dict[int, int] = {}
+    while len(found) < len(leases):
+        play.pass_time(play.pace_s)
+        now_s = play.cloud.clock.now_s()
+        assert now_s < start_s + HOUR_S, play.phases()
+        found |= {lease: now_s - start_s for lease in leases if lease not in found and is_running(play, lease)}
+    return sorted(found.values())
 
 
 @pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP", "always-on"])
@@ -75,8 +88,9 @@ def test_a_host_that_a_reservation_needs_soon_stays_on() -> None:
 def test_too_many_to_boot_at_once_begin_earlier() -> None:
     play = PowerPlay(hosts=4, rules=replace(RULES, most_booting=1))
     play.until(lambda: len(play.asleep()) == 4)
+    start_s = play.cloud.clock.now_s() + HOUR_S
     leases = [reserved(play, HOUR_S) for _ in range(4)]
-    play.until(lambda: all(is_running(play, lease) for lease in leases), at_most_s=2 * HOUR_S)
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
 
 
 def test_a_preemptor_waits_for_a_boot_instead_of_preempting_where_the_policy_says_so() -> None:
@@ -147,3 +161,87 @@ def test_who_may_not_move_keeps_its_host_on(terms: str) -> None:
     play.pass_time(900)
     assert play.asleep() == []
     assert [play.host_of(vm) for vm in vms] == [0, 1]
+
+
+# -- hosts with reservations that start much later -----------------------------------------------------------
+
+
+@dataclass
+class Emptying:
+    """Wakes all that is asked for at once, and has all hosts emptied that could be."""
+
+    name: str = "emptying"
+    description: str = ""
+    puts_off: bool = False
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        if question.occasion is Occasion.IDLE:
+            return SupplyDecision(switch_off=question.nodes.unscheduled)
+        if question.occasion is Occasion.PERIODIC:
+            return SupplyDecision(consolidate=len(question.emptiable.empty_s))
+        return SupplyDecision(wake=min(question.nodes_asked, question.nodes.bootable))
+
+
+def test_a_reservation_waits_the_moment_until_its_host_is_up_and_preempts_nobody() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    play.until(lambda: len(play.asleep()) == 1)
+    victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, victim))
+    play.rules = replace(play.rules, policy=Emptying())
+    play.start_daemon()
+    # It is woken at once, and its boot ends when the reservation starts: it is enabled some seconds later.
+    lease, start_s = reserved(play, BOOT_S), play.cloud.clock.now_s() + BOOT_S
+    play.cycle()
+    assert 0 < starts_after_s(play, [lease], start_s)[-1] <= 15
+    assert is_running(play, victim)
+    assert all(not report.plan.preemptions for report in play.reports if report.plan is not None)
+
+
+def emptied(hosts: int, in_s: int, floor: int = 0, most_booting: int = 8) -> tuple[PowerPlay, list[int], int]:
+    """As many reservations as hosts, all at once, so that none can move to another host."""
+    rules = replace(RULES, policy=Emptying(), period_s=60, floor=floor, most_booting=most_booting)
+    play = PowerPlay(hosts, rules)
+    start_s = play.cloud.clock.now_s() + in_s
+    leases = [reserved(play, in_s) for _ in range(hosts)]
+    play.cycle()
+    return play, leases, start_s
+
+
+@pytest.mark.parametrize("most_booting", [8, 1])
+def test_a_host_whose_reservations_cannot_move_sleeps_until_they_start(most_booting: int) -> None:
+    play, leases, start_s = emptied(4, HOUR_S, most_booting=most_booting)
+    play.until(lambda: len(play.asleep()) == 4)
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+    assert play.machines.boots == 4
+    assert {play.host_of(lease) for lease in leases} == {0, 1, 2, 3}
+
+
+def test_it_stays_on_where_sleep_would_save_nothing() -> None:
+    play, leases, start_s = emptied(2, 2 * BOOT_S + 30)
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+    assert play.machines.boots == 0
+
+
+def test_no_more_sleep_until_then_than_can_boot_one_after_another() -> None:
+    play, leases, start_s = emptied(4, 4 * BOOT_S, most_booting=1)
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+    assert play.machines.boots == 2
+
+
+def test_of_hosts_that_sleep_until_a_start_the_floor_stays_on() -> None:
+    play, leases, start_s = emptied(3, HOUR_S, floor=1)
+    play.until(lambda: len(play.asleep()) == 2)
+    play.pass_time(300)
+    assert len(play.asleep()) == 2
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+
+
+def test_it_sleeps_through_no_quiet_hours_that_it_would_be_woken_in() -> None:
+    play, leases, start_s = emptied(2, HOUR_S)
+    quiet = QuietHours(utc_minute(start_s - 900), utc_minute(start_s + 900))
+    play.rules = replace(play.rules, quiet_hours=(quiet,))
+    play.start_daemon()
+    play.until(lambda: len(play.asleep()) == 2)
+    play.pass_time(start_s - 600 - play.cloud.clock.now_s())
+    assert play.asleep() == []
+    assert starts_after_s(play, leases, start_s)[-1] <= 15

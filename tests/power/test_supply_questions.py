@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from one_preempt.core.energy.gesp import POLICY as GESP
 from one_preempt.core.energy.look_ahead import POLICY as LOOK_AHEAD
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.energy.sesp import POLICY as SESP
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.simulation.simulator.submission import _instant
 from tests.power.power_play import BOOT_S, RULES, PowerPlay
@@ -97,11 +98,25 @@ def test_hosts_on_their_way_up_are_counted_once() -> None:
     play, asked = a_play(4)
     play.rules = replace(play.rules, most_booting=2)
     play.start_daemon()
-    a_gang_beside(play, 3)
+    # It fits on no hosts that are on or come, so that it is promised none: those that come are free for it.
+    a_gang_beside(play, 4)
     play.until(lambda: sum(play.is_coming(host) for host in play.cloud.hosts) == 2)
     play.pass_time(40)
     nodes = asked.last(Occasion.PERIODIC).nodes
     assert (nodes.on, nodes.free, nodes.booting, nodes.bootable) == (1, 0, 2, 1)
+
+
+def test_a_host_on_its_way_up_for_somebody_else_does_not_count_for_the_queue() -> None:
+    play, asked = a_play(2, asks=SESP)
+    play.until(lambda: len(play.asleep()) == 2)
+    start_s = play.cloud.clock.now_s() + 1000
+    play.submit(2, f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"')
+    play.until(lambda: play.is_coming(0))
+    play.submit(2, 'TYPE = "BE-SUSPENDABLE", DURATION = "20:00:00"', external=True)
+    play.pass_time(40)
+    assert play.is_coming(0)
+    nodes = asked.last(Occasion.PERIODIC).nodes
+    assert (nodes.on, nodes.free, nodes.booting) == (0, 0, 0)
 
 
 def test_what_was_promised_to_the_head_of_the_queue_is_no_hindrance_to_itself() -> None:

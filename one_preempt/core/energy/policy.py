@@ -24,7 +24,7 @@ class Occasion(StrEnum):
     """An advance reservation arrives: are nodes bound to it now, and where from?"""
 
     DUE = "due"
-    """A reservation that was put off comes close: it must be given its nodes now."""
+    """A reservation that was put off, or whose nodes sleep, comes close: it must be given its nodes now."""
 
     PERIODIC = "periodic"
     """Time to look after the queue. The request is its head, if any; the answer wakes or consolidates."""

@@ -26,6 +26,7 @@ from one_preempt.core.phases.move_reservations import move_reservations, reserve
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
 from one_preempt.core.phases.supply_question import UNKNOWN_END_S
+from one_preempt.core.phases.waking_times import may_sleep_until
 from one_preempt.core.victims import MOVES, method_is_possible, methods_of, possible_victims
 
 Moving = tuple[Lease, VirtualMachine, PreemptionMethod]
@@ -76,9 +77,11 @@ def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: in
     left: set[int] = set()
     for row, moving in zip(hosts.rows[:count], hosts.moving[:count], strict=True):
         if row in hosts.reserved:
-            # What has left a host for good goes to sleep as everybody with nothing to do.
-            if move_reservations(draft, power, row, hosts.reserved[row], left):
+            # It goes to sleep as everybody with nothing to do: for good where they have left it, or until they start.
+            if move_reservations(draft, power, row, hosts.reserved[row], left | power.until_then):
                 left.add(row)
+            elif may_sleep_until(draft, power, row, _first_start_s(draft, row)):
+                power.until_then.add(row)
             continue
         if not power.spare or len(moving) > draft.policies.limits.victims_in_flight:
             continue
@@ -90,6 +93,11 @@ def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: in
             power.let_sleep(row, "consolidated", f"its {len(vm_ids)} VMs have room elsewhere", vm_ids)
         else:
             draft.room.rollback(mark)
+
+
+def _first_start_s(draft: PlanDraft, row: int) -> int:
+    """When the first of all that were promised the host starts; others may just have moved there."""
+    return min(stay.start_s for stays in draft.timeline.stays.values() for stay in stays if row in stay.host_rows)
 
 
 def empty_hosts(draft: PlanDraft) -> None:

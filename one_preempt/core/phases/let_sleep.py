@@ -78,7 +78,7 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
         return
     put_off, late = _put_off(draft, power)
     taken = _scheduled_rows(draft, late)
-    rows = [row for row in idle if row not in taken]
+    rows = [row for row in idle if row not in taken or row in power.until_then]
     unscheduled = min(len(rows) - _promised_by_number(draft), power.spare)
     if unscheduled <= 0:
         return
@@ -87,7 +87,9 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
     promised = {row for lease_id in late for stay in draft.timeline.stays[lease_id] for row in stay.host_rows}
     dearest_first = power.economical(rows)[::-1]
     for row in sorted(dearest_first, key=lambda row: row in promised)[:count]:
-        power.let_sleep(row, "idle", "nothing runs on it, and nothing is scheduled there")
+        later = row in power.until_then
+        there = "what is scheduled there starts later" if later else "nothing is scheduled there"
+        power.let_sleep(row, "idle", f"nothing runs on it, and {there}")
 
 
 def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:

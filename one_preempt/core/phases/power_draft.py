@@ -36,7 +36,8 @@ class PowerDraft:
 
     `granted` are, by lease, the rows of sleeping hosts that a reservation may count on; those of `bound` leases are
     woken as soon as they are promised. `narrowed` are the only rows that a lease is to be promised. `to_empty`: so many
-    hosts are to be emptied, as was said when reservations arrived.
+    hosts are to be emptied, as was said when reservations arrived. `until_then`: rows that are to sleep though somebody
+    is to start there later.
     """
 
     def __init__(self, state: ClusterState, rules: PowerRules) -> None:
@@ -53,6 +54,7 @@ class PowerDraft:
         self.granted: dict[int, BoolArray] = {}
         self.narrowed: dict[int, BoolArray] = {}
         self.to_empty = 0
+        self.until_then: set[int] = set()
         self.bound: set[int] = set()
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None

@@ -8,29 +8,31 @@ each request that would otherwise preempt, now and then for the queue (PERIODIC)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
-from one_preempt.core.hosts_to_come import last_switching_s
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import is_unanswered, tables_for
 from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import take_orders
+from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import promised_stay
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 from one_preempt.core.phases.supply_question import Asked, Request, ask, largest_need, places, suited_rows
+from one_preempt.core.phases.waking_times import Waking, waking_times
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32
@@ -48,12 +50,13 @@ def supply_reservations(draft: PlanDraft) -> None:
     if power.to_come is None or not power.asleep.any():
         return
     timed = sorted(draft.concerns.all(Concern.TIME).values(), key=lambda lease: (lease.arrived_at_s, lease.id))
+    timed = [lease for lease in timed if not lease.terms.at_once and lease.state in WAITING_STATES]
+    promised = {lease.id: lease for lease in timed if is_promised(draft, lease)}
+    wakings = waking_times(draft, power, promised.values())
     for lease in timed:
-        if lease.terms.at_once or lease.state not in WAITING_STATES:
-            continue
-        if is_promised(draft, lease):
+        if lease.id in promised:
             power.granted[lease.id] = _countable(draft, power, lease)
-            _wake_in_time(draft, power, lease)
+            _wake_in_time(draft, power, lease, wakings)
         elif lease.terms.asks_for_time and is_unanswered(draft, lease):
             _grant(draft, power, lease)
 
@@ -103,17 +106,15 @@ def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked,
         del power.narrowed[request.lease.id]
 
 
-def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
+def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease, wakings: Mapping[int, Waking]) -> None:
     """Hosts that sleep and were promised are woken a boot before the start, in turns where not all may boot at once."""
     stays = draft.timeline.stays.get(lease.id, ())
-    boots_s = power.boots_s
-    rows = sorted({row for stay in stays[:1] for row in stay.host_rows if row in boots_s})
-    if not rows:
+    rows = sorted({row for stay in stays[:1] for row in stay.host_rows if row in wakings})
+    # Where somebody else starts before, the host is woken for him.
+    begins_s = [wakings[row].begin_s for row in rows if wakings[row].start_s == stays[0].start_s]
+    if not begins_s:
         return
-    boot_s = max(boots_s[row] for row in rows)
-    turns = -(-len(rows) // power.rules.most_booting)
-    before_s = stays[0].start_s - turns * boot_s - draft.policies.time.preparation_margin_s
-    due_s = last_switching_s(power.rules, before_s, draft.state.now_s)
+    due_s = min(begins_s)
     if draft.state.now_s < due_s:
         draft.wake_by(due_s)
         return
@@ -134,11 +135,23 @@ def _still_needed(
     decision = power.rules.policy.decide(asked.question)
     chosen = [row for row in power.economical(rows) if row in asked.rows_to_wake][: decision.wake]
     found = _fitted(draft, power, request, chosen, preempting=decision.preempt > 0)
-    if found is None:
-        draft.timeline.hold(before)
-        return rows
-    book(draft, lease, [stay_at(lease, request.vms, found, request.start_s, request.end_s, firm=True)])
-    return [row for row in chosen if row in found]
+    if found is not None:
+        stay = stay_at(lease, request.vms, found, request.start_s, request.end_s, firm=True)
+        if _leave_in_time(draft, lease, stay):
+            book(draft, lease, [stay])
+            return [row for row in chosen if row in found]
+    draft.timeline.hold(before)
+    return rows
+
+
+def _leave_in_time(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
+    """Those in the way can leave in what is left until the start; else a boot is the surer way."""
+    leaving = who_must_leave(draft, lease, stay)
+    if not leaving:
+        return not is_taken(draft, lease, stay)
+    time = draft.policies.time
+    takes_s = leave_s(leaving, draft.rates, time.exclusion) + time.grace_s + time.preparation_margin_s
+    return max(draft.state.now_s, spared_until_s(draft, leaving)) + takes_s <= stay.start_s
 
 
 def _fitted(

@@ -1,0 +1,66 @@
+"""When hosts that sleep and were promised must be woken at the latest, though few may boot at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from one_preempt.core.hosts_to_come import last_switching_s
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import PowerDraft
+
+# A boot that waits for the end of another one begins so long after it: that end must be seen first.
+TURN_S = 30
+
+
+class Waking(NamedTuple):
+    """Somebody starts on the host at `start_s`, nobody before; its boot begins at `begin_s` at the latest."""
+
+    start_s: int
+    begin_s: int
+
+
+def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease]) -> dict[int, Waking]:
+    """By row of the sleeping hosts on which these leases start next.
+
+    Counted from the last start backwards, so that never more boot at once than may.
+    """
+    boots_s = power.boots_s
+    starts_s = _first_starts_s(draft, boots_s, promised)
+    margin_s, most = draft.policies.time.preparation_margin_s, max(power.rules.most_booting, 1)
+    found: dict[int, Waking] = {}
+    switching_s: dict[int, int] = {}
+    begun: list[int] = []
+    for row in sorted(starts_s, key=lambda row: (-starts_s[row], row)):
+        up_by_s = starts_s[row] - margin_s
+        if len(begun) == most:
+            up_by_s = min(up_by_s, -heappop(begun) - TURN_S)
+        before_s = up_by_s - boots_s[row]
+        if before_s not in switching_s:
+            switching_s[before_s] = last_switching_s(power.rules, before_s, power.now_s)
+        found[row] = Waking(starts_s[row], switching_s[before_s])
+        heappush(begun, -switching_s[before_s])
+    return found
+
+
+def _first_starts_s(draft: PlanDraft, boots_s: Mapping[int, int], promised: Iterable[Lease]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for lease in promised:
+        for stay in draft.timeline.stays.get(lease.id, ())[:1]:
+            for row in boots_s.keys() & set(stay.host_rows):
+                found[row] = min(found.get(row, stay.start_s), stay.start_s)
+    return found
+
+
+def may_sleep_until(draft: PlanDraft, power: PowerDraft, row: int, start_s: int) -> bool:
+    """Sleep saves something though the host is woken in time for a start, whoever else must be woken before."""
+    host_power = power.rules.power_of(power.host(row))
+    if host_power.break_even_s is None:
+        return False
+    boot_s = max((host_power.boot_s, *power.boots_s.values()))
+    # As if all others that sleep were to start before: so it takes nobody's turn.
+    turns = -(-(len(power.boots_s) + len(power.until_then) + 1) // max(power.rules.most_booting, 1))
+    before_s = start_s - draft.policies.time.preparation_margin_s - turns * boot_s - (turns - 1) * TURN_S
+    return last_switching_s(power.rules, before_s, power.now_s) - power.now_s > host_power.break_even_s
