@@ -42,7 +42,7 @@ from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, SECONDS_PE
 
 FILES, DRAWN = "files", "drawn"
 CHOICES = {
-    "nodes": "512 of 117 W, one VM each; hosts sleep when the workload begins",
+    "nodes": "512 of 117 W, one VM each; all are on until the first request comes, from then those needed",
     "boots": "120 s at 117 W, counted for every policy; shutting down takes no time",
     "jobs": "5108 of 30 days: processors / 8 nodes; cut to the requested time; what never ran is left out",
     "run times": "known in advance",

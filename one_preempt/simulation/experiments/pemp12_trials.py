@@ -30,7 +30,7 @@ from one_preempt.simulation.workload.workload import SECONDS_PER_HOUR, MachineSe
 MEMORY_MIB = 1024
 WAITING_FACTOR = Fraction(5)
 PERIOD_S = 300
-# Hosts are on at first: until the workload begins they go to sleep.
+# Energy is counted from here on. Hosts are on until the first cycle, which the first request brings.
 BEGIN_S = SECONDS_PER_HOUR
 _WITHOUT_BOUND = 1 << 20
 _LATE_MS = 60_000

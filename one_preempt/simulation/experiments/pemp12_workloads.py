@@ -193,7 +193,7 @@ def _members(archive: tarfile.TarFile, path: Path) -> Iterator[tuple[Point, Work
 
 
 def both(requests: Workload, reserved: Workload, from_s: int) -> Workload:
-    """Both in one, everything `from_s` later: until then hosts go to sleep."""
+    """Both in one, everything `from_s` later."""
     together = merged(requests, reserved)
     return together.mapped(
         f"{from_s} s later",
