@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
 import pytest
 
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.power_rules import QuietHours, utc_minute
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
+from one_preempt.simulation.simulator.site import simulation_settings
 from one_preempt.simulation.simulator.submission import _instant
+from tests.power import power_play
 from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
 
 HOUR_S = 3600
@@ -195,6 +199,26 @@ def test_a_reservation_waits_the_moment_until_its_host_is_up_and_preempts_nobody
     assert 0 < starts_after_s(play, [lease], start_s)[-1] <= 15
     assert is_running(play, victim)
     assert all(not report.plan.preemptions for report in play.reports if report.plan is not None)
+
+
+@pytest.mark.parametrize(("suspend_mib_per_s", "boots"), [(1000.0, 0), (2.0, 1)])
+def test_for_a_host_that_sleeps_until_then_others_are_preempted_only_if_they_leave_in_time(
+    monkeypatch: pytest.MonkeyPatch, suspend_mib_per_s: float, boots: int
+) -> None:
+    overhead = OverheadSettings(suspend_mib_per_s=suspend_mib_per_s, learn=False)
+    slow = msgspec.structs.replace(simulation_settings(), overhead=overhead)
+    monkeypatch.setattr(power_play, "simulation_settings", lambda: slow)
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    play.until(lambda: len(play.asleep()) == 1)
+    victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, victim))
+    lease, start_s = reserved(play, HOUR_S), play.cloud.clock.now_s() + HOUR_S
+    play.cycle()
+    # It has a host that sleeps, and whoever decides by now would rather preempt.
+    play.rules = replace(with_policy("SESP"), floor=1)
+    play.start_daemon()
+    assert starts_after_s(play, [lease], start_s)[-1] <= 15
+    assert (play.machines.boots, is_running(play, victim)) == (boots, boots == 1)
 
 
 def emptied(hosts: int, in_s: int, floor: int = 0, most_booting: int = 8) -> tuple[PowerPlay, list[int], int]:
