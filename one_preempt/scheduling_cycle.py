@@ -39,6 +39,7 @@ RECOUNT_EVERY = 100
 
 _remembering = quick_variant(ClusterState, "memory")
 _observed_at = quick_variant(Transition, "observed_at_s")
+_with_transitions = quick_variant(LedgerChanges, "transitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +249,14 @@ class SchedulingCycle:
 
 def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], after_s: int, now_s: int) -> LedgerChanges:
     """Transitions at the instant at which they were heard of, where that lies between the last reading and this one."""
-    if not instants:
+    if not instants or not changes.transitions:
         return changes
     transitions = []
     for transition in changes.transitions:
         heard_at_s = instants.get((transition.vm_id, transition.to_state))
         timely = heard_at_s is not None and after_s < heard_at_s < now_s
         transitions.append(_observed_at(transition, heard_at_s) if timely else transition)
-    return replace(changes, transitions=tuple(transitions))
+    return _with_transitions(changes, tuple(transitions))
 
 
 def _cautious(policies: Policies) -> Policies:

@@ -116,8 +116,9 @@ class AlikeHosts:
         anywhere, follows_load = True, False
         before: VirtualMachine | None = None
         for vm in vms:
-            if vm.host_id is not None:
-                row = state.hosts.index_by_id.get(vm.host_id)
+            host_id = vm.host_id
+            if host_id is not None:
+                row = state.hosts.index_by_id.get(host_id)
                 anywhere = anywhere and row is not None and bool(room.accepting[row])
             elif before is None or not asks_the_same(vm, before):
                 before, match = vm, matchmaker.match(vm)

@@ -199,7 +199,10 @@ class Room:
     @contextmanager
     def capped(self, ceiling: IntArray | None) -> Iterator[None]:
         """Meanwhile no more than `ceiling`, shape (hosts, 2), counts as free: the rest is promised for later."""
-        excess = np.zeros_like(self.free) if ceiling is None else np.maximum(self.free - ceiling, 0)
+        if ceiling is None:
+            yield
+            return
+        excess = np.maximum(self.free - ceiling, 0)
         self.free -= excess
         try:
             yield
