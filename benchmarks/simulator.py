@@ -7,7 +7,7 @@ SDSC Blue. Each measurement is a process of its own: CPU time with reading and b
 simulation imports is imported before its clock starts, as AccaSim's imports are before AccaSim's.
 
     python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 300] [--reservations FILE.lwf]
-                                   [--log SDSC-BLUE.swf.gz] [--no-accasim]
+                                   [--log SDSC-BLUE.swf.gz] [--repeat 3] [--no-accasim]
 """
 
 from __future__ import annotations
@@ -154,6 +154,15 @@ def import_what_is_played(case: Case) -> None:
     simulated_cycle(simulation_settings(given), cloud, verification=case.verification, tells_owners=False)
 
 
+def fastest(case: Case, times: int) -> Measured:
+    """The fastest of so many runs, each in a new process: whoever else uses the machine only ever makes it slower."""
+    found = []
+    for _ in range(times):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+            found.append(alone.submit(measure, case).result())
+    return min(found, key=lambda measured: measured.cpu_s)
+
+
 def cases(options: argparse.Namespace) -> Iterator[Case]:
     for nodes in (144, 512):
         for backfilling in ("easy", "conservative"):
@@ -226,7 +235,7 @@ def _last_line(error: Exception) -> str:
     return told[-1] if told else type(error).__name__
 
 
-def compare_with_accasim(ours: dict[tuple[int, str], Measured], jobs: int | None) -> None:
+def compare_with_accasim(ours: dict[tuple[int, str], Measured], jobs: int | None, repeat: int) -> None:
     """Print the ratios; where AccaSim is not to be had, say so and go on."""
     print("\nAccaSim, FirstFit                       jobs    CPU s    jobs/s   ours, easy, full, to it")
     with tempfile.TemporaryDirectory() as name:
@@ -236,15 +245,15 @@ def compare_with_accasim(ours: dict[tuple[int, str], Measured], jobs: int | None
             return
         for nodes in (144, 512):
             for told, dispatcher in ACCASIM_DISPATCHERS.items():
-                played = play_accasim(python, Path(name), nodes, jobs, dispatcher)
-                if isinstance(played, str):
-                    print(f"no ratio: {played}")
+                played = [play_accasim(python, Path(name), nodes, jobs, dispatcher) for _ in range(repeat)]
+                failed = [one for one in played if isinstance(one, str)]
+                if failed:
+                    print(f"no ratio: {failed[0]}")
                     return
-                per_s = played[0] / played[1]
+                dispatched, cpu_s = min((one for one in played if not isinstance(one, str)), key=lambda one: one[1])
+                per_s = dispatched / cpu_s
                 ratio = ours[nodes, "easy"].per_s / per_s
-                print(
-                    f"{nodes} nodes, {told:<26}{played[0]:>9}{played[1]:>9.2f}{per_s:>10.0f}{ratio:>9.2f}", flush=True
-                )
+                print(f"{nodes} nodes, {told:<26}{dispatched:>9}{cpu_s:>9.2f}{per_s:>10.0f}{ratio:>9.2f}", flush=True)
 
 
 def main() -> None:
@@ -253,8 +262,11 @@ def main() -> None:
     parser.add_argument("--reserved-jobs", type=int, default=300, help="as many with reservations; 0: all")
     parser.add_argument("--reservations", type=Path, help="Haizea's plain-text reservations instead of drawn ones")
     parser.add_argument("--log", type=Path, help="play a whole log of SDSC Blue too")
+    parser.add_argument("--repeat", type=int, default=3, help="the fastest of so many runs counts (the log: one run)")
     parser.add_argument("--no-accasim", action="store_true", help="do not install AccaSim, print no ratio")
     options = parser.parse_args()
+    if options.repeat < 1:
+        parser.error(f"--repeat {options.repeat}: at least 1 run is needed")
     for path in (options.reservations, options.log):
         if path is not None and not path.is_file():
             # Said before minutes are spent on the rest.
@@ -265,15 +277,14 @@ def main() -> None:
     recounted: dict[tuple[int, str], Measured] = {}
     print(f"{'':<46}  leases    CPU s  leases/s   limit   wall s    MiB  suspens.")
     for case in cases(options):
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-            measured = alone.submit(measure, case).result()
+        measured = fastest(case, 1 if case.log is not None else options.repeat)
         failed = list(failures(case, measured))
         missed += [f"{case.name}: {what}" for what in failed]
         if case.verification is Verification.FULL and not case.reserved and case.log is None:
             recounted[case.nodes, case.backfilling] = measured
         print(line(case, measured, failed), flush=True)
     if not options.no_accasim:
-        compare_with_accasim(recounted, options.jobs)
+        compare_with_accasim(recounted, options.jobs, options.repeat)
     if missed:
         raise SystemExit("\n".join(missed))
 
