@@ -24,6 +24,8 @@ async def _answer(folder: Path, process: Any) -> None:
             process.stderr.write("sudo: a password is required\n")
             process.exit(1)
         case "go_down":
+            # Whoever still has something to say hears of a broken pipe instead.
+            await process.stdin.read()
             process.channel.get_connection().abort()
         case "vanish":
             process.close()
