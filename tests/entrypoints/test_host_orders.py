@@ -134,24 +134,21 @@ def before_the_cycle(monkeypatch: pytest.MonkeyPatch, number: int, happens: Call
     monkeypatch.setattr(host, "_pause", pass_time)
 
 
-def test_who_waits_is_told_which_vms_came_before_the_daemon_looked(
-    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cycle", "told"),
+    [
+        pytest.param(1, "VMs are on it ({}): migrate them", id="before the daemon looked"),
+        pytest.param(2, "VM {} was put on it: it is used again", id="on the way to sleep"),
+    ],
+)
+def test_who_waits_is_told_which_vm_came(
+    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch, cycle: int, told: str
 ) -> None:
     vm_ids: list[int] = []
-    before_the_cycle(monkeypatch, 1, lambda: vm_ids.append(put_on(cloud, "node2")))
+    before_the_cycle(monkeypatch, cycle, lambda: vm_ids.append(put_on(cloud, "node2")))
     refused = run("host", "off", "node2", "--wait")
     assert refused.exit_code == 1
-    assert f"Host node2 is not off: VMs are on it ({vm_ids[0]}): migrate them" in refused.stderr
-
-
-def test_who_waits_is_told_which_vm_came_on_the_way_to_sleep(
-    cloud: SimulatedCloud, while_waiting: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vm_ids: list[int] = []
-    before_the_cycle(monkeypatch, 2, lambda: vm_ids.append(put_on(cloud, "node2")))
-    refused = run("host", "off", "node2", "--wait")
-    assert refused.exit_code == 1
-    assert f"Host node2 is not off: VM {vm_ids[0]} was put on it: it is used again" in refused.stderr
+    assert f"Host node2 is not off: {told.format(vm_ids[0])}" in refused.stderr
 
 
 def test_who_waits_is_told_that_somebody_else_disabled_the_host(
