@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
     from one_preempt.adapters.opennebula.credentials import Credentials
     from one_preempt.adapters.opennebula.transport import OnedTransport
+    from one_preempt.core.energy.policy import EnergyPolicy
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.model.policies import Verification
@@ -185,17 +186,21 @@ def _cycle(
     tells_owners: bool = True,
     power: PowerEnactment | None = None,
     recorder: PowerRecorder | None = None,
+    energy_policy: EnergyPolicy | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.core.model.policies import Verification
     from one_preempt.scheduling_cycle import SchedulingCycle
 
+    chosen = replace(policies(settings, preemption), tells_owners=tells_owners)
+    if energy_policy is not None:
+        chosen = replace(chosen, power=replace(chosen.power, policy=energy_policy))
     return SchedulingCycle(
         reader,
         store,
         enactor,
         clock,
-        replace(policies(settings, preemption), tells_owners=tells_owners),
+        chosen,
         admission_rules(settings),
         keep_log_s=settings.store.keep_log_days * DAY_S,
         held_capacity=held_capacity,
@@ -214,11 +219,12 @@ def simulated_cycle(
     *,
     tells_owners: bool = True,
     control: PowerControl | None = None,
+    energy_policy: EnergyPolicy | None = None,
 ) -> SchedulingCycle:
     """The same cycle over a simulated cloud, on its clock, with a ledger in memory and nothing in between.
 
     What owners read decides nothing; where nobody reads it, `tells_owners` False saves writing it. `control` switches
-    the cloud's machines, and answers at once.
+    the cloud's machines, and answers at once. `energy_policy` stands in place of the one that `settings` name.
     """
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
     from one_preempt.power_enactment import PowerEnactment
@@ -245,6 +251,7 @@ def simulated_cycle(
         verification=verification,
         tells_owners=tells_owners,
         power=power,
+        energy_policy=energy_policy,
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from one_preempt.errors import OnePreemptError
+from one_preempt.policy_registry import energy_policy
 from one_preempt.simulation.experiments import pemp12_energy
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 from one_preempt.simulation.experiments.pemp12_claims import (
@@ -22,6 +24,7 @@ from one_preempt.simulation.experiments.pemp12_claims import (
     Setting,
     concluded,
 )
+from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import (
     DELTAS_H,
     LEAD_S,
@@ -207,3 +210,41 @@ def test_a_small_simulation_saves_by_real_switching_and_loses_nobody() -> None:
     assert (look_ahead["rejected_reservations"], look_ahead["late_reservations"]) == (0, 0)
     assert float(look_ahead["kwh"] or 0) < 20
     assert int(look_ahead["boots"] or 0) > 0
+
+
+# -- rule bases --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(RULE_BASES))
+def test_every_rule_base_falls_with_risk_and_keeps_the_published_rule(name: str) -> None:
+    engine = RULE_BASES[name].engine
+    steps = [Fraction(step, 60) for step in range(61)]
+    for utilization in engine.first.values():
+        answers = [engine.infer(utilization.peak, risk) for risk in steps]
+        assert answers == sorted(answers, reverse=True)
+        assert -1 <= answers[-1] <= answers[0] <= 2
+    medium = sum((engine.second[risk].peak for risk in ("LR", "HR")), Fraction(0)) / 2
+    assert engine.infer(Fraction(3, 4), medium) == Fraction(1, 2)
+
+
+def test_rule_bases_differ_and_only_pemp_has_one() -> None:
+    policy = energy_policy(PEMP)
+    assert with_rule_base(policy, AS_SHIPPED) == policy
+    inferred = {tuple(one.engine.rules) + tuple(one.engine.second.values()) for one in RULE_BASES.values()}
+    assert len(inferred) == len(RULE_BASES)
+    assert with_rule_base(energy_policy(SESP), "even-risk") is energy_policy(SESP)
+
+
+def test_a_rule_base_is_played_where_the_policy_has_one() -> None:
+    def played(reading: str, policy: str) -> str:
+        return pemp12_energy.played_as(None, Task(f"{reading} 30%-1h-small", 0, policy)).point
+
+    assert played("as-read", SESP) == played("rules-even-risk", SESP) == "drawn 30%-1h-small"
+    assert played("rules-even-risk", PEMP) == "rules-even-risk 30%-1h-small"
+    assert played("lead-6h", SESP) == "lead-6h 30%-1h-small"
+
+
+def test_the_rule_base_is_what_decides() -> None:
+    readings = ("as-read", "rules-no-consolidation", "rules-even-risk")
+    found = [pemp12_energy.simulate(None, Task(f"{one} 30%-2h-medium", 0, PEMP, small=True)) for one in readings]
+    assert len({figures["kwh"] for figures in found}) == len(readings)

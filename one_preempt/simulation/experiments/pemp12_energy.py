@@ -19,6 +19,7 @@ from one_preempt.simulation.experiments.pemp12_claims import (
     Setting,
     concluded,
 )
+from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES
 from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, played
 from one_preempt.simulation.experiments.pemp12_workloads import (
     HIGHEST_RHO,
@@ -78,6 +79,7 @@ READINGS = (
     OtherReading("not-periodic", reading=Reading(period_s=30 * SECONDS_PER_DAY)),
     OtherReading("requested-times", as_requested=True),
     OtherReading("suspending-161s", reading=Reading(suspend_s=161)),
+    *(OtherReading(f"rules-{name}", reading=Reading(rule_base=name)) for name in RULE_BASES if name != AS_SHIPPED),
 )
 READING_POINTS = tuple(point for point in points() if point.rho == HIGHEST_RHO)[:4]
 _READINGS = {one.name: one for one in READINGS}
@@ -121,10 +123,20 @@ def simulate(traces: TraceFolder | None, task: Task) -> Figures:
 
 
 def played_as(traces: TraceFolder | None, task: Task) -> Task:
-    """What is read as the paper is read is no other simulation than that of the reservations themselves."""
+    """What is read as the paper is read is no other simulation than that of the reservations themselves.
+
+    Nor is another rule base under a policy that has none.
+    """
     name, point = task.point.split(" ")
+    other = _READINGS.get(name)
+    if other is None:
+        return task
+    if task.policy != PEMP:
+        other = replace(other, reading=replace(other.reading, rule_base=AS_READ.rule_base))
+    if replace(other, name=READINGS[0].name) != READINGS[0]:
+        return task
     recorded = traces is not None and traces.has_reservations
-    return replace(task, point=f"{FILES if recorded else DRAWN} {point}") if name == READINGS[0].name else task
+    return replace(task, point=f"{FILES if recorded else DRAWN} {point}")
 
 
 def over(folder: Path) -> ReplicatedExperiment:

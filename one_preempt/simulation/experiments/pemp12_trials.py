@@ -11,11 +11,13 @@ from fractions import Fraction
 
 import msgspec
 
+from one_preempt.chosen_policies import chosen_energy_policy
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.policies import Verification
 from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings
+from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import NODES, SMALL_NODES, SMALL_SPAN_S, SPAN_S
 from one_preempt.simulation.experiments.replicated import Figures
 from one_preempt.simulation.probes.energy import EnergyMeter, promises
@@ -40,11 +42,13 @@ _LATE_MS = 60_000
 class Reading:
     """What the paper leaves open and the sensitivity table turns.
 
-    `suspend_s` is as long as resuming takes. `period_s`: how often policies look after the queue.
+    `suspend_s` is as long as resuming takes. `period_s`: how often policies look after the queue. `rule_base` is a name
+    of `pemp12_rule_bases`: PEMP's rules and peaks.
     """
 
     suspend_s: int = 32
     period_s: int = PERIOD_S
+    rule_base: str = AS_SHIPPED
 
 
 def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Figures:
@@ -59,9 +63,11 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
     power = SimulatedHostPower(cloud, HostPower())
     meter = EnergyMeter(cloud, power)
     begin_ms = cloud.clock.now_ms + 1000 * BEGIN_S
+    chosen = settings(policy, reading)
     cycle = simulated_cycle(
-        settings(policy, reading), cloud, verification=Verification.SAMPLED, tells_owners=False, control=power
-    )
+        chosen, cloud, verification=Verification.SAMPLED, tells_owners=False, control=power,
+        energy_policy=with_rule_base(chosen_energy_policy(chosen.power), reading.rule_base),
+    )  # fmt: skip
     result = Simulator(cloud, cycle, workload, until_s=until_s).run()
     energy = meter.energy(begin_ms + 1000 * span_s, begin_ms)
     found = outcomes(workload, result)
