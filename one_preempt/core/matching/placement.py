@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import takewhile
+from operator import attrgetter
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _placement = quick_constructor(Placement)
+_vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,8 @@ class Matchmaker:
         vm, found, taken_rows = vms[0], list[Placement](), list[int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
-        for row, (free_cpu_centi, free_memory_mib) in zip(rows, room.free[rows].tolist(), strict=True):
+        for row in rows:
+            free_cpu_centi, free_memory_mib = room.free[row].tolist()
             fitting = min(len(vms) - len(found), free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
             if fitting <= 0:
                 continue
@@ -419,13 +422,19 @@ def _narrow(mask: BoolArray, passed: BoolArray, counts: dict[str, int], code: st
 
 def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:
     """By the share of the largest host that a VM takes, whole numbers only; oldest first among equals."""
+    if _are_equal(vms):
+        return sorted(vms, key=_vm_id)
     cpu, memory = (max(1, int(amount)) for amount in room.hosts.capacity.max(axis=0, initial=1))
     return sorted(vms, key=lambda vm: (-max(vm.cpu_centi * memory, vm.memory_mib * cpu), vm.id))
 
 
 def _first_to_place(vms: Sequence[VirtualMachine], room: Room) -> VirtualMachine:
-    are_equal = all(vm.cpu_centi == vms[0].cpu_centi and vm.memory_mib == vms[0].memory_mib for vm in vms)
-    return min(vms, key=_vm_id) if are_equal else _largest_first(vms, room)[0]
+    return min(vms, key=_vm_id) if _are_equal(vms) else _largest_first(vms, room)[0]
+
+
+def _are_equal(vms: Sequence[VirtualMachine]) -> bool:
+    """They need the same CPU and memory."""
+    return len(set(map(_size, vms))) <= 1
 
 
 @lru_cache(maxsize=1024)
@@ -439,10 +448,6 @@ def _full(ruled_out: tuple[tuple[str, int], ...], suitable: int, needs: str) -> 
 def _together(vms: int, refusal: Unplaced) -> Unplaced:
     text = f"The {vms} VMs do not fit together. {refusal.reason.text}"
     return Unplaced(Reason(refusal.reason.code, text), refusal.counts)
-
-
-def _vm_id(vm: VirtualMachine) -> int:
-    return vm.id
 
 
 def _needs(vm: VirtualMachine) -> str:
