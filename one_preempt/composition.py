@@ -156,7 +156,7 @@ def _power(
         attributes = HostAttributes(for_attributes, clock)
         control = make_power_control(settings.power.control, clock, attributes.of)
         with closing(BackgroundPowerCalls(control, settings.power.calls_at_once)) as calls:
-            yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock, witness=control)
+            yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock, memory=control)
 
 
 def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None]) -> EventBus:

@@ -17,6 +17,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerOutcome, PowerReading
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerReport, PowerSequence
+from one_preempt.core.model.power_standing import PowerStanding, PowerStandings
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
 
@@ -92,7 +93,10 @@ class LeaseStore(Protocol):
         """
 
     def apply(self, changes: LedgerChanges) -> None:
-        """Write what reconciliation found out. The reservations of a lease go with its end."""
+        """Write what reconciliation found out. The reservations of a lease go with its end.
+
+        What is clear of `power_standings` is forgotten.
+        """
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended: new actions, opened and ended preemptions, bookings and verdicts.
@@ -119,6 +123,9 @@ class LeaseStore(Protocol):
 
     def power_sequences(self) -> Sequence[PowerSequence]:
         """What is known of the power of each host, by its id."""
+
+    def power_standings(self) -> Sequence[PowerStanding]:
+        """What power control remembers of hosts that did not obey, by their names."""
 
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
@@ -151,7 +158,7 @@ class LeaseStore(Protocol):
         """Forget what was over before `before_s`; the number of leases, actions and transitions forgotten.
 
         Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age. Stays of host
-        use are added up before they go.
+        use are added up before they go. Power standings go once they have not mattered for so long.
         """
 
     def close(self) -> None:
@@ -201,8 +208,17 @@ class PowerControl(Protocol):
         """Whether it has power, asked afresh."""
 
 
-class BootWitness(Protocol):
-    """Is told what power control cannot see: what came of a boot after the power was on."""
+class PowerMemory(Protocol):
+    """What power control remembers of failures; it is told what it cannot see, and survives restarts by it."""
+
+    def standings(self) -> PowerStandings:
+        """What is remembered now; asked between calls, which change it."""
+
+    def remember(self, standings: PowerStandings) -> None:
+        """Take over what was remembered, in place of all that is."""
+
+    def forgive(self, host: str) -> None:
+        """An administrator orders the host named so on: whatever failed is tried again at once."""
 
     def came_up(self, host: str) -> None:
         """OpenNebula monitors the host named so."""

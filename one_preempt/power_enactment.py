@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.ledger import LedgerChanges, Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import (
+    ORDERED,
     HostPowerStep,
     PowerPhase,
     PowerReport,
     PowerSequence,
     PowerStepKind,
 )
+from one_preempt.core.model.power_standing import PowerStanding, PowerStandings
 from one_preempt.core.observe_power import TAKEN_OVER
-from one_preempt.ports import BootWitness, CallResult, Clock, HostEnactor, LeaseStore, PowerCalls
+from one_preempt.ports import CallResult, Clock, HostEnactor, LeaseStore, PowerCalls, PowerMemory
 
 PowerResults = tuple[tuple[HostPowerStep, CallResult], ...]
 # What is not begun any more once an operator has paused.
@@ -39,14 +41,16 @@ class PowerEnactment:
         hosts: HostEnactor,
         calls: PowerCalls,
         clock: Clock,
-        witness: BootWitness | None = None,
+        memory: PowerMemory | None = None,
     ) -> None:
-        """`witness` is told how boots end; None: nobody is."""
+        """`memory` is told how boots end, and kept in the store; None: power control remembers nothing."""
         self._store = store
         self._hosts = hosts
         self._calls = calls
         self._clock = clock
-        self._witness = witness
+        self._memory = memory
+        # What the store has of it; None: not looked at since this process began to act.
+        self._kept: PowerStandings | None = None
         self._readings: dict[int, PowerReport] = {}
 
     @property
@@ -55,25 +59,75 @@ class PowerEnactment:
         return self._readings.copy()
 
     def take_reports(self) -> None:
-        """Write down what power control has answered to orders, and keep what was read."""
-        for report in self._calls.take_reports():
+        """Write down what power control has answered to orders, and keep what was read.
+
+        What it remembers comes first: who dies in between counts a failure, and the order is put again.
+        """
+        reports = self._calls.take_reports()
+        self._keep_memory()
+        for report in reports:
             if report.kind is PowerStepKind.READ_POWER:
                 self._readings[report.host_id] = report
             else:
                 self._store.record_power_result(report.host_id, _result(report.outcome), self._clock.now_s())
 
-    def tell_boots(self, before: Mapping[int, PowerSequence], changed: Iterable[PowerSequence]) -> None:
-        """Say which hosts came up, or did not, now that sequences stand elsewhere than `before`."""
-        if self._witness is None:
-            return
+    def step_down(self) -> None:
+        """Another process may act from now on, and write down what fails there."""
+        self._kept = None
+
+    def tell_boots(
+        self, before: Mapping[int, PowerSequence], changed: Iterable[PowerSequence]
+    ) -> tuple[PowerStanding, ...]:
+        """Say which hosts came up, or did not, now that sequences stand elsewhere than `before`.
+
+        What power control remembers since then is to be written with the sequences.
+        """
+        if self._memory is None:
+            return ()
         for after in changed:
             was = before.get(after.host_id)
             if was is None or not was.began_at_s or not (was.is_coming or was.phase in _NOT_UP):
                 continue
             if after.phase is PowerPhase.AWAKE and after.reason_code != TAKEN_OVER:
-                self._witness.came_up(after.host_name)
+                self._memory.came_up(after.host_name)
             elif after.phase is PowerPhase.FAILED and was.phase is PowerPhase.ENABLING:
-                self._witness.did_not_come_up(after.host_name)
+                self._memory.did_not_come_up(after.host_name)
+        return self._unwritten(self._memory.standings())
+
+    def forgive(self, plan: Plan) -> None:
+        """Before `plan` is written down: what failed at hosts that an administrator orders on counts no more."""
+        if self._memory is None:
+            return
+        ordered = [
+            one.host_name
+            for one in plan.power_sequences
+            if one.phase is PowerPhase.SWITCHING_ON and one.reason_code == ORDERED and not one.attempts
+        ]
+        for host_name in ordered:
+            self._memory.forgive(host_name)
+        if ordered:
+            self._keep_memory()
+
+    def _keep_memory(self) -> None:
+        """Write down what power control remembers, or, at first, remind it of what was written."""
+        if self._memory is None:
+            return
+        if self._kept is None:
+            self._kept = {one.key: one for one in self._store.power_standings()}
+            self._memory.remember(self._kept)
+        standings = self._memory.standings()
+        if standings == self._kept:
+            return
+        changed = self._unwritten(standings)
+        if changed:
+            self._store.apply(LedgerChanges(power_standings=changed))
+        self._kept = standings
+
+    def _unwritten(self, standings: PowerStandings) -> tuple[PowerStanding, ...]:
+        """What of these the store has otherwise, and, cleared, what it has and they have not."""
+        kept = self._kept or {}
+        gone = (PowerStanding(*key) for key in kept.keys() - standings.keys())
+        return tuple(sorted((*gone, *(one for key, one in standings.items() if kept.get(key) != one)), key=_key))
 
     def enact(self, plan: Plan, may_act: Callable[[], bool]) -> PowerResults:
         """Issue the power steps of `plan`, in order; `may_act` is asked again now and then."""
@@ -111,6 +165,10 @@ class PowerEnactment:
         self._store.begin_power_step(step, self._clock.now_s())
         self._calls.put(step, self._clock.now_s())
         return None
+
+
+def _key(standing: PowerStanding) -> tuple[str, str]:
+    return standing.key
 
 
 def _result(outcome: PowerOutcome) -> CallResult:

@@ -16,6 +16,7 @@ from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, O
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.observe_power import observe_power
@@ -116,6 +117,8 @@ class SchedulingCycle:
         if self._enactor is not None:
             if not _may_act(snapshot.raft_state):
                 self._hold(())
+                if self._power is not None:
+                    self._power.step_down()
                 self._store.release_writer()
                 return CycleReport(snapshot.raft_state)
             self._store.acquire_writer()
@@ -144,6 +147,8 @@ class SchedulingCycle:
         if self._held_capacity is not None:
             self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
+        if self._power is not None and plan.power_sequences:
+            self._power.forgive(plan)
         self._store.record_plan(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
         powered = self._power.enact(plan, self._may_act) if self._power is not None else ()
@@ -162,12 +167,13 @@ class SchedulingCycle:
             return reconciled
         readings = self._power.readings if self._power is not None else {}
         observed = observe_power(reconciled.state.snapshot, ledger, readings, rules, now_s, memory.power_watch)
+        standings: tuple[PowerStanding, ...] = ()
         if self._power is not None and observed.changed:
-            self._power.tell_boots(ledger.power_sequences, observed.changed)
+            standings = self._power.tell_boots(ledger.power_sequences, observed.changed)
         told = (*reconciled.state.discrepancies, *observed.discrepancies)
         return Reconciliation(
             replace(reconciled.state, power=observed.known, discrepancies=told),
-            replace(reconciled.changes, power_sequences=observed.changed),
+            replace(reconciled.changes, power_sequences=observed.changed, power_standings=standings),
         )
 
     def _may_act(self) -> bool:

@@ -18,6 +18,7 @@ from one_preempt.adapters.power_control.in_background import BackgroundPowerCall
 from one_preempt.composition import open_cycle, open_store
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.entrypoints.cli import host
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.power_settings import PatienceSettings
@@ -214,17 +215,28 @@ def test_a_host_that_somebody_disabled_is_not_enabled(cloud: SimulatedCloud, sit
     assert "it is DISABLED, and not by this scheduler: onehost enable 1" in refused.stderr
 
 
-def test_a_host_that_failed_says_so_and_until_when_it_is_left_alone(cloud: SimulatedCloud, site: Path) -> None:
+def test_a_host_that_failed_says_so_and_may_be_ordered_on_by_who_has_mended_it(
+    cloud: SimulatedCloud, site: Path
+) -> None:
     cloud.host_status(ONEADMIN, HOST_IDS["node2"], 2)
     failed = PowerSequence(
         HOST_IDS["node2"], "node2", PowerPhase.FAILED, 1_800_000_000, "failed", "it has no power", failures=2,
         not_before_s=4_000_000_000,
     )  # fmt: skip
+    hung = PowerStanding("node2", PowerAttempt.BOOT, 3, 4_000_000_000, None, "it did not come up")
+    over = PowerStanding("node2", PowerAttempt.OFF, 1, 1_000_000_000, None, "no answer")
     with closing(open_store(load_settings(site))) as store:
-        store.apply(LedgerChanges(power_sequences=(failed,)))
-    refused = run("host", "on", "node2")
-    assert refused.exit_code == 1
-    assert "it failed and is left alone until 2096-10-02T07:06:40Z: it has no power" in refused.stderr
+        store.apply(LedgerChanges(power_sequences=(failed,), power_standings=(hung, over)))
+    listed = json.loads(run("host", "list", "--json").stdout)
+    told = next(one["power"] for one in listed if one["name"] == "node2")
+    assert (told["failures"], told["left_alone_until"]) == (2, 4_000_000_000)
+    assert told["power_control_pauses"] == [
+        {"attempt": "boot", "failures": 3, "until": 4_000_000_000, "why": "it did not come up"}
+    ]
+    table = " ".join(run("host", "list").stdout.split())
+    assert "not told to start until 2096-10-02T07:06:40Z, after 3 failures in a row" in table, table
+    assert run("host", "on", "node2").exit_code == 0
+    assert _orders(site).keys() == {HOST_IDS["node2"]}
 
 
 def _orders(configuration: Path) -> dict[int, object]:

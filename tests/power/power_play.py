@@ -16,7 +16,7 @@ from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRul
 from one_preempt.core.model.power import PowerOutcome, PowerReading
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.policy_registry import energy_policy
-from one_preempt.ports import BootWitness, PowerControl
+from one_preempt.ports import PowerControl, PowerMemory
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.power_recording import PowerRecorder
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -85,11 +85,11 @@ class PowerPlay:
             clock,
             self.policies,
             admission_rules(settings),
-            power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._witness()),
+            power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._memory()),
             recorder=PowerRecorder(self.store),
         )
 
-    def _witness(self) -> BootWitness | None:
+    def _memory(self) -> PowerMemory | None:
         return self.control if isinstance(self.control, GuardedPowerControl) else None
 
     def cycle(self) -> CycleReport:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from one_preempt.adapters.power_control.breaker import Attempt
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
-from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
+from one_preempt.core.model.power_standing import PowerAttempt
 from one_preempt.power_settings import PatienceSettings
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
@@ -21,29 +22,35 @@ PATIENCE = PatienceSettings(first_pause_s=1, longest_pause_s=1, failures=2, open
 class Guarded:
     """A cloud of one host whose power control has patience, and counts what gets through to the machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Path | None = None) -> None:
         self.counting: Counting
         self.guard: GuardedPowerControl
-        self.play = PowerPlay(hosts=1, rules=replace(RULES, longest_pause_s=300), control=self._control)
+        rules = replace(RULES, longest_pause_s=300)
+        self.play = PowerPlay(hosts=1, rules=rules, database=database, control=self._control)
 
     def _control(self, machines: SimulatedHostPower) -> GuardedPowerControl:
         self.counting = Counting(machines)
         self.guard = GuardedPowerControl(self.counting, machines.cloud.clock, PATIENCE)
         return self.guard
 
+    def restart(self) -> None:
+        """A process that knows nothing but its ledger; whatever its power control knows is in there."""
+        self.play.control = self.guard = GuardedPowerControl(self.counting, self.play.cloud.clock, PATIENCE)
+        self.play.start_daemon()
+
     @property
     def starts(self) -> int:
         return self.counting.orders.count(("on", "node0"))
 
     def failed_boots(self) -> int:
-        standing = self.guard.standings().get(("node0", Attempt.BOOT))
+        standing = self.guard.standings().get(("node0", PowerAttempt.BOOT))
         return 0 if standing is None else standing.failures
 
 
-@pytest.fixture
-def stuck() -> Guarded:
+@pytest.fixture(params=["memory", "database"])
+def stuck(request: pytest.FixtureRequest, tmp_path: Path) -> Guarded:
     """A machine that was asleep, is wanted, and does not get through its boot."""
-    site = Guarded()
+    site = Guarded(tmp_path / "leases.db" if request.param == "database" else None)
     play = site.play
     play.until(lambda: play.asleep() == [0])
     play.machines.mishaps[0] = PowerMishap.NEVER_UP
@@ -77,3 +84,47 @@ def test_a_host_that_its_administrator_takes_out_of_use_did_not_come_up(stuck: G
     play.cloud.host_status(ONEADMIN, 0, 1)
     play.until(lambda: play.phase(0) is PowerPhase.AWAKE)
     assert stuck.failed_boots() == 1
+
+
+def test_a_restarted_daemon_does_not_start_it_either(stuck: Guarded) -> None:
+    play = stuck.play
+    play.until(lambda: stuck.failed_boots() == 2, at_most_s=7200)
+    known, starts = stuck.guard.standings(), stuck.starts
+    stuck.restart()
+    play.pass_time(OPEN_S // 8)
+    stuck.restart()
+    play.pass_time(OPEN_S // 8)
+    assert stuck.starts == starts
+    assert stuck.guard.standings() == known
+    assert {one.key: one for one in play.store.power_standings()} == known
+
+
+def test_what_came_up_is_forgiven_after_a_restart_as_well(stuck: Guarded) -> None:
+    play = stuck.play
+    stuck.restart()
+    del play.machines.mishaps[0]
+    play.until(lambda: play.phase(0) is PowerPhase.AWAKE, at_most_s=7200)
+    play.cycle()
+    assert play.store.power_standings() == ()
+
+
+def test_a_process_that_did_not_act_meanwhile_learns_what_another_one_has_written(stuck: Guarded) -> None:
+    play = stuck.play
+    enactment = play.daemon._power
+    assert enactment is not None
+    enactment.step_down()
+    stuck.guard.remember({})
+    play.cycle()
+    assert stuck.failed_boots() == 1
+
+
+def test_an_administrator_who_mended_it_orders_it_on_at_once(stuck: Guarded) -> None:
+    play = stuck.play
+    play.until(lambda: stuck.failed_boots() == 2, at_most_s=7200)
+    play.until(lambda: play.phase(0) is PowerPhase.FAILED, at_most_s=7200)
+    starts = stuck.starts
+    del play.machines.mishaps[0]
+    play.machines.switch_off("node0", hard=True)
+    play.store.order_power(PowerOrder(0, PowerGoal.ON, play.cloud.clock.now_s()))
+    play.until(lambda: play.phase(0) is PowerPhase.AWAKE, at_most_s=600)
+    assert stuck.starts == starts + 1

@@ -37,6 +37,7 @@ from one_preempt.core.model.ledger import (
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
+from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, VerdictGiven
 from one_preempt.ports import CallResult
@@ -128,6 +129,7 @@ class MemoryLeaseStore:
         for observed in changes.observed_overheads:
             self._overheads.append(observed)
         self._power.write(changes.power_sequences)
+        self._power.write_standings(changes.power_standings)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
@@ -173,6 +175,10 @@ class MemoryLeaseStore:
     def power_sequences(self) -> Sequence[PowerSequence]:
         """What is known of the power of each host, by its id."""
         return tuple(self._power.sequences.values())
+
+    def power_standings(self) -> Sequence[PowerStanding]:
+        """What power control remembers of hosts that did not obey, by their names."""
+        return self._power.standings
 
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
@@ -229,6 +235,7 @@ class MemoryLeaseStore:
         self._overheads = LatestOverheads(o for o in self._overheads.oldest_first() if o.observed_at_s >= before_s)
         self._prune_reservations(before_s)
         self._host_use.prune(before_s)
+        self._power.prune(before_s)
         return size - len(self._ended) - len(self._actions) - len(self._transitions)
 
     def close(self) -> None:

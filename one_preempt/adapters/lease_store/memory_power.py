@@ -9,15 +9,17 @@ from one_preempt.adapters.lease_store.memory_indexes import ById
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power_sequence import PowerOrder, PowerSequence
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.ports import CallResult
 
 
 class PowerBook:
-    """Sequences and orders by host id, and when the periodic question was asked."""
+    """Sequences and orders by host id, what failed by host name, and when the periodic question was asked."""
 
     def __init__(self, start: Ledger) -> None:
         self._sequences: ById[int, PowerSequence] = ById(start.power_sequences)
         self._orders: ById[int, PowerOrder] = ById(start.power_orders)
+        self._standings: dict[tuple[str, PowerAttempt], PowerStanding] = {}
         self.asked_at_s = start.power_asked_at_s
 
     @property
@@ -29,6 +31,23 @@ class PowerBook:
     def orders(self) -> Mapping[int, PowerOrder]:
         """In the order of the hosts' ids."""
         return self._orders.in_order().copy()
+
+    @property
+    def standings(self) -> tuple[PowerStanding, ...]:
+        """In the order of their keys."""
+        return tuple(self._standings[key] for key in sorted(self._standings))
+
+    def write_standings(self, changed: Iterable[PowerStanding]) -> None:
+        """Over those of the same keys; what is clear is forgotten."""
+        for standing in changed:
+            if standing.is_clear:
+                self._standings.pop(standing.key, None)
+            else:
+                self._standings[standing.key] = standing
+
+    def prune(self, before_s: int) -> None:
+        """Forget what has not mattered since before an instant."""
+        self._standings = {key: one for key, one in self._standings.items() if one.last_s >= before_s}
 
     def write(self, sequences: Iterable[PowerSequence]) -> None:
         """Over those of the same hosts."""

@@ -21,7 +21,7 @@ from one_preempt.adapters.lease_store.database import (
 from one_preempt.adapters.lease_store.writer_lock import schema_lock
 
 # Oldest first; the last is what this code reads and writes.
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 
 
 def upgrade(url: str) -> str:

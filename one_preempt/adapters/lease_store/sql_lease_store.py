@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection
 
-from one_preempt.adapters.lease_store import host_use_records, power_records, rows
+from one_preempt.adapters.lease_store import host_use_records, power_records, rows, standing_records
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
 from one_preempt.adapters.lease_store.database import (
@@ -54,6 +54,7 @@ from one_preempt.core.model.ledger import (
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
+from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.ports import CallResult
 
 PAUSED = "paused"
@@ -125,6 +126,7 @@ class SqlLeaseStore:
             )
             writes.log_overheads(connection, changes.observed_overheads)
             power_records.write_sequences(connection, changes.power_sequences)
+            standing_records.write(connection, changes.power_standings)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended, if anything in it is new."""
@@ -207,6 +209,11 @@ class SqlLeaseStore:
         with self._reading() as connection:
             return tuple(power_records.power_sequences(connection).values())
 
+    def power_standings(self) -> Sequence[PowerStanding]:
+        """What power control remembers of hosts that did not obey, by their names."""
+        with self._reading() as connection:
+            return standing_records.standings(connection)
+
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
         with self._writing() as connection:
@@ -286,6 +293,7 @@ class SqlLeaseStore:
             connection.execute(delete(reservations).where(over, reservations.c.lease_id.not_in(live)))
             connection.execute(delete(vm_states).where(vm_states.c.observed_at_s < before_s, of_no_lease))
             host_use_records.prune(connection, before_s)
+            standing_records.prune(connection, before_s)
         return count
 
     def close(self) -> None:

@@ -228,6 +228,18 @@ power_orders = Table(
     Column("ordered_at_s", BigInteger, nullable=False),
 )
 
+# What power control remembers of hosts that did not obey; the columns of `PowerStanding`, under the same names.
+power_standings = Table(
+    "power_standings",
+    metadata,
+    Column("host_name", String(ID_LENGTH), primary_key=True),
+    Column("attempt", String(WORD_LENGTH), primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("not_before_s", BigInteger, nullable=False),
+    Column("ordered_at_s", BigInteger),
+    Column("why", Text, nullable=False),
+)
+
 # What each host did, from when until when (NULL: it lasts); the columns of `HostUseStay`, under the same names.
 host_use = Table(
     "host_use",

@@ -8,7 +8,7 @@ from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerContro
 from one_preempt.adapters.power_control.by_host import PowerControlByHost
 from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.adapters.power_control.controllers import AttributesOf, Controllers, UsualLogin, no_attributes
-from one_preempt.adapters.power_control.guarded import GuardedPowerControl, Standings
+from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl
@@ -21,7 +21,6 @@ def make_power_control(
     settings: PowerControlSettings,
     clock: Clock,
     attributes_of: AttributesOf = no_attributes,
-    standings: Standings | None = None,
 ) -> GuardedPowerControl:
     """The control that the configuration asks for, with its patience.
 
@@ -34,7 +33,7 @@ def make_power_control(
     controls = {method: _makers(settings, attributes_of)[method]() for method in sorted(settings.methods)}
     named = {name: controls[host.method] for name, host in settings.hosts.items() if host.method is not None}
     control = PowerControlByHost(controls[settings.method], named)
-    return GuardedPowerControl(control, clock, settings.patience, standings)
+    return GuardedPowerControl(control, clock, settings.patience)
 
 
 def _makers(settings: PowerControlSettings, attributes_of: AttributesOf) -> Mapping[Method, Callable[[], PowerControl]]:

@@ -18,6 +18,7 @@ from one_preempt.core.model.reservation import Reservation, Verdict
 
 if TYPE_CHECKING:
     from one_preempt.core.model.power_sequence import PowerOrder, PowerSequence
+    from one_preempt.core.model.power_standing import PowerStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ class LedgerChanges:
     host_capacities: tuple[HostCapacity, ...] = ()
     observed_overheads: tuple[ObservedOverhead, ...] = ()
     power_sequences: tuple[PowerSequence, ...] = ()
+    power_standings: tuple[PowerStanding, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -172,4 +174,5 @@ class LedgerChanges:
             or self.host_capacities
             or self.observed_overheads
             or self.power_sequences
+            or self.power_standings
         )

@@ -43,6 +43,9 @@ class PowerPhase(StrEnum):
     """It hung in its boot: its power is taken away, and then it is SWITCHING_ON once more."""
 
 
+ORDERED = "ordered"
+"""The `reason_code` of what an administrator began."""
+
 COMING = frozenset({PowerPhase.SWITCHING_ON, PowerPhase.ENABLING})
 """Its capacity comes."""
 

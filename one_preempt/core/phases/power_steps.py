@@ -15,6 +15,7 @@ from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
+    ORDERED,
     HostPowerStep,
     PowerGoal,
     PowerOrder,
@@ -60,12 +61,12 @@ def _is_settled(power: PowerDraft, row: int, order: PowerOrder) -> bool:
     """
     if order.goal is PowerGoal.OFF:
         if _may_be_ordered_off(power, row):
-            power.let_sleep(row, "ordered", "an administrator ordered it off")
+            power.let_sleep(row, ORDERED, "an administrator ordered it off")
         return True
     if not power.can_wake(row, ordered=True):
         sequence = power.sequences.get(order.host_id)
         return sequence is None or sequence.phase not in (PowerPhase.DISABLING, PowerPhase.SWITCHING_OFF)
-    return power.wake(row, "ordered", "an administrator ordered it on")
+    return power.wake(row, ORDERED, "an administrator ordered it on")
 
 
 def _may_be_ordered_off(power: PowerDraft, row: int) -> bool:

@@ -15,6 +15,7 @@ from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import COMING, PowerGoal, PowerOrder, PowerPhase, PowerSequence
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.explain import JsonObject, printable
 from one_preempt.power_settings import Method
@@ -22,18 +23,29 @@ from one_preempt.settings import Settings
 
 ON = "on"
 LISTED_VMS = 5
+_PAUSED = {
+    PowerAttempt.LOGIN: "its power control is not asked",
+    PowerAttempt.ON: "it is not told to start",
+    PowerAttempt.OFF: "it is not told to stop",
+    PowerAttempt.BOOT: "it is not told to start",
+}
 _COMES = COMING | {PowerPhase.CUTTING_POWER}
 
 
 @dataclass(frozen=True, slots=True)
 class PowerView:
-    """What is known of the power of all hosts, by host id; nothing where no database was made yet."""
+    """What is known at `now_s` of the power of all hosts, by host id; nothing where no database was made yet.
+
+    `standings` are what power control remembers of hosts that did not obey, whatever became of the hosts.
+    """
 
     rules: PowerRules
     handed_over: frozenset[int] = frozenset()
     sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
     orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     paused: bool = False
+    standings: tuple[PowerStanding, ...] = ()
+    now_s: int = 0
 
     @property
     def concerns_anybody(self) -> bool:
@@ -55,7 +67,15 @@ class PowerView:
             "failures": 0 if sequence is None else sequence.failures,
             "left_alone_until": None if sequence is None else sequence.not_before_s or None,
             "ordered": None if order is None else order.goal.value,
+            "power_control_pauses": [
+                {"attempt": one.attempt.value, "failures": one.failures, "until": one.not_before_s, "why": one.why}
+                for one in self.pauses(host)
+            ],
         }
+
+    def pauses(self, host: Host) -> list[PowerStanding]:
+        """What power control does not try again yet at a host."""
+        return [one for one in self.standings if one.host_name == host.name and one.not_before_s > self.now_s]
 
     def words(self, host: Host) -> tuple[str, str]:
         """The power of one host and why, for people."""
@@ -64,8 +84,15 @@ class PowerView:
         if sequence is None:
             return (ON if host.id in self.handed_over else ""), "; ".join(ordered)
         phase = ON if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
-        why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered]
-        return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 200)
+        why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
+        return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 300)
+
+    def _pauses(self, host: Host) -> list[str]:
+        return [
+            f"{_PAUSED[one.attempt]} until {utc_text(one.not_before_s)}, "
+            f"after {one.failures} failure{'s' if one.failures > 1 else ''} in a row: {one.why}"
+            for one in self.pauses(host)
+        ]
 
 
 def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
@@ -75,8 +102,9 @@ def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
     if not database_exists(settings.store.url):
         return PowerView(rules, handed_over)
     with closing(open_store(settings)) as store:
-        ledger = store.load(SystemClock().now_s())
-    return PowerView(rules, handed_over, ledger.power_sequences, ledger.power_orders, ledger.paused)
+        ledger, standings, now_s = store.load(SystemClock().now_s()), store.power_standings(), SystemClock().now_s()
+    sequences, orders = ledger.power_sequences, ledger.power_orders
+    return PowerView(rules, handed_over, sequences, orders, ledger.paused, tuple(standings), now_s)
 
 
 def method_of(settings: Settings, host: Host) -> Method:
@@ -113,8 +141,6 @@ def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, no
         return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
     if goal is PowerGoal.OFF:
         return _refusal_of_sleep(view, host, sequence, now_s)
-    if sequence is not None and sequence.phase is PowerPhase.FAILED and now_s < sequence.not_before_s:
-        return f"it failed and is left alone until {utc_text(sequence.not_before_s)}: {sequence.reason_text}"
     return ""
 
 

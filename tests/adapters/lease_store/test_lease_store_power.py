@@ -20,6 +20,7 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.ports import CallResult
 
 AnyStore = SqlLeaseStore | MemoryLeaseStore
@@ -31,6 +32,9 @@ OF_ANOTHER = PowerSequence(
     began_at_s=NOW_S - 5, failures=3, not_before_s=NOW_S + 600,
 )  # fmt: skip
 STEP = HostPowerStep(4, "node-4", PowerStepKind.DISABLE, "idle", "nobody is on it")
+HUNG = PowerStanding("node-4", PowerAttempt.BOOT, 3, NOW_S + 3600, None, "node-4 did not come up — “again”")
+DENIED = PowerStanding("node-2", PowerAttempt.LOGIN, 1, NOW_S + 50, None, "who are you?")
+TAKEN = PowerStanding("node-4", PowerAttempt.ON, ordered_at_s=NOW_S + 100)
 ORDER = PowerOrder(2, PowerGoal.ON, NOW_S)
 
 
@@ -85,6 +89,35 @@ def test_when_the_policy_was_asked_is_kept_and_a_plan_that_did_not_ask_leaves_it
     store.record_plan(begun(BEGUN))
     assert store.load(NOW_S).power_asked_at_s == NOW_S
     assert not store.is_paused()
+
+
+def test_what_power_control_remembers_comes_back_by_host_and_attempt(store: AnyStore) -> None:
+    store.apply(LedgerChanges(power_standings=(HUNG, DENIED, TAKEN)))
+    assert store.power_standings() == (DENIED, HUNG, TAKEN)
+    again = replace(HUNG, failures=4, why="so")
+    store.apply(LedgerChanges(power_standings=(again, PowerStanding(*DENIED.key), PowerStanding("x", DENIED.attempt))))
+    assert store.power_standings() == (again, TAKEN)
+
+
+def test_what_a_host_did_long_ago_is_forgotten(store: AnyStore) -> None:
+    store.apply(LedgerChanges(power_standings=(HUNG, DENIED, TAKEN)))
+    store.prune(NOW_S + 60)
+    assert store.power_standings() == (HUNG, TAKEN)
+    store.prune(NOW_S + 101)
+    assert store.power_standings() == (HUNG,)
+
+
+def test_a_restarted_daemon_finds_what_power_control_remembered(url: str) -> None:
+    store = SqlLeaseStore(url)
+    store.apply(LedgerChanges(power_standings=(HUNG,)))
+    store.close()
+    store = SqlLeaseStore(url)
+    assert store.power_standings() == (HUNG,)
+    with open_engine(parsed_url(url), 1).begin() as connection:
+        connection.execute(text("UPDATE power_standings SET attempt = 'dance'"))
+    with pytest.raises(Exception, match="power_standings, host node-4: attempt"):
+        store.power_standings()
+    store.close()
 
 
 def test_power_outlives_pruning(store: AnyStore) -> None:

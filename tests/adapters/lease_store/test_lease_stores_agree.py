@@ -17,6 +17,7 @@ from one_preempt.core.model.ledger import HostCapacity, LeaseRecord, LedgerChang
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, PreemptionEnd, Reason
 from one_preempt.core.model.power_history import HostUse, HostUseStay
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.ports import CallResult, LeaseStore
 
@@ -85,6 +86,14 @@ def used(host_id: int, use: HostUse, load_percent: int) -> Step:
     return write
 
 
+def failed(host_id: int, attempt: PowerAttempt, failures: int) -> Step:
+    def write(store: LeaseStore, now_s: int) -> None:
+        standing = PowerStanding(f"node{host_id}", attempt, failures, now_s + 60 * failures)
+        store.apply(LedgerChanges(power_standings=(standing,)))
+
+    return write
+
+
 def issued(action: int, outcome: Outcome) -> Step:
     def write(store: LeaseStore, now_s: int) -> None:
         stop = Action(f"p/{action}", ActionKind.STOP, action, action, REASON, preemption_id="p")
@@ -114,6 +123,7 @@ STORIES = st.lists(
             st.builds(booked, IDS, st.lists(IDS, max_size=3), st.sampled_from(Verdict)),
             st.builds(issued, IDS, st.sampled_from([Outcome.ACCEPTED, Outcome.REFUSED])),
             st.builds(closed, IDS, st.booleans()),
+            st.builds(failed, IDS, st.sampled_from(PowerAttempt), IDS),
             st.builds(used, IDS, st.sampled_from(HostUse), st.sampled_from([0, 5])),
             st.builds(lambda age_s: lambda store, now_s: store.prune(now_s - age_s), st.integers(4000, 9000)),
         ),
@@ -147,4 +157,5 @@ def test_all_stores_agree_on_any_story(story: list[tuple[int, Step]], empty_data
         assert memory.transitions() == database.transitions()
         assert memory.host_use(0, now_s + 1) == bare.host_use(0, now_s + 1) == database.host_use(0, now_s + 1)
         assert memory.host_use_totals() == bare.host_use_totals() == database.host_use_totals()
+        assert memory.power_standings() == bare.power_standings() == database.power_standings()
         database.close()

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.adapters.clock import FixedClock
-from one_preempt.adapters.power_control.breaker import Attempt, Standing, after_failure
+from one_preempt.adapters.power_control.breaker import after_failure
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.power_settings import PatienceSettings
 
 HOST, OTHER = "node-01", "node-02"
@@ -208,6 +209,30 @@ def test_what_is_remembered_survives_a_restart(
     assert restarted.switch_on(HOST).answer is PowerAnswer.HELD_BACK
 
 
+def test_a_restart_forgets_what_was_not_taken_over(guarded: GuardedPowerControl, control: Scripted) -> None:
+    control.answer = PowerAnswer.UNREACHABLE
+    guarded.switch_on(HOST)
+    guarded.remember({})
+    control.answer = PowerAnswer.ACCEPTED
+    assert guarded.switch_on(HOST).accepted
+
+
+def test_what_is_mended_is_tried_at_once_and_others_wait_on(guarded: GuardedPowerControl, control: Scripted) -> None:
+    control.answer = PowerAnswer.DENIED
+    guarded.switch_on(HOST)
+    guarded.switch_on(OTHER)
+    guarded.forgive(HOST)
+    control.answer = PowerAnswer.ACCEPTED
+    assert guarded.switch_on(HOST).accepted
+    assert guarded.switch_on(OTHER).answer is PowerAnswer.HELD_BACK
+
+
+def test_a_pause_that_a_wrong_clock_began_holds_nothing_back(guarded: GuardedPowerControl, clock: FixedClock) -> None:
+    guarded.remember({(HOST, PowerAttempt.ON): PowerStanding(HOST, PowerAttempt.ON, 4, 10**9, None, "so")})
+    clock.set(10**9 - 10_000)
+    assert guarded.switch_on(HOST).accepted
+
+
 @given(
     steps=st.lists(st.tuples(st.integers(0, 400), st.sampled_from(PowerAnswer)), max_size=40),
     failures=st.integers(1, 5),
@@ -234,5 +259,5 @@ def test_between_two_orders_that_reach_a_failing_host_lies_at_least_the_first_pa
 
 @given(st.integers(0, 10**6))
 def test_many_failures_do_not_overflow(failures: int) -> None:
-    standing = after_failure(Standing(failures=failures), Attempt.ON, "so", 0, PATIENCE)
+    standing = after_failure(PowerStanding(HOST, PowerAttempt.ON, failures), "so", 0, PATIENCE)
     assert standing.not_before_s <= PATIENCE.open_s

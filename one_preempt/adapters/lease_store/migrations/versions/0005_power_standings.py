@@ -1,0 +1,25 @@
+"""What power control remembers of hosts that did not obey: a restarted daemon leaves them alone as well."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Nothing is known of failures before: they were forgotten with each restart."""
+    op.create_table(
+        "power_standings",
+        sa.Column("host_name", sa.String(length=255), nullable=False),
+        sa.Column("attempt", sa.String(length=64), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("not_before_s", sa.BigInteger(), nullable=False),
+        sa.Column("ordered_at_s", sa.BigInteger(), nullable=True),
+        sa.Column("why", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("host_name", "attempt"),
+    )
