@@ -55,8 +55,10 @@ def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bo
         return False
     if record is None:
         return not lease.explicit
-    is_whole = len(lease.vm_ids) == len(record.vm_ids)
-    return is_whole and lease.state in _AT_REST and record.preempted_by is None
+    if len(lease.vm_ids) != len(record.vm_ids):
+        return False
+    # Sent out, and all of it off its hosts: what made it leave is over, or among the open actions, which are looked at.
+    return lease.state is LeaseState.PREEMPTED or (lease.state in _AT_REST and record.preempted_by is None)
 
 
 def _reconciled(
