@@ -6,9 +6,9 @@ being started in vain, cycle after cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
-from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, Directory, Quota
+from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, Directory, Group, User
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 
@@ -23,32 +23,35 @@ def counts_anew(vm: VirtualMachine) -> bool:
     return vm.state in _COUNT_ANEW
 
 
+# A running quota that is limited: its name, what is used, and the limit.
+_Limit = tuple[str, float, float]
+_NAMES = ("RUNNING_CPU", "RUNNING_MEMORY", "RUNNING_VMS")
+
+
 class QuotaBook:
     """Running quotas with what this cycle has already promised on top."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._promised: dict[tuple[str, int], tuple[int, Resources]] = {}
+        # Found once somebody asks: hundreds that wait have one owner, and mostly nothing limits it.
+        self._limits: dict[tuple[str, int], tuple[_Limit, ...]] = {}
 
     def obstacle(self, vms: Iterable[VirtualMachine]) -> str | None:
         """Which running quota stands against starting all of `vms`, in a few words; None when none does."""
-        anew = [vm for vm in vms if counts_anew(vm)]
+        anew = [vm for vm in vms if vm.state in _COUNT_ANEW]
         if not anew:
             return None
-        for who, owner_id, quotas, defaults in self._quotas_of(anew):
-            if not quotas:
-                continue
-            mine = [vm for vm in anew if owner_id == (vm.uid if who == "user" else vm.gid)]
-            count, resources = self._promised.get((who, owner_id), (0, NO_RESOURCES))
-            wanted = {
-                "RUNNING_VMS": float(count + len(mine)),
-                "RUNNING_CPU": (resources.cpu_centi + sum(vm.cpu_centi for vm in mine)) / CENTI,
-                "RUNNING_MEMORY": float(resources.memory_mib + sum(vm.memory_mib for vm in mine)),
-            }
-            for quota in quotas:
-                exceeded = _exceeded(quota, defaults, wanted)
-                if exceeded:
-                    return f"the {exceeded} quota of {who} {owner_id}"
+        for uid in sorted({vm.uid for vm in anew}):
+            limits = self._limits_of("user", uid)
+            exceeded = limits and self._exceeded(("user", uid), limits, [vm for vm in anew if vm.uid == uid])
+            if exceeded:
+                return f"the {exceeded} quota of user {uid}"
+        for gid in sorted({vm.gid for vm in anew}):
+            limits = self._limits_of("group", gid)
+            exceeded = limits and self._exceeded(("group", gid), limits, [vm for vm in anew if vm.gid == gid])
+            if exceeded:
+                return f"the {exceeded} quota of group {gid}"
         return None
 
     def promise(self, vms: Iterable[VirtualMachine]) -> None:
@@ -59,26 +62,36 @@ class QuotaBook:
                     count, resources = self._promised.get(key, (0, NO_RESOURCES))
                     self._promised[key] = (count + 1, resources + vm.resources)
 
-    def _quotas_of(self, vms: list[VirtualMachine]) -> Iterable[tuple[str, int, tuple[Quota, ...], tuple[Quota, ...]]]:
-        directory = self._directory
-        for uid in sorted({vm.uid for vm in vms if vm.uid != ONEADMIN_UID}):
-            user = directory.users.get(uid)
-            if user is not None:
-                yield "user", uid, user.vm_quotas, directory.default_user_vm_quotas
-        for gid in sorted({vm.gid for vm in vms if vm.gid != ADMINISTRATORS_GID}):
-            group = directory.groups.get(gid)
-            if group is not None:
-                yield "group", gid, group.vm_quotas, directory.default_group_vm_quotas
+    def _exceeded(self, owner: tuple[str, int], limits: Iterable[_Limit], vms: Sequence[VirtualMachine]) -> str | None:
+        """Which of the limits of an owner they would exceed that all are its own."""
+        count, resources = self._promised.get(owner, (0, NO_RESOURCES))
+        wanted = {
+            "RUNNING_VMS": float(count + len(vms)),
+            "RUNNING_CPU": (resources.cpu_centi + sum(vm.cpu_centi for vm in vms)) / CENTI,
+            "RUNNING_MEMORY": float(resources.memory_mib + sum(vm.memory_mib for vm in vms)),
+        }
+        return next((name for name, used, limit in limits if used + wanted[name] > limit), None)
+
+    def _limits_of(self, who: str, owner_id: int) -> tuple[_Limit, ...]:
+        known = self._limits.get((who, owner_id))
+        if known is None:
+            known = self._limits[who, owner_id] = tuple(_limits(self._directory, who, owner_id))
+        return known
 
 
-def _exceeded(quota: Quota, defaults: tuple[Quota, ...], wanted: dict[str, float]) -> str | None:
-    if quota.cluster_ids:
-        # Which cluster counts is known once a host is chosen; oned decides then.
-        return None
-    for name, amount in sorted(wanted.items()):
-        limit = quota.limits.get(name, float(DEFAULT_LIMIT))
-        if limit == DEFAULT_LIMIT:
-            limit = next((entry.limits.get(name, float(UNLIMITED)) for entry in defaults), float(UNLIMITED))
-        if limit >= 0 and quota.used.get(name, 0.0) + amount > limit:
-            return name
-    return None
+def _limits(directory: Directory, who: str, owner_id: int) -> Iterator[_Limit]:
+    """What is limited, in the order in which it is looked at. User 0 and group 0 have no quotas."""
+    if who == "user":
+        holder: User | Group | None = directory.users.get(owner_id) if owner_id != ONEADMIN_UID else None
+        defaults = directory.default_user_vm_quotas
+    else:
+        holder = directory.groups.get(owner_id) if owner_id != ADMINISTRATORS_GID else None
+        defaults = directory.default_group_vm_quotas
+    for quota in holder.vm_quotas if holder is not None else ():
+        # Where a quota is for clusters, which one counts is known once a host is chosen; oned decides then.
+        for name in _NAMES if not quota.cluster_ids else ():
+            limit = quota.limits.get(name, float(DEFAULT_LIMIT))
+            if limit == DEFAULT_LIMIT:
+                limit = next((entry.limits.get(name, float(UNLIMITED)) for entry in defaults), float(UNLIMITED))
+            if limit >= 0:
+                yield name, quota.used.get(name, 0.0), limit
