@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState
 from tests.power.power_play import PowerPlay
 
 PARTS = 4
 NEVER = 1 << 30
-WRITES = ("apply", "record_plan", "begin_power_step", "record_power_result", "begin_attempt", "record_result")
+WRITES = ("apply", "record_plan", "begin_power_step", "record_power_result", "begin_attempt", "record_result",
+          "record_host_use")  # fmt: skip
 
 
 class Killed(BaseException):
@@ -27,6 +31,7 @@ class MortalPlay(PowerPlay):
     pace_s = 15
 
     def __init__(self, dies_at: int, **more: Any) -> None:
+        """`dies_at` counts from the beginning, or from when `expect_death` is called."""
         self.dies_at, self.passed, self.has_died = dies_at, 0, False
         super().__init__(hosts=1, **more)
         for name in WRITES:
@@ -34,6 +39,16 @@ class MortalPlay(PowerPlay):
         self.cloud.host_status = self.mortal(self.cloud.host_status)  # type: ignore[method-assign]
         self.control = MortalControl(self)
         self.start_daemon()
+
+    def uses(self) -> list[str]:
+        """What the host did, which follows what it did before without a hole."""
+        stays = self.store.host_use(0, self.cloud.clock.now_s() + 1)
+        assert [one.until_s for one in stays] == [*(one.since_s for one in stays[1:]), None], stays
+        return [use.value for use, _ in groupby(stay.use for stay in stays)]
+
+    def expect_death(self) -> None:
+        """What went before is not to be died in."""
+        self.dies_at += self.passed
 
     def mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def between(*given: Any, **named: Any) -> Any:
@@ -96,18 +111,43 @@ def somebody_comes(play: MortalPlay) -> int:
     return play.passed
 
 
-PLAYS = [day_and_night, somebody_comes]
+def hangs_once(play: MortalPlay) -> int:
+    """The host hangs in a boot that somebody waits for: its power is cut, and it comes up; crashes only after it hung.
+
+    How often its power is cut tells nobody: an order of which the answer was lost is given again.
+    """
+    play.rules = replace(play.rules, boot_timeout_s=150, first_pause_s=30)
+    play.start_daemon()
+    play.until(lambda: play.asleep() == [0])
+    play.machines.mishaps[0] = PowerMishap.NEVER_UP
+    vm = play.submit()
+    play.until(lambda: play.phase(0) is PowerPhase.FAILED, at_most_s=3600)
+    assert play.machines.boots == 1
+    del play.machines.mishaps[0]
+    before = play.passed
+    play.expect_death()
+    play.until(lambda: play.host_of(vm) == 0, at_most_s=3600)
+    play.pass_time(30)
+    assert play.machines.boots == 2
+    assert play.store.power_sequences()[0].failures == 0
+    assert play.uses() == ["on", "shutting-down", "off", "booting", "failed", "booting", "on"]
+    return play.passed - before
+
+
+PLAYS = [day_and_night, somebody_comes, hangs_once]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("play", PLAYS)
 def test_killed_anywhere_it_ends_as_if_nothing_had_been(play: Callable[[MortalPlay], int], part: int) -> None:
-    boundaries = play(MortalPlay(NEVER))
-    assert boundaries > 40
+    undisturbed = MortalPlay(NEVER)
+    boundaries = play(undisturbed)
+    assert boundaries > 20
     for dies_at in range(1 + part, boundaries + 1, PARTS):
         mortal = MortalPlay(dies_at)
         play(mortal)
         assert mortal.has_died, f"boundary {dies_at} was never reached"
+        assert mortal.uses() == undisturbed.uses(), f"killed at boundary {dies_at}"
 
 
 def test_a_new_process_that_reads_the_database_goes_on_as_well(tmp_path: Path) -> None:
