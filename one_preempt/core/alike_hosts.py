@@ -39,7 +39,7 @@ class AlikeHosts:
 
     def __init__(self) -> None:
         self._number = 0
-        self._under: tuple[object, object] | None = None
+        self._under: tuple[object, ...] | None = None
         self._seen: dict[int, _Seen] = {}
         self._leases_of_kind: dict[Kind | None, int] = {}
         self._following_load: set[int] = set()
@@ -69,7 +69,7 @@ class AlikeHosts:
         """Look at what has changed since the last observation."""
         changed = room.changed_since(self._number)
         self._number = room.number
-        under = (matchmaker, room.accepting)
+        under = (matchmaker, matchmaker.matched_at, room.accepting)
         if changed is None or self._under is None or not all(map(_is, under, self._under)):
             self._under = under
             self._anywhere.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, count
@@ -12,12 +12,13 @@ import numpy as np
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
-from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable, BoolArray, host_attributes
+from one_preempt.core.matching.attributes import HOST_LAYOUT, Attributes, AttributeTable, BoolArray, host_attributes
 from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import CURRENT_VMS
 from one_preempt.core.matching.room import Room
+from one_preempt.core.matching.turned_hosts import TurnedHosts
 from one_preempt.core.model.cluster_state import HostTable
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
@@ -51,8 +52,17 @@ def speaks_of_load(expression: str) -> bool:
     return any(word in upper for word in _LOAD_WORDS)
 
 
+@dataclass(slots=True)
+class _Found:
+    """What was found for VMs of a kind, and the hosts that `met` their requirements, after so many changes of hosts."""
+
+    match: HostMatch
+    met: BoolArray | None
+    number: int
+
+
 class StaticHostMatch:
-    """Matches each distinct kind of VM once."""
+    """Matches each distinct kind of VM once, and again only on hosts of which more than their load has changed."""
 
     def __init__(
         self,
@@ -70,23 +80,35 @@ class StaticHostMatch:
         ordered = [snapshot.hosts[host_id] for host_id in hosts.ids.tolist()]
         self._cluster_ids = np.array([host.cluster_id for host in ordered], dtype=np.int64)
         self._pinned_only = np.array([host.pinned_only for host in ordered], dtype=np.bool_)
-        public = [host.attributes.get("TEMPLATE/PUBLIC_CLOUD", ("",))[0].upper() == "YES" for host in ordered]
-        self._enabled = hosts.accepts_vms & ~np.array(public, dtype=np.bool_)
+        self._public = np.array(list(map(_is_public, ordered)), dtype=np.bool_)
+        self._enabled = hosts.accepts_vms & ~self._public
+        self._attributes: list[Attributes | None] = [None] * len(ordered)
         self._found: dict[tuple[object, ...], HostMatch] = {}
         self._found_by_load: list[tuple[object, ...]] = []
+        self._lasting: dict[tuple[object, ...], _Found] = {}
+        self.turned = TurnedHosts(len(ordered))
 
     @cached_property
     def table(self) -> AttributeTable:
         """The attributes of the hosts, by row."""
-        hosts = self._snapshot.hosts
-        return AttributeTable(HOST_LAYOUT, [host_attributes(hosts[host_id]) for host_id in self._hosts.ids.tolist()])
+        hosts, ids, known = self._snapshot.hosts, self._hosts.ids.tolist(), self._attributes
+        for row in [row for row, attributes in enumerate(known) if attributes is None]:
+            known[row] = host_attributes(hosts[ids[row]])
+        return AttributeTable(HOST_LAYOUT, [attributes for attributes in known if attributes is not None])
+
+    def table_of(self, rows: Sequence[int]) -> AttributeTable:
+        """The attributes of some hosts."""
+        return AttributeTable(HOST_LAYOUT, [host_attributes(self._hosts.hosts[row]) for row in rows])
 
     @cached_property
     def _observed(self) -> Room:
         return Room(self._snapshot, self._hosts)
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable) -> bool:
-        """Match with hosts that have only become more or less loaded; False where they have changed otherwise."""
+        """Match with the same hosts as they are now; False where there are others.
+
+        What was found is looked at again where more than the load has changed of them.
+        """
         before = self._hosts.hosts
         if hosts is self._hosts:
             self._snapshot = snapshot
@@ -95,16 +117,31 @@ class StaticHostMatch:
         if len(before) != len(hosts.hosts) or not before:
             return False
         rows = list(compress(count(), map(is_not, before, hosts.hosts)))
-        if not all(_is_alike(before[row], hosts.hosts[row]) for row in rows):
+        if any(before[row].id != hosts.hosts[row].id for row in rows):
             return False
         self._snapshot, self._hosts = snapshot, hosts
         self.__dict__.pop("_observed", None)
         if rows:
             self.__dict__.pop("table", None)
+            for row in rows:
+                self._attributes[row] = None
             for key in self._found_by_load:
                 del self._found[key]
             self._found_by_load.clear()
+            self._turn([row for row in rows if not _is_alike(before[row], hosts.hosts[row])])
         return True
+
+    def _turn(self, rows: list[int]) -> None:
+        """Of these hosts more than the load has changed."""
+        if not rows:
+            return
+        for row in rows:
+            host = self._hosts.hosts[row]
+            self._cluster_ids[row], self._pinned_only[row] = host.cluster_id, host.pinned_only
+            self._public[row] = _is_public(host)
+        self._enabled = self._hosts.accepts_vms & ~self._public
+        self._found.clear()
+        self.turned.note(rows)
 
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` as they were observed."""
@@ -123,24 +160,46 @@ class StaticHostMatch:
         )
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = self._match(vm, leaving_id, prematch)
+            found = self._found[key] = self._looked_up(key, vm, leaving_id, prematch)
             if found.follows_load:
                 self._found_by_load.append(key)
         return found
+
+    def _looked_up(
+        self, key: tuple[object, ...], vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None
+    ) -> HostMatch:
+        """What lasts of what was found before is the very object where the same is found again."""
+        known = self._lasting.get(key)
+        rows = None if known is None else self.turned.since(known.number)
+        if known is None or rows is None:
+            known = self._match(vm, leaving_id, prematch)
+            if not known.match.follows_load:
+                self._lasting[key] = known
+        elif rows and known.met is not None:
+            known.met[rows] = self._expressions.all_met(_requirements(vm), self.table_of(rows))
+            known.number, match = self.turned.number, self._tested(vm, leaving_id, prematch, known.met)
+            if not _say_the_same(match, known.match):
+                known.match = match
+        return known.match
 
     def requirements_now(self, vm: VirtualMachine, room: Room) -> BoolArray:
         """The hosts that meet the requirements with the VMs placed so far counted as theirs."""
         return self._expressions.all_met(_requirements(vm), self.table, room.rows_of)
 
-    def _match(self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None) -> HostMatch:
-        nothing = np.zeros(len(self._hosts.ids), dtype=np.bool_)
+    def _match(self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None) -> _Found:
+        nothing, number = np.zeros(len(self._hosts.ids), dtype=np.bool_), self.turned.number
         refusal = _unsupported(vm)
         if refusal is not None:
-            return HostMatch(nothing, {}, refusal)
+            return _Found(HostMatch(nothing, {}, refusal), None, number)
         try:
             met = self._expressions.all_met(_requirements(vm), self.table, self._observed.rows_of)
         except UnreadableExpression as error:
-            return HostMatch(nothing, {}, reasons.unplaced(reasons.UNREADABLE, str(error)))
+            return _Found(HostMatch(nothing, {}, reasons.unplaced(reasons.UNREADABLE, str(error))), None, number)
+        return _Found(self._tested(vm, leaving_id, prematch, met), met, number)
+
+    def _tested(
+        self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None, met: BoolArray
+    ) -> HostMatch:
         tests = {
             reasons.NOT_ENABLED: self._enabled,
             reasons.OTHER_HOST_WANTED: self._hosts.ids != (-1 if leaving_id is None else leaving_id),
@@ -148,7 +207,7 @@ class StaticHostMatch:
             reasons.NOT_AUTHORIZED: self._authorized(vm, prematch),
             reasons.REQUIREMENTS: met,
         }
-        mask = ~nothing
+        mask = np.ones(len(self._hosts.ids), dtype=np.bool_)
         counts: dict[str, int] = {}
         for code, passed in tests.items():
             counts[code] = int(np.count_nonzero(mask & ~passed))
@@ -163,6 +222,14 @@ class StaticHostMatch:
         if self._access is None:
             return np.ones(len(self._hosts.ids), dtype=np.bool_)
         return self._access.hosts(self._access.owner_of(vm), self._hosts.ids, self._cluster_ids)
+
+
+def _is_public(host: Host) -> bool:
+    return host.attributes.get("TEMPLATE/PUBLIC_CLOUD", ("",))[0].upper() == "YES"
+
+
+def _say_the_same(one: HostMatch, other: HostMatch) -> bool:
+    return one.counts == other.counts and one.refusal == other.refusal and bool((one.mask == other.mask).all())
 
 
 def _is_alike(old: Host, new: Host) -> bool:

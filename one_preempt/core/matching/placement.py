@@ -22,10 +22,10 @@ from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.gang import alike, asks_the_same, search
-from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch, speaks_of_load
+from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
-from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.preferences import Preferences
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import GroupRules, group_rules
@@ -80,14 +80,13 @@ class Matchmaker:
         self._networks = NetworkMatch(
             snapshot, access, self.expressions, options.network_rank, options.different_networks, known
         )
-        self._orders: dict[str, IntArray] = {}
-        self._orders_by_load: dict[str, IntArray] = {}
+        self._preferences = Preferences(self._host_match, self.expressions, options.host_selection)
         self._said_full: dict[int, _SaidFull] = {}
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
-        """Match the VMs of a later snapshot from now on, of which only datastores and the load of hosts may be new.
+        """Match the VMs of a later snapshot from now on, of which only datastores and hosts' state and load may be new.
 
-        What was matched holds then, but for what speaks of the load. False where more is new: nothing was done.
+        What was matched holds then, but for what speaks of what has changed. False where more is new: nothing was done.
         """
         known = self.snapshot
         same = (
@@ -105,8 +104,13 @@ class Matchmaker:
         if len(self._said_full) > len(snapshot.vms):
             self._said_full.clear()
         self.snapshot, self.hosts = snapshot, hosts
-        self._orders_by_load.clear()
+        self._preferences.load_has_changed()
         return True
+
+    @property
+    def matched_at(self) -> object:
+        """The same object as long as everything but the load of hosts is as it was."""
+        return self._host_match.turned.at
 
     def new_room(self) -> Room:
         """All that is free, counted with these options."""
@@ -118,19 +122,7 @@ class Matchmaker:
 
     def preference(self, vm: VirtualMachine) -> IntArray:
         """All hosts' rows, best first: by the VM's SCHED_RANK, else by the host selection policy."""
-        order = self._orders.get(vm.sched_rank)
-        if order is None:
-            order = self._orders_by_load.get(vm.sched_rank)
-        if order is None:
-            table, policy = self._host_match.table, self.options.host_selection
-            if vm.sched_rank:
-                scores = self.expressions.rank(vm.sched_rank).scores(table)
-            else:
-                scores = policy.scores(table, self.expressions)
-            order = best_first(scores)
-            lasts = not speaks_of_load(vm.sched_rank or policy.expression)
-            (self._orders if lasts else self._orders_by_load)[vm.sched_rank] = order
-        return order
+        return self._preferences.order(vm.sched_rank)
 
     def rank_problem(self, vm: VirtualMachine) -> str:
         """Which of the VM's ranks cannot be read, as one sentence; "" where all can. Such a rank makes all equal."""

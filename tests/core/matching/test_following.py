@@ -47,10 +47,72 @@ def test_what_speaks_of_the_load_is_matched_again_when_the_load_has_changed() ->
     assert maker.new_room().free[0].tolist() == [200, 8192]
 
 
-def test_a_host_that_was_changed_by_somebody_is_not_followed() -> None:
-    first = cloud([EMPTY, host(1)])
+def test_a_host_that_was_changed_by_somebody_is_matched_again() -> None:
+    first = cloud([EMPTY, host(1)], ASKING)
     for changed in (replace(EMPTY, name="node1"), replace(EMPTY, state=HostState.DISABLED), host(0, cluster_id=7)):
-        assert following(first, replace(first, hosts={**first.hosts, 0: changed})) is None
+        second = replace(first, hosts={**first.hosts, 0: changed})
+        maker = following(first, second)
+        assert maker is not None
+        assert_matches_as_anew(maker, second)
+
+
+def test_a_host_in_place_of_another_one_is_not_followed() -> None:
+    first = cloud([EMPTY, host(1)])
+    assert following(first, cloud([EMPTY, host(2)])) is None
+    assert following(first, cloud([EMPTY, host(1), host(2)])) is None
+
+
+ASKING = (
+    vm(3),
+    replace(vm(1), sched_requirements="RUNNING_VMS < 1", sched_rank="FREE_CPU"),
+    replace(vm(2), sched_requirements='NAME = "node1"', sched_rank="ID"),
+    replace(vm(4), sched_requirements="STATE = 2", sched_rank="KIND"),
+    replace(vm(5), sched_requirements='KIND = "1"', automatic_requirements="CLUSTER_ID = 0"),
+    replace(vm(6), sched_requirements="KIND = "),
+)
+
+
+def assert_matches_as_anew(maker: Matchmaker, snapshot: PoolSnapshot) -> None:
+    """What is found for VMs of all kinds is what another one finds that knows nothing."""
+    anew = matchmaker(snapshot)
+    for machine in ASKING:
+        found, fresh = maker.match(machine), anew.match(machine)
+        assert found.mask.tolist() == fresh.mask.tolist()
+        assert (found.counts, found.refusal, found.follows_load) == (fresh.counts, fresh.refusal, fresh.follows_load)
+        assert maker.preference(machine).tolist() == anew.preference(machine).tolist()
+        assert maker.place(machine, maker.new_room()) == anew.place(machine, anew.new_room())
+
+
+versions_of_hosts = st.builds(
+    lambda used, state, cluster, kind: replace(
+        host(0, used_cpu_centi=100 * used, state=state, cluster_id=cluster),
+        running_vms=used,
+        attributes={"TEMPLATE/KIND": (kind,), "TEMPLATE/PIN_POLICY": ("PINNED" if kind == "2" else "NONE",)},
+    ),
+    st.integers(0, 4),
+    st.sampled_from([HostState.MONITORED, HostState.MONITORED, HostState.DISABLED, HostState.OFFLINE]),
+    st.sampled_from([0, 0, 1]),
+    st.sampled_from(["1", "2", "3"]),
+)
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 3), versions_of_hosts, max_size=2), max_size=12), st.data())
+def test_what_is_found_is_the_same_whatever_happened_to_hosts_before(
+    happened: list[dict[int, Host]], data: st.DataObject
+) -> None:
+    now = cloud([host(number) for number in range(4)], ASKING)
+    maker = matchmaker(now)
+    seen = maker.matched_at, [(one.accepts_vms, one.attributes) for one in now.hosts.values()]
+    for changed in happened:
+        hosts = {number: replace(one, id=number, name=f"node{number}") for number, one in changed.items()}
+        now = replace(now, hosts={**now.hosts, **hosts})
+        assert maker.follow(now, table_after(now.hosts, maker.hosts), maker.options)
+        if maker.matched_at is seen[0]:
+            assert seen[1] == [(one.accepts_vms, one.attributes) for one in now.hosts.values()]
+        seen = maker.matched_at, [(one.accepts_vms, one.attributes) for one in now.hosts.values()]
+        if data.draw(st.booleans()):
+            assert_matches_as_anew(maker, now)
+    assert_matches_as_anew(maker, now)
 
 
 def test_a_user_who_came_into_another_group_is_matched_anew() -> None:

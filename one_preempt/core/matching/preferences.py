@@ -1,0 +1,63 @@
+"""Which hosts are preferred: all of them by rank, best first, remembered as far as it lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from one_preempt.core.host_selection.selection import HostSelection
+from one_preempt.core.matching.attributes import AttributeTable
+from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.host_match import StaticHostMatch, speaks_of_load
+from one_preempt.core.matching.rank import best_first
+from one_preempt.core.model.cluster_state import IntArray
+
+
+@dataclass(slots=True)
+class _Order:
+    """The scores by row and the rows by score, as after so many changes of hosts."""
+
+    scores: IntArray
+    rows: IntArray
+    number: int
+
+
+class Preferences:
+    """Orders of hosts by SCHED_RANK; where that is "" by the host selection policy."""
+
+    def __init__(self, host_match: StaticHostMatch, expressions: Expressions, policy: HostSelection) -> None:
+        self._host_match = host_match
+        self._expressions = expressions
+        self._policy = policy
+        self._lasting: dict[str, _Order] = {}
+        self._by_load: dict[str, IntArray] = {}
+
+    def load_has_changed(self) -> None:
+        """Forget what speaks of the load of hosts."""
+        self._by_load.clear()
+
+    def order(self, sched_rank: str) -> IntArray:
+        """All rows, best first."""
+        by_load = self._by_load.get(sched_rank)
+        if by_load is not None:
+            return by_load
+        known, turned = self._lasting.get(sched_rank), self._host_match.turned
+        rows = None if known is None else turned.since(known.number)
+        if known is None or rows is None:
+            scores = self._scores(sched_rank, self._host_match.table)
+            order = best_first(scores)
+            if speaks_of_load(sched_rank or self._policy.expression):
+                self._by_load[sched_rank] = order
+            else:
+                self._lasting[sched_rank] = _Order(scores, order, turned.number)
+            return order
+        if rows:
+            known.number, now = turned.number, self._scores(sched_rank, self._host_match.table_of(rows))
+            if (known.scores[rows] != now).any():
+                known.scores[rows] = now
+                known.rows = best_first(known.scores)
+        return known.rows
+
+    def _scores(self, sched_rank: str, table: AttributeTable) -> IntArray:
+        if sched_rank:
+            return self._expressions.rank(sched_rank).scores(table)
+        return self._policy.scores(table, self._expressions)
