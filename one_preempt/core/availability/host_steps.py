@@ -8,6 +8,7 @@ many instants there are in all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -52,6 +53,13 @@ class HostSteps:
         # So many changes were made, and the number of the last one on each host. Time that passes is none.
         self.number = 0
         self._changed_at: IntArray = np.zeros(hosts, dtype=np.int64)
+
+    def copy(self) -> HostSteps:
+        """The same steps, to be changed without changing these."""
+        other = copy(self)
+        other._times, other._free, other._counts = self._times.copy(), self._free.copy(), self._counts.copy()
+        other._changed_at = self._changed_at.copy()
+        return other
 
     # -- looking -----------------------------------------------------------------------------------------
 

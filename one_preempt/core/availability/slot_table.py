@@ -31,6 +31,8 @@ from one_preempt.core.model.cluster_state import IntArray
 PACKED_STARTS = 100
 # From so many hosts on it takes less to change all of them together than one after the other.
 _TOGETHER = 10
+# So many answers to "what if some of it were not reserved" are remembered at once.
+_ASIDES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ class SlotTable:
         self._to_take: dict[int, SlotReservation] = {}
         self._to_give: list[SlotReservation] = []
         self._more: IntArray | None = None
+        # What is free without some of what is reserved, by the identity of that; kept with it, as of some state.
+        self._asides: dict[tuple[int, ...], tuple[tuple[SlotReservation, ...], HostSteps]] = {}
+        self._asides_as_of = (0, since_s)
         self.lanes = ExclusiveLanes(since_s)
 
     # -- looking -----------------------------------------------------------------------------------------
@@ -87,13 +92,18 @@ class SlotTable:
         """The instants at which a host's free resources change and what is free from each on; copies."""
         return self._hosts.as_steps(row)
 
-    def free_during(self, start_s: int, end_s: int | None) -> IntArray:
-        """The least that is free on each host between two instants, shape (H, R)."""
-        return self._hosts.lowest(start_s, END_OF_TIME_S if end_s is None else end_s)
+    def free_during(self, start_s: int, end_s: int | None, aside: tuple[SlotReservation, ...] = ()) -> IntArray:
+        """The least that is free on each host between two instants, shape (H, R), as if nothing were reserved `aside`.
 
-    def free_on(self, rows: Sequence[int], start_s: int, end_s: int | None) -> IntArray:
-        """The least that is free on each of these hosts between two instants, shape (rows, R)."""
-        return self._hosts.lowest_on(rows, start_s, END_OF_TIME_S if end_s is None else end_s)
+        These are the very objects that `reservations` has.
+        """
+        return self._without(aside).lowest(start_s, END_OF_TIME_S if end_s is None else end_s)
+
+    def free_on(
+        self, rows: Sequence[int], start_s: int, end_s: int | None, aside: tuple[SlotReservation, ...] = ()
+    ) -> IntArray:
+        """The same on some hosts, shape (rows, R)."""
+        return self._without(aside).lowest_on(rows, start_s, END_OF_TIME_S if end_s is None else end_s)
 
     def overbooked(self) -> frozenset[int]:
         """The rows of hosts on which at some time more is reserved than there is."""
@@ -271,6 +281,24 @@ class SlotTable:
             change_lane(reservation.lane, reservation.start_s, reservation.end_s)
         self._journal.append(SlotTableChange(reservation, made))
 
+    def _without(self, aside: tuple[SlotReservation, ...]) -> HostSteps:
+        """The steps without some of what is reserved; remembered while nothing changes, for many ask the same."""
+        steps = self._hosts
+        if not aside:
+            return steps
+        as_of = (steps.number, self._laid_in_since_s)
+        if as_of != self._asides_as_of or len(self._asides) >= _ASIDES:
+            self._asides_as_of = as_of
+            self._asides.clear()
+        key = tuple(map(id, aside))
+        known = self._asides.get(key)
+        if known is None:
+            without = steps.copy()
+            for (start_s, end_s), by_row in _balance(aside, ()).items():
+                _lay_in(without, start_s, end_s, by_row)
+            known = self._asides[key] = (aside, without)
+        return known[1]
+
     @property
     def _hosts(self) -> HostSteps:
         """The steps of all hosts, with everything laid in."""
@@ -283,18 +311,19 @@ class SlotTable:
             self._more = None
         if self._to_give or self._to_take:
             for (start_s, end_s), by_row in _balance(self._to_give, self._to_take.values()).items():
-                self._lay_in(start_s, end_s, by_row)
+                _lay_in(self._steps, start_s, end_s, by_row)
         self._to_give.clear()
         self._to_take.clear()
         return self._steps
 
-    def _lay_in(self, start_s: int, end_s: int, by_row: Mapping[int, tuple[int, ...]]) -> None:
-        if len(by_row) >= _TOGETHER:
-            rows, amounts = np.array(list(by_row), dtype=np.int64), np.array(list(by_row.values()), dtype=np.int64)
-            self._steps.add_together(rows, start_s, end_s, amounts)
-            return
-        for row, amount in by_row.items():
-            self._steps.add(row, start_s, end_s, np.array(amount, dtype=np.int64))
+
+def _lay_in(steps: HostSteps, start_s: int, end_s: int, by_row: Mapping[int, tuple[int, ...]]) -> None:
+    if len(by_row) >= _TOGETHER:
+        rows, amounts = np.array(list(by_row), dtype=np.int64), np.array(list(by_row.values()), dtype=np.int64)
+        steps.add_together(rows, start_s, end_s, amounts)
+        return
+    for row, amount in by_row.items():
+        steps.add(row, start_s, end_s, np.array(amount, dtype=np.int64))
 
 
 def _balance(

@@ -101,7 +101,7 @@ def _cut_together(
         return times, values, counts
     shift = np.zeros(times.shape, dtype=np.int64)
     shift[missing] = np.arange(times.shape[1]) >= indices[missing, None]
-    times, values = _shifted(times, values, -shift)
+    times, values = _shifted(times, values, np.negative(shift, out=shift))
     times[missing, indices[missing]] = instant_s
     counts = counts.copy()
     counts[missing] += 1
@@ -126,6 +126,8 @@ def _join_together(
 
 
 def _shifted(times: IntArray, values: IntArray, shift: IntArray) -> tuple[IntArray, IntArray]:
-    """Each column of each function taken from `shift` columns further on."""
-    source = np.arange(times.shape[1]) + shift
-    return np.take_along_axis(times, source, axis=1), np.take_along_axis(values, source[None], axis=2)
+    """Each column of each function taken from `shift` columns further on; `shift` is written over."""
+    columns = times.shape[1]
+    shift += np.arange(columns)
+    shift += np.arange(0, times.size, columns)[:, None]
+    return times.take(shift), values.reshape(len(values), -1).take(shift, axis=1)

@@ -10,7 +10,7 @@ been made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -216,6 +216,38 @@ class Timeline:
         finally:
             for stays in aside:
                 self.hold(stays)
+
+    def free_without(
+        self,
+        lease_ids: Iterable[int],
+        start_s: int,
+        end_s: int | None,
+        rows: Sequence[int] | None = None,
+        *,
+        firmly: bool = False,
+    ) -> IntArray:
+        """What is free on each host between two instants if these leases had nothing, shape (H, R); not a copy.
+
+        `rows`: on these hosts alone, shape (rows, R). `firmly`: whatever gives way is not there.
+        """
+        table = self.firm_stays if firmly else self.all_stays.table
+        aside = tuple(one for lease_id in lease_ids for one in self._reserved_for(lease_id, table))
+        if rows is None:
+            return table.free_during(start_s, end_s, aside)
+        return table.free_on(rows, start_s, end_s, aside)
+
+    def _reserved_for(self, lease_id: int, table: SlotTable) -> list[SlotReservation]:
+        """What a table has of the stays that are known of a lease."""
+        known, firmly = table.reservations_of(lease_id), table is self.firm_stays
+        promised = None if firmly else self.all_stays.stay_of(lease_id)
+        found = []
+        for stay in self._stays.get(lease_id, ()) if known else ():
+            if not stay.host_rows or (firmly and not stay.firm):
+                continue
+            reserved = promised if stay.promise and promised is not None else stay.slot_reservation
+            if reserved in known:
+                found.append(known[known.index(reserved)])
+        return found
 
     def adopt_promise(self, stay: Stay) -> None:
         """Know what the backfilling policy has promised to a lease; of a gang some VMs may have room already."""

@@ -196,13 +196,14 @@ class QueueRoom:
         worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms)
         if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
-        with draft.timeline.set_aside(reserved):
-            if self._alike is not None:
-                whole, free_then = self._alike.profile.fits(len(turn.vms), start_s, end_s), None
-            else:
-                whole, free_then = True, self._named.table.free_during(start_s, end_s).copy()
-        if not whole:
-            return unplaced
+        free_then: IntArray | None = None
+        if self._alike is None:
+            free_then = draft.timeline.free_without(reserved, start_s, end_s)
+        else:
+            with draft.timeline.set_aside(reserved):
+                whole = self._alike.profile.fits(len(turn.vms), start_s, end_s)
+            if not whole:
+                return unplaced
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worthwhile_s)
         return unplaced if isinstance(placed, Unplaced) else placed

@@ -178,8 +178,8 @@ def free_but_for(
     until_s = END_OF_TIME_S if end_s is None else end_s
     own = timeline.stays.get(lease_id, ())
     if any(max(one.start_s, start_s) < min(_end_s(one), until_s) and not _spans(one, start_s, until_s) for one in own):
-        with timeline.set_aside([lease_id]):
-            return _free(table, start_s, end_s, rows)
+        without = timeline.free_without([lease_id], start_s, end_s, rows, firmly=firmly)
+        return without.copy() if rows is None else without
     # What it has all the time between the two is simply added: nothing has to be taken out and laid in again.
     free = _free(table, start_s, end_s, rows)
     for one in own:

@@ -184,9 +184,8 @@ def _free_then(draft: PlanDraft, request: Request) -> tuple[IntArray, IntArray]:
     timeline = draft.timeline
     if timeline.is_empty:
         return draft.room.free, draft.room.free
-    with timeline.set_aside([request.lease.id]):
-        between = (request.start_s, request.end_s)
-        return timeline.all_stays.table.free_during(*between).copy(), timeline.firm_stays.free_during(*between).copy()
+    of_time = ([request.lease.id], request.start_s, request.end_s)
+    return timeline.free_without(*of_time), timeline.free_without(*of_time, firmly=True)
 
 
 def fewest_leases_first(draft: PlanDraft, rows: Iterable[int]) -> tuple[int, ...]:
