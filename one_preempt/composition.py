@@ -19,6 +19,7 @@ from one_preempt.ports import (
     Clock,
     Enactor,
     EventSource,
+    GangIssuer,
     HeldCapacity,
     LeaseStore,
     PoolReader,
@@ -187,6 +188,7 @@ def _cycle(
     power: PowerEnactment | None = None,
     recorder: PowerRecorder | None = None,
     energy_policy: EnergyPolicy | None = None,
+    gangs: GangIssuer | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.core.model.policies import Verification
@@ -208,6 +210,7 @@ def _cycle(
         verification=verification or Verification.FULL,
         power=power,
         recorder=recorder,
+        gangs=gangs,
     )
 
 
@@ -229,6 +232,7 @@ def simulated_cycle(
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
     from one_preempt.power_enactment import PowerEnactment
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
+    from one_preempt.simulation.simulator.gang_issuer import SimulatedGangIssuer
     from one_preempt.simulation.simulator.heard_starts import HeardStarts
     from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
@@ -240,13 +244,15 @@ def simulated_cycle(
     power = None
     if control is not None:
         power = PowerEnactment(store, SimulatedHostEnactor(cloud), ImmediatePowerCalls(control), cloud.clock)
+    enactor = SimulatedEnactor(cloud)
     return _cycle(
         settings,
         reader,
         store,
-        SimulatedEnactor(cloud),
+        enactor,
         cloud.clock,
         policy,
+        gangs=SimulatedGangIssuer(enactor, store),
         events=None if tells_owners else HeardStarts(cloud),
         verification=verification,
         tells_owners=tells_owners,

@@ -63,6 +63,16 @@ class Enactor(Protocol):
         """Re-read the VM, check `expected_states`, call, and tell what was answered."""
 
 
+class GangIssuer(Protocol):
+    """Issues the actions of a gang in one go, where nothing can come between them."""
+
+    def issue(self, actions: Sequence[Action], now_s: int) -> CallResult | None:
+        """Carry all of them out and write down that each was issued and answered; the answer, which all were given.
+
+        None, and nothing is done, where they are to be issued one by one.
+        """
+
+
 class HostEnactor(Protocol):
     """Carries out the steps of a power sequence at oned; never raises for a refusal."""
 

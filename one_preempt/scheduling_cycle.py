@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
@@ -25,7 +27,16 @@ from one_preempt.core.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.recounter import Recounter
-from one_preempt.ports import CallResult, Clock, Enactor, EventSource, HeldCapacity, LeaseStore, PoolReader
+from one_preempt.ports import (
+    CallResult,
+    Clock,
+    Enactor,
+    EventSource,
+    GangIssuer,
+    HeldCapacity,
+    LeaseStore,
+    PoolReader,
+)
 from one_preempt.power_enactment import PowerEnactment, PowerResults
 from one_preempt.power_recording import PowerRecorder
 
@@ -41,6 +52,7 @@ RECOUNT_EVERY = 100
 _remembering = quick_variant(ClusterState, "memory")
 _observed_at = quick_variant(Transition, "observed_at_s")
 _with_transitions = quick_variant(LedgerChanges, "transitions")
+_lease_id = attrgetter("lease_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +98,12 @@ class SchedulingCycle:
         verification: Verification = Verification.FULL,
         power: PowerEnactment | None = None,
         recorder: PowerRecorder | None = None,
+        gangs: GangIssuer | None = None,
     ) -> None:
-        """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all."""
+        """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all.
+
+        `gangs` is asked first to issue what is ready for a lease.
+        """
         self._reader = reader
         self._store = store
         self._enactor = enactor
@@ -100,6 +116,7 @@ class SchedulingCycle:
         self._verification = verification
         self._power = power
         self._recorder = recorder
+        self._gangs = gangs
         self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0
@@ -224,18 +241,33 @@ class SchedulingCycle:
     def _enact(self, plan: Plan, state: ClusterState) -> list[tuple[Action, CallResult]]:
         """Issue what is ready, in order; each attempt is written before, each answer after."""
         results: list[tuple[Action, CallResult]] = []
-        unanswered = 0
-        for action in ready_actions(plan, state):
-            if len(results) % BATCH == 0 and not self._may_act():
+        ready = ready_actions(plan, state)
+        if self._gangs is None:
+            self._issue_each(ready, results)
+            return results
+        for _, several in groupby(ready, key=_lease_id):
+            gang = list(several)
+            answer = self._gangs.issue(gang, self._clock.now_s()) if self._may_act() else None
+            if answer is not None:
+                results += [(action, answer) for action in gang]
+            elif not self._issue_each(gang, results):
                 break
+        return results
+
+    def _issue_each(self, actions: Sequence[Action], results: list[tuple[Action, CallResult]]) -> bool:
+        """One after the other; False where none should follow them in this cycle."""
+        unanswered = sum(result.outcome is Outcome.UNKNOWN for _, result in results)
+        for action in actions:
+            if len(results) % BATCH == 0 and not self._may_act():
+                return False
             if _sends_out(action) and self._store.is_paused():
                 continue
             results.append((action, self._issue(action)))
             unanswered += results[-1][1].outcome is Outcome.UNKNOWN
             if unanswered == UNANSWERED_AT_MOST:
                 # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.
-                break
-        return results
+                return False
+        return True
 
     def _quiet(self, state: ClusterState, plan: Plan, results: Sequence[tuple[Action, CallResult]]) -> Quiet:
         """What need not be looked at; of starts it has to be heard when they run, for the ledger."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.ledger import ActionRecord, Outcome
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Plan
 from one_preempt.core.model.power_sequence import PowerSequence
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
@@ -56,6 +56,11 @@ def attempted(record: ActionRecord) -> ActionRecord:
 def answered(record: ActionRecord, result: CallResult, now_s: int) -> ActionRecord:
     """The record once a call was answered, or known to have none."""
     return _with_answer(record, record.attempts, result.outcome, now_s, result.error_code, result.error_text)
+
+
+def accepted(record: ActionRecord, now_s: int) -> ActionRecord:
+    """The record after one more attempt that was accepted."""
+    return _with_answer(record, record.attempts + 1, Outcome.ACCEPTED, now_s, "", "")
 
 
 def closed_like(known: ActionRecord, closed: ActionRecord) -> ActionRecord:

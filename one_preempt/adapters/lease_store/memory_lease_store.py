@@ -14,6 +14,7 @@ from one_preempt.adapters.lease_store.intents import (
     RETRY_WINDOW_S,
     VICTIM_KINDS,
     VICTIM_WINDOW_S,
+    accepted,
     answered,
     attempted,
     closed_like,
@@ -159,6 +160,11 @@ class MemoryLeaseStore:
         self._actions.put(answered(record, result, now_s))
         if record.preemption_id and record.kind in VICTIM_KINDS and result.outcome is Outcome.ACCEPTED:
             insort(self._victims_out_at_s, now_s)
+
+    def record_accepted(self, actions: Sequence[Action], now_s: int) -> None:
+        """Write that each of these actions, none of which sends a victim out, was issued once more, and accepted."""
+        for action in actions:
+            self._actions.put(accepted(self._known(action.id), now_s))
 
     def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""

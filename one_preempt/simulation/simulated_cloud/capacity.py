@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 import numpy as np
 
 from one_preempt.simulation.simulated_cloud import devices, pinning
@@ -48,7 +50,7 @@ def charge(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
     told not to check."""
     if vm.id in host.vm_ids:
         return
-    host.vm_ids = sorted([*host.vm_ids, vm.id])
+    insort(host.vm_ids, vm.id)
     share = host.share
     cpu, memory_kib = taken_by(vm)
     share.cpu_usage += cpu

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -32,7 +32,7 @@ from one_preempt.simulation.simulated_cloud.quotas import QuotaBooks
 from one_preempt.simulation.simulated_cloud.states import HostState, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.virtual_time import EventQueue, VirtualClock
 
-_MANAGE = Right.MANAGE
+_MANAGE, _DONE = Right.MANAGE, VmState.DONE
 _Value = TypeVar("_Value")
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -60,6 +60,22 @@ class StateChange(NamedTuple):
     new_state: int
     old_lcm_state: int | None = None
     new_lcm_state: int | None = None
+
+
+class SharedChange(NamedTuple):
+    """The same transition of several VMs at one instant: a `StateChange` of each, in this order."""
+
+    at_ms: int
+    vm_ids: tuple[int, ...]
+    old_state: int
+    new_state: int
+    old_lcm_state: int
+    new_lcm_state: int
+
+    def of_each(self) -> Iterator[StateChange]:
+        """As it is told of one VM after the other."""
+        states = (self.old_state, self.new_state, self.old_lcm_state, self.new_lcm_state)
+        return (StateChange(self.at_ms, "VM", vm_id, *states) for vm_id in self.vm_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +134,9 @@ class CloudState:
         self.quota_books = QuotaBooks(self.users, self.groups, self.changes)
         self._observers: list[Callable[[StateChange], None]] = []
         self._hears_passing = self.keeps_logs
+        # Observers of shared changes; whether somebody has to hear of each VM by itself.
+        self._shared_observers: list[Callable[[SharedChange], None]] = []
+        self._hears_each = self.keeps_logs
 
     @property
     def is_series_7(self) -> bool:
@@ -161,18 +180,29 @@ class CloudState:
 
     def forget_vm(self, vm_id: int) -> None:
         """Drop a VM that is DONE, which oned keeps for ever: runs with millions of VMs need the memory."""
-        if self.vms[vm_id].state == VmState.DONE:
+        if self.vms[vm_id].state == _DONE:
             del self.vms[vm_id]
 
     # ---------------------------------------------------------------- observers
 
-    def on_transition(self, observer: Callable[[StateChange], None], *, passing: bool = True) -> None:
+    def on_transition(
+        self,
+        observer: Callable[[StateChange], None],
+        *,
+        passing: bool = True,
+        shared: Callable[[SharedChange], None] | None = None,
+    ) -> None:
         """Call `observer` with every state change of VMs and hosts, after it happened.
 
-        Without `passing` it need not hear of states that a VM leaves at the instant at which it enters them.
+        Without `passing` it need not hear of states that a VM leaves at the instant at which it enters them. `shared`
+        is called once for several VMs to which the same happens at an instant, after it happened to all of them.
         """
         self._observers.append(observer)
         self._hears_passing |= passing
+        if shared is None:
+            self._hears_each = True
+        else:
+            self._shared_observers.append(shared)
 
     def change_vm(self, vm: SimVm, state: VmState, lcm_state: LcmState = LcmState.LCM_INIT) -> None:
         """Put the VM into a state, log it and tell the observers; meanwhile PREV_STATE names the old one."""
@@ -205,6 +235,11 @@ class CloudState:
                 log.usage.add(vm.history[-1].host_id)
             if "NIC" in template or "VMGROUP" in template:
                 log.networks = True
+
+    def _publish_shared(self, change: SharedChange) -> None:
+        """Tell of a change that several VMs share; only where nobody has to hear of each by itself."""
+        for observer in self._shared_observers:
+            observer(change)
 
     def _publish(self, change: StateChange) -> None:
         if self.keeps_logs:

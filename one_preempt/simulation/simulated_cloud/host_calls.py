@@ -8,16 +8,17 @@ from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject
 from one_preempt.simulation.simulated_cloud.cloud_state import found, host_subject, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
+from one_preempt.simulation.simulated_cloud.gang_calls import GangCalls
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimCluster, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, HostStatus, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.templates import merged
-from one_preempt.simulation.simulated_cloud.vm_actions import LEGAL, VmActions, state_name
+from one_preempt.simulation.simulated_cloud.vm_actions import LEGAL, state_name
 from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _MONITORING_PERIOD_S = 120
 
 
-class HostCalls(VmActions):
+class HostCalls(GangCalls):
     """one.host.allocate, status, update, info, one.hostpool.info, and `onehost flush`.
 
     `new_host_cpu` and `new_host_memory_kib` are the machine that a host allocated by a call turns out to be.

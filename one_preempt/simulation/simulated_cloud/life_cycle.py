@@ -6,7 +6,7 @@ the VM is in then, so that recovery by hand takes the same ways. What is written
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from one_preempt.simulation.simulated_cloud import addressing, devices
@@ -66,6 +66,7 @@ _DISKS_ARRIVE = frozenset({_L.PROLOG, *_MIGRATION_PROLOGS})
 _NEED_ROOM = _SAVES | _DISKS_ARRIVE
 # What begins and ends with every life, and tells nothing where it takes no time.
 _SHORT = frozenset({_L.PROLOG, _L.SHUTDOWN})
+_NONE: frozenset[LcmState] = frozenset()
 
 
 class LifeCycle(VmBooks):
@@ -74,6 +75,8 @@ class LifeCycle(VmBooks):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._jobs: dict[int, Job] = {}
+        # Those whose operations end together with others', which are these.
+        self._ending_together: dict[int, Sequence[SimVm]] = {}
         self._instant_under, self._instant = self.durations, instant_states(self.durations)
         self.space = SystemSpace(self.datastores, changes=self.changes)
 
@@ -136,14 +139,18 @@ class LifeCycle(VmBooks):
 
     def _takes_no_time(self, vm: SimVm, state: LcmState) -> bool:
         """Its work is done at once, whatever it is and whoever does it; nothing fails, and nobody is waited for."""
-        if self.faults.faults or self.durations_of_vm or self.durations_of_host:
-            return False
-        if self._instant_under is not self.durations:
-            self._instant_under, self._instant = self.durations, instant_states(self.durations)
-        if state not in self._instant or not self.hosts[vm.history[-1].host_id].alive:
+        if state not in self._instant_now() or not self.hosts[vm.history[-1].host_id].alive:
             return False
         drivers = self.drivers
         return not drivers.at_work or drivers.has_place(operation_of(vm, state), host_of(vm, state))
+
+    def _instant_now(self) -> frozenset[LcmState]:
+        """The states of which the work takes no time, whichever VM and host it is about."""
+        if self.faults.faults or self.durations_of_vm or self.durations_of_host:
+            return _NONE
+        if self._instant_under is not self.durations:
+            self._instant_under, self._instant = self.durations, instant_states(self.durations)
+        return self._instant
 
     def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
         return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
@@ -168,6 +175,7 @@ class LifeCycle(VmBooks):
 
     def cancel_work(self, vm: SimVm) -> None:
         """Forget the operation under way, if there is one."""
+        self._ending_together.pop(vm.id, None)
         job = self._jobs.pop(vm.id, None)
         if job is not None:
             self.drivers.cancel(job)
@@ -197,12 +205,17 @@ class LifeCycle(VmBooks):
         record = vm.history[-1]
         record.etime_s = record.retime_s = 0
         record.action, record.uid, record.gid, record.request_id = 0, -1, -1, -1
-        if not vm.deploy_id:
-            is_dummy = record.vm_mad == "dummy"
-            vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
+        self.name_deployment(vm)
         if self.space.taken:
             self.space.give_back(vm.id, MEMORY)
         self.change_vm(vm, _ACTIVE, _RUNNING)
+
+    def name_deployment(self, vm: SimVm) -> None:
+        """The hypervisor's name for the guest, as the driver tells it once it runs."""
+        if not vm.deploy_id:
+            record = vm.history[-1]
+            is_dummy = record.vm_mad == "dummy"
+            vm.deploy_id = f"{record.hostname}:{vm.name}:dummy" if is_dummy else f"one-{vm.id}"
 
     def _arrived_live(self, vm: SimVm, _: LcmState) -> None:
         vm.history[-1].rstime_s = self.now_s

@@ -114,12 +114,12 @@ class QuotaBooks:
 
     def add(self, uid: int, gid: int, request: Mapping[str, int], times: int = 1) -> None:
         """Book `request` so many times, or with -1 give it back."""
-        amounts = [(metric, times * amount) for metric, amount in request.items() if amount]
         for holder, number, quotas in self._holders(uid, gid):
             self.changes.holder(holder == "user", number)
             used = whole_cloud_quota(quotas).used
-            for metric, amount in amounts:
-                used[metric] = used.get(metric, 0) + amount
+            for metric, amount in request.items():
+                if amount:
+                    used[metric] = used.get(metric, 0) + times * amount
 
     def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
         holders = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK
@@ -42,6 +44,17 @@ class SimulatedEnactor:
         except OnedError as error:
             return CallResult(Outcome.REFUSED, error.code.name, str(error))
         return _ACCEPTED
+
+    def start_together(self, actions: Sequence[Action]) -> bool:
+        """Carry out what are starts of new VMs, all as `perform` would, or nothing where one might be refused."""
+        places = []
+        for action in actions:
+            if action.kind is not _DEPLOY or not action.enforce_capacity or action.nics or self._changed_hands(action):
+                return False
+            if action.datastore_id is None:
+                return False
+            places.append((action.vm_id, _host_of(action), action.datastore_id))
+        return self._cloud.deploy_together(ONEADMIN, places)
 
     def _changed_hands(self, action: Action) -> str:
         """Why the VM is not ours to act on any more, '' where it is as expected."""

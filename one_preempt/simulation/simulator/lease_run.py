@@ -23,7 +23,10 @@ class VmRun:
 
 @dataclass(slots=True, eq=False)
 class LeaseRun:
-    """A request with its VMs, from its submission on. `preemptor` is who was last said to preempt it."""
+    """A request with its VMs, from its submission on. `preemptor` is who was last said to preempt it.
+
+    `marks` are those that its VMs had when they last began to run all at one instant.
+    """
 
     request: WorkloadRequest
     owner: Caller
@@ -38,12 +41,20 @@ class LeaseRun:
     ended_at_ms: int | None = None
     rejection: str = ""
     interruptions: list[Interruption] = field(default_factory=list)
+    marks: tuple[int, ...] = ()
     _interrupted_at_ms: int | None = None
     _moved: bool = False
 
     def runs_again(self, now_ms: int) -> None:
         """One more of its VMs runs; once all do, it has started, or an interruption is over."""
-        self.running += 1
+        self._run(1, now_ms)
+
+    def all_run(self, now_ms: int) -> None:
+        """None of its VMs ran, and all of them do."""
+        self._run(len(self.vm_ids), now_ms)
+
+    def _run(self, more: int, now_ms: int) -> None:
+        self.running += more
         if self.running + self.gone < len(self.vm_ids):
             return
         if self.started_at_ms is None:
@@ -69,6 +80,12 @@ class LeaseRun:
         if self.gone == len(self.vm_ids):
             self.ended_at_ms = now_ms
             self._close_interruption(None)
+
+    def all_end(self, now_ms: int) -> None:
+        """All of its VMs ran, had their time, and are gone."""
+        self.running, self.gone = 0, len(self.vm_ids)
+        self.ended_at_ms = now_ms
+        self._close_interruption(None)
 
     def _close_interruption(self, now_ms: int | None) -> None:
         if self._interrupted_at_ms is not None:

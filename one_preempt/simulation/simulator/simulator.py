@@ -13,7 +13,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.quiet_changes import NOTHING_QUIET
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
+from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.event_heap import EventHeap, EventKind
@@ -107,7 +107,7 @@ class Simulator:
         self._cycles = 0
         owners = {user.name: user.id for user in cloud.users.values()}
         self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
-        cloud.on_transition(self._observe, passing=False)
+        cloud.on_transition(self._observe, passing=False, shared=self._observe_shared)
 
     def run(self) -> SimulationResult:
         """Play to the end: all requests are over, or nothing more can happen, or `until_s` has come."""
@@ -199,11 +199,28 @@ class Simulator:
 
     def _end(self, vm_id: int, mark: int) -> None:
         """A VM has run its time, unless it was interrupted since; one that is being moved ends when it is there."""
+        if mark < 0:
+            self._end_lease(vm_id, -mark)
+            return
         run = self._runs.get(vm_id)
         if run is None or run.mark != mark or not run.is_running:
             return
         run.had_its_time = True
         self._cloud.vm_action(run.lease.owner, "terminate", vm_id)
+
+    def _end_lease(self, lease_id: int, mark: int) -> None:
+        """The VMs that began to run together, the first of them with this mark, have run their time."""
+        lease = self._lease_by_id.get(lease_id)
+        if lease is None or lease.marks[0] != mark:
+            return
+        marked = [(self._runs.get(vm_id), one) for vm_id, one in zip(lease.vm_ids, lease.marks, strict=True)]
+        runs = [run for run, one in marked if run is not None and run.mark == one and run.is_running]
+        if len(runs) == len(marked) and self._cloud.terminate_together(lease.owner, lease.vm_ids):
+            for run in runs:
+                run.had_its_time = True
+        else:
+            for vm_id, one in zip(lease.vm_ids, lease.marks, strict=True):
+                self._end(vm_id, one)
 
     def _observe(self, change: StateChange) -> None:
         """A transition of the cloud."""
@@ -224,6 +241,50 @@ class Simulator:
             self._interrupt(run, moved=is_active and new_lcm_state in _MOVES)
         if new_state == _DONE:
             self._gone(vm_id, run)
+
+    def _observe_shared(self, change: SharedChange) -> None:
+        """A transition of several VMs: told in one go where they are a whole lease, one after the other elsewhere."""
+        runs = [run for vm_id in change.vm_ids if (run := self._runs.get(vm_id)) is not None]
+        lease = runs[0].lease if runs else None
+        if lease is None or lease.vm_ids != change.vm_ids or len(runs) < len(change.vm_ids):
+            told = False
+        elif change.new_lcm_state == _RUNNING and change.old_lcm_state in _FRESH_STARTS:
+            told = self._lease_starts(change, lease, runs)
+        else:
+            told = change.new_state == _DONE and self._lease_ends(change, lease, runs)
+        if not told:
+            for one in change.of_each():
+                self._observe(one)
+
+    def _lease_starts(self, change: SharedChange, lease: LeaseRun, runs: Sequence[VmRun]) -> bool:
+        """All VMs of a lease begin to run at one instant; False where not all of them were at rest."""
+        if not all(run.since_ms is None and not run.had_its_time for run in runs):
+            return False
+        quiet = self._quiet_at_ms == change.at_ms and self._quiet.started_vm_ids.issuperset(change.vm_ids)
+        self._anything = True
+        self._changed |= not quiet
+        for run in runs:
+            run.served_ms, run.since_ms, run.is_running = 0, change.at_ms, True
+            run.mark += 1
+        lease.all_run(change.at_ms)
+        lease.marks = tuple([run.mark for run in runs])
+        ends_at_ms = change.at_ms + 1000 * lease.request.actual_duration_s
+        self._heap.push(ends_at_ms, _END, change.vm_ids[0], -lease.marks[0])
+        return True
+
+    def _lease_ends(self, change: SharedChange, lease: LeaseRun, runs: Sequence[VmRun]) -> bool:
+        """All VMs of a lease, which ran, are gone at one instant; False where not all of them had their time."""
+        if not all(run.had_its_time and run.since_ms is not None for run in runs):
+            return False
+        self._anything = True
+        self._changed |= not self._quiet.ends
+        for vm_id, run in zip(change.vm_ids, runs, strict=True):
+            lease.served_vm_ms += change.at_ms - (run.since_ms or 0)
+            del self._runs[vm_id]
+        self._to_forget += change.vm_ids
+        lease.all_end(change.at_ms)
+        self._over(lease)
+        return True
 
     def _is_quiet(self, change: StateChange, run: VmRun) -> bool:
         """It begins to run, or ends as one of a lease of which the others have to end at the same instant."""
@@ -261,9 +322,13 @@ class Simulator:
         del self._runs[vm_id]
         self._to_forget.append(vm_id)
         if run.lease.ended_at_ms is not None:
-            del self._lease_by_id[run.lease.vm_ids[0]]
-            self._parting.discard(run.lease.vm_ids[0])
-            self._records.append(run.lease.record(self._origin_ms))
+            self._over(run.lease)
+
+    def _over(self, lease: LeaseRun) -> None:
+        """No VM of the lease is left."""
+        del self._lease_by_id[lease.vm_ids[0]]
+        self._parting.discard(lease.vm_ids[0])
+        self._records.append(lease.record(self._origin_ms))
 
     # ---------------------------------------------------------------- what the plan says
 
