@@ -3,7 +3,9 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+import pytest
 
+from one_preempt.core.availability import profile as profile_module
 from one_preempt.core.availability.profile import AvailabilityProfile
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
 
@@ -115,4 +117,10 @@ def ask(random: Random, profile: AvailabilityProfile, naive: NaiveHosts, now: in
 
 def test_the_profile_is_the_list_of_reservations_counted_minute_by_minute() -> None:
     for case in range(CASES):
+        compare(Random(case))
+
+
+def test_many_steps_looked_at_in_one_go_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_module, "_FEW", 2)
+    for case in range(CASES // 4):
         compare(Random(case))
