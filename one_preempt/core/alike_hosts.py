@@ -25,10 +25,15 @@ Kind = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Of which kind all VMs of a lease are. `follows_load`: that may change while nothing but a host's load does."""
+    """Of which kind all VMs of a lease are. `follows_load`: that may change while nothing but a host's load does.
 
+    `is_odd`: it is promised room beside what it has.
+    """
+
+    lease: Lease
     kind: Kind | None
     follows_load: bool
+    is_odd: bool
 
 
 _seen = quick_constructor(_Seen)
@@ -76,9 +81,17 @@ class AlikeHosts:
             self._forget(list(self._seen))
             self._look_at(state.leases, state, matchmaker, room)
         else:
-            following = self._following_load - changed
-            self._forget((*changed, *following))
-            self._look_at((*changed, *following), state, matchmaker, room)
+            anew = [lease_id for lease_id in changed if not self._holds(lease_id, state, room)]
+            anew += self._following_load - changed
+            self._forget(anew)
+            self._look_at(anew, state, matchmaker, room)
+
+    def _holds(self, lease_id: int, state: ClusterState, room: ObservedRoom) -> bool:
+        """Other stays alone say the same of its VMs."""
+        seen = self._seen.get(lease_id)
+        if seen is None or seen.follows_load or state.leases.get(lease_id) is not seen.lease:
+            return False
+        return _is_counted(seen.lease, room) and _is_odd(seen.lease, room) == seen.is_odd
 
     def _forget(self, lease_ids: Iterable[int]) -> None:
         for lease_id in lease_ids:
@@ -94,7 +107,7 @@ class AlikeHosts:
     ) -> None:
         for lease_id in lease_ids:
             lease = state.leases.get(lease_id)
-            if lease is None or not lease.vm_ids or not (lease.state in _WAITING or lease_id in room.stays):
+            if lease is None or not _is_counted(lease, room):
                 continue
             seen = self._see(lease, state, matchmaker, room)
             self._seen[lease_id] = seen
@@ -103,16 +116,12 @@ class AlikeHosts:
                 self._following_load.add(lease_id)
 
     def _see(self, lease: Lease, state: ClusterState, matchmaker: Matchmaker, room: ObservedRoom) -> _Seen:
-        """The kind of a lease's VMs where they are alike and may go anywhere.
-
-        What is promised to a gang of which some VMs run already would be counted for all of them.
-        """
+        """The kind of a lease's VMs where they are alike and may go anywhere."""
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
-        stays = room.stays.get(lease.id, ())
-        is_odd = len(stays) > 1 and any(stay.promise for stay in stays)
+        is_odd = _is_odd(lease, room)
         if len(kinds) > 1 or is_odd or not all(map(_is_plain, vms)):
-            return _seen(None, False)
+            return _seen(lease, None, False, is_odd)
         anywhere, follows_load = True, False
         before: VirtualMachine | None = None
         for vm in vms:
@@ -124,7 +133,7 @@ class AlikeHosts:
                 before, match = vm, matchmaker.match(vm)
                 anywhere = anywhere and self._suits_anywhere(match, room)
                 follows_load = follows_load or match.follows_load
-        return _seen(kinds.pop() if anywhere else None, follows_load)
+        return _seen(lease, kinds.pop() if anywhere else None, follows_load, is_odd)
 
     def _suits_anywhere(self, match: HostMatch, room: ObservedRoom) -> bool:
         """No host that takes VMs is ruled out."""
@@ -157,6 +166,17 @@ def _count(kind: Kind, base: IntArray, accepting: BoolArray, capacity: IntArray)
         return None
     counts = [base[:, resource] // amount for resource, amount in enumerate(kind) if amount > 0]
     return int(np.minimum.reduce(counts).sum()) if counts else None
+
+
+def _is_counted(lease: Lease, room: ObservedRoom) -> bool:
+    """It waits, or has or is promised room until a known end."""
+    return bool(lease.vm_ids) and (lease.state in _WAITING or lease.id in room.stays)
+
+
+def _is_odd(lease: Lease, room: ObservedRoom) -> bool:
+    """What is promised to a gang of which some VMs run already would be counted for all of them."""
+    stays = room.stays.get(lease.id, ())
+    return len(stays) > 1 and any(stay.promise for stay in stays)
 
 
 def _is_plain(vm: VirtualMachine) -> bool:
