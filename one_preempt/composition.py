@@ -145,7 +145,7 @@ def _power(
 ) -> Iterator[PowerEnactment]:
     """What carries out power steps: oned on the same connection, power control on threads of its own."""
     from one_preempt.adapters.opennebula.host_attributes import HostAttributes
-    from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
+    from one_preempt.adapters.opennebula.host_enactor import LastLook, OpenNebulaHostEnactor
     from one_preempt.adapters.power_control.factory import make_power_control
     from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
     from one_preempt.power_enactment import PowerEnactment
@@ -153,10 +153,11 @@ def _power(
     if given is not None:
         yield PowerEnactment(store, OpenNebulaHostEnactor(connection), given, clock)
         return
-    with closing(connection.another()) as for_attributes:
+    with closing(connection.another()) as for_attributes, closing(connection.another()) as for_looks:
         attributes = HostAttributes(for_attributes, clock)
         control = make_power_control(settings.power.control, clock, attributes.of)
-        with closing(BackgroundPowerCalls(control, settings.power.calls_at_once)) as calls:
+        looks = LastLook(for_looks)
+        with closing(BackgroundPowerCalls(control, settings.power.calls_at_once, looks)) as calls:
             yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock, memory=control)
 
 

@@ -29,6 +29,7 @@ _STOPPED_BY_PAUSE = frozenset({
     PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF, PowerStepKind.CUT_POWER,
 })  # fmt: skip
 _NOT_UP = (PowerPhase.FAILED, PowerPhase.CUTTING_POWER)
+_NOT_ACCEPTED = {PowerAnswer.NO_ANSWER: Outcome.UNKNOWN, PowerAnswer.CHANGED_HANDS: Outcome.DROPPED}
 _BATCH = 25
 
 
@@ -175,5 +176,5 @@ def _result(outcome: PowerOutcome) -> CallResult:
     """An answer of power control as that to a call. What may have been done counts as not answered."""
     if outcome.accepted:
         return CallResult(Outcome.ACCEPTED)
-    known = outcome.answer is not PowerAnswer.NO_ANSWER
-    return CallResult(Outcome.REFUSED if known else Outcome.UNKNOWN, outcome.answer.name, outcome.text)
+    kind = _NOT_ACCEPTED.get(outcome.answer, Outcome.REFUSED)
+    return CallResult(kind, outcome.answer.name, outcome.text)

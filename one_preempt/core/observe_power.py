@@ -169,6 +169,7 @@ def _entered(sequence: PowerSequence, phase: PowerPhase, now_s: int, code: str, 
         outcome_at_s=None,
         answer_text="",
         emptied_vm_ids=sequence.emptied_vm_ids if phase is PowerPhase.EMPTYING else (),
+        enabled=sequence.enabled and phase is not PowerPhase.AWAKE,
     )
 
 
@@ -269,7 +270,7 @@ def _checking(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeq
 
 
 def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
-    was_ordered = sequence.attempts > 0
+    was_ordered = sequence.was_ordered
     if sight.vm_ids or sight.host.state is not HostState.OFFLINE:
         if was_ordered:
             return to_be_woken(sequence, now_s, IN_USE, "it is used again, and was told to switch off already")
@@ -310,7 +311,7 @@ def _asleep(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeque
 def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
     if sight.host.accepts_vms:
         return _awake(sequence, now_s)
-    if sight.host.state is HostState.DISABLED:
+    if _is_administrators(sequence, sight):
         return _taken_over(sequence, now_s, sight.host.state)
     ordered_at_s = sequence.outcome_at_s
     if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.ON:
@@ -328,7 +329,8 @@ def _enabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_
     state = sight.host.state
     if sight.host.accepts_vms:
         return _awake(sequence, now_s)
-    if state in (HostState.DISABLED, HostState.OFFLINE) and sequence.outcome is Outcome.ACCEPTED:
+    enabled = sequence.enabled or sequence.outcome is Outcome.ACCEPTED
+    if enabled and state in (HostState.DISABLED, HostState.OFFLINE):
         return _taken_over(sequence, now_s, state)
     if state is HostState.OFFLINE and sequence.began_at_s and sight.status_since(sequence.since_s) is PowerStatus.OFF:
         text = "it lost its power again before it was enabled: it is switched on once more"
@@ -336,8 +338,15 @@ def _enabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_
     if now_s - max(sequence.began_at_s, sequence.since_s) <= rules.boot_timeout_s:
         return sequence
     text = f"it is not monitored {rules.boot_timeout_s} s after it was switched on"
-    failed = _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)
+    failed = replace(next_phase(sequence, PowerPhase.FAILED, now_s), enabled=enabled)
+    failed = _with_failure(failed, rules, now_s, text)
     return replace(failed, reason_code=STUCK) if sequence.began_at_s else failed
+
+
+def _is_administrators(sequence: PowerSequence, sight: HostSight) -> bool:
+    """A host on its way up is disabled by its administrator alone, and put OFFLINE by him once it was enabled."""
+    state = sight.host.state
+    return state is HostState.DISABLED or (sequence.enabled and state is HostState.OFFLINE)
 
 
 def _awake(sequence: PowerSequence, now_s: int) -> PowerSequence:
@@ -349,7 +358,7 @@ def _awake(sequence: PowerSequence, now_s: int) -> PowerSequence:
 def _failed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
     if sight.host.accepts_vms:
         return _awake(sequence, now_s)
-    if sight.host.state is HostState.DISABLED:
+    if _is_administrators(sequence, sight):
         return _taken_over(sequence, now_s, sight.host.state)
     if now_s < sequence.not_before_s:
         return sequence
@@ -364,10 +373,10 @@ def _failed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s:
 
 
 def _cutting_power(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
-    was_ordered, ordered_at_s = sequence.attempts > 0, sequence.outcome_at_s
+    was_ordered, ordered_at_s = sequence.was_ordered, sequence.outcome_at_s
     if sight.host.accepts_vms and not was_ordered:
         return _awake(sequence, now_s)
-    if sight.host.state is HostState.DISABLED:
+    if _is_administrators(sequence, sight):
         return _taken_over(sequence, now_s, sight.host.state)
     if sight.vm_ids:
         return to_be_woken(sequence, now_s, IN_USE, f"VM {min(sight.vm_ids)} was put on it: its power is not cut")

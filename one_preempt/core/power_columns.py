@@ -111,7 +111,7 @@ class PowerColumns:
 def can_turn_back(sequence: PowerSequence) -> bool:
     """It is on its way to sleep, and has its power still."""
     if sequence.phase is PowerPhase.SWITCHING_OFF:
-        return sequence.attempts == 0
+        return not sequence.was_ordered
     return sequence.phase in _KEEPS_POWER
 
 

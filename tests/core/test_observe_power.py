@@ -138,6 +138,21 @@ DROPPED = {"attempts": 1, "outcome": Outcome.DROPPED, "outcome_at_s": NOW_S - 50
         (P.CUTTING_POWER, S.ERROR, {"vm": True}, P.SWITCHING_ON),
         (P.CUTTING_POWER, S.ERROR, REFUSED, P.FAILED),
         (P.CUTTING_POWER, S.ERROR, TRIED | {"since_s": NOW_S - 601}, P.FAILED),
+        # What was not carried out as the host changed hands meanwhile, or perhaps had.
+        (P.SWITCHING_OFF, S.OFFLINE, DROPPED, P.SWITCHING_OFF),
+        (P.SWITCHING_OFF, S.OFFLINE, DROPPED | {"vm": True}, P.ENABLING),
+        (P.SWITCHING_OFF, S.OFFLINE, DROPPED | {"vm": True, "attempts": 2}, P.SWITCHING_ON),
+        (P.SWITCHING_OFF, S.MONITORED, DROPPED, P.AWAKE),
+        (P.CUTTING_POWER, S.ERROR, DROPPED, P.CUTTING_POWER),
+        (P.CUTTING_POWER, S.MONITORED, DROPPED, P.AWAKE),
+        # Once it was enabled, OFFLINE is its administrator's.
+        (P.ENABLING, S.OFFLINE, {"enabled": True, "power": PowerStatus.OFF}, P.AWAKE),
+        (P.SWITCHING_ON, S.OFFLINE, TRIED | {"enabled": True, "power": PowerStatus.ON}, P.AWAKE),
+        (P.FAILED, S.OFFLINE, {"not_before_s": NOW_S, "enabled": True}, P.AWAKE),
+        (P.FAILED, S.OFFLINE, STUCK | {"enabled": True}, P.AWAKE),
+        (P.FAILED, S.ERROR, STUCK | {"enabled": True}, P.CUTTING_POWER),
+        (P.CUTTING_POWER, S.OFFLINE, {"enabled": True}, P.AWAKE),
+        (P.CUTTING_POWER, S.OFFLINE, {}, P.CUTTING_POWER),
     ],
 )  # fmt: skip
 def test_a_phase_is_left_for_what_is_seen(
@@ -175,6 +190,15 @@ def test_only_a_boot_of_ours_that_ends_nowhere_is_stuck() -> None:
     assert seen(P.ENABLING, S.ERROR, **TRIED | late).reason_code == "stuck"  # type: ignore[arg-type]
     assert seen(P.ENABLING, S.ERROR, **TRIED | late | {"began_at_s": 0}).reason_code == "failed"  # type: ignore[arg-type]
     assert seen(P.SWITCHING_ON, S.OFFLINE, **TRIED | late).reason_code == "failed"  # type: ignore[arg-type]
+
+
+def test_that_it_was_enabled_is_known_until_it_is_in_nobody_s_hand() -> None:
+    late = {"since_s": NOW_S - 901, "began_at_s": NOW_S - 901}
+    assert seen(P.ENABLING, S.ERROR, **TRIED | late).enabled  # type: ignore[arg-type]
+    assert not seen(P.ENABLING, S.OFFLINE, **LOST | late).enabled  # type: ignore[arg-type]
+    cut = seen(P.CUTTING_POWER, S.ERROR, power=PowerStatus.OFF, **TRIED, enabled=True)  # type: ignore[arg-type]
+    assert (cut.phase, cut.enabled) == (P.SWITCHING_ON, True)
+    assert not seen(P.ENABLING, S.MONITORED, **TRIED, enabled=True).enabled  # type: ignore[arg-type]
 
 
 def test_a_host_that_is_gone_is_nobody_s_any_more() -> None:

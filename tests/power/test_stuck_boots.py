@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import HostState
 from tests.power.power_play import RULES, Counting, PowerPlay
 
 AWAKE, CUTTING_POWER, FAILED = PowerPhase.AWAKE, PowerPhase.CUTTING_POWER, PowerPhase.FAILED
@@ -61,6 +63,46 @@ def test_a_host_that_an_administrator_took_meanwhile_keeps_its_power() -> None:
     play.cloud.host_status(ONEADMIN, 0, 1)
     play.pass_time(1200)
     assert (play.phase(0), play.orders("hard-off")) == (AWAKE, 0)
+
+
+def test_what_an_administrator_puts_offline_once_it_was_enabled_keeps_its_power_and_stays_his() -> None:
+    play = StuckPlay()
+    assert play.cloud.hosts[0].state.name in ("INIT", "ERROR")
+    play.cloud.host_status(ONEADMIN, 0, 2)
+    play.pass_time(1200)
+    assert (play.phase(0), play.orders("hard-off"), play.orders("on")) == (AWAKE, 0, 1)
+    assert play.cloud.hosts[0].state is HostState.OFFLINE
+
+
+def test_a_host_that_is_taken_while_its_cut_waits_for_a_turn_keeps_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = StuckPlay()
+    assert isinstance(play.control, Counting)
+    switch_off = play.control.switch_off
+
+    def taken_meanwhile(host: str, hard: bool) -> PowerOutcome:
+        monkeypatch.setattr(play.control, "switch_off", switch_off)
+        play.cloud.host_status(ONEADMIN, 0, 1)
+        return PowerOutcome(PowerAnswer.CHANGED_HANDS, "host node0 is DISABLED, expected was ERROR")
+
+    monkeypatch.setattr(play.control, "switch_off", taken_meanwhile)
+    play.pass_time(1200)
+    assert (play.phase(0), play.orders("hard-off")) == (AWAKE, 0)
+    assert play.cloud.hosts[0].state is HostState.DISABLED
+
+
+def test_a_cut_of_which_nobody_could_tell_whether_it_may_be_is_put_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = StuckPlay()
+    assert isinstance(play.control, Counting)
+    del play.machines.mishaps[0]
+    switch_off = play.control.switch_off
+
+    def no_answer_of_oned(host: str, hard: bool) -> PowerOutcome:
+        monkeypatch.setattr(play.control, "switch_off", switch_off)
+        return PowerOutcome(PowerAnswer.CHANGED_HANDS, "one.host.info: no answer")
+
+    monkeypatch.setattr(play.control, "switch_off", no_answer_of_oned)
+    play.until(lambda: play.phase(0) is AWAKE, at_most_s=3600)
+    assert play.orders("hard-off") == 1
 
 
 def test_nothing_is_cut_while_power_actions_are_paused() -> None:

@@ -1,8 +1,9 @@
 """SIGKILL at every boundary of a host's way to sleep and back, and of a boot that hangs and has its power cut.
 
 A boundary is each write, that of the energy's history too, each call to oned, each order to its power. Wherever the
-daemon dies, no machine is ever off with a VM on it or without being OFFLINE, none is forgotten, its history has no hole,
-and the end is the same. Of the boundaries a few are tried in each run, with ONE_PREEMPT_POWER_BOUNDARIES=all all of them.
+daemon dies, no machine is ever off with a VM on it or without being OFFLINE, none is forgotten, its history has no
+hole, and the end is the same. Of the boundaries a few are tried in each run, with ONE_PREEMPT_POWER_BOUNDARIES=all all
+of them.
 """
 
 from __future__ import annotations

@@ -217,6 +217,7 @@ host_power = Table(
     Column("began_at_s", BigInteger, nullable=False),
     Column("failures", Integer, nullable=False),
     Column("not_before_s", BigInteger, nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default=false()),
 )
 
 # Orders of administrators that no plan has settled yet.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from one_preempt.adapters.opennebula.host_reader import HostReader
@@ -24,6 +25,20 @@ _STATUSES = {
 NO_ANSWER = "NO_ANSWER"
 CHANGED_HANDS = "CHANGED_HANDS"
 _NOT_DECRYPTED = False
+
+
+class LastLook:
+    """The same look at a host, from several threads in turn; the connection is its own."""
+
+    def __init__(self, transport: OnedTransport) -> None:
+        self._enactor = OpenNebulaHostEnactor(transport)
+        self._lock = Lock()
+
+    def __call__(self, step: HostPowerStep) -> str:
+        """Why a step for power control is not to be carried out now, '' where nothing stands against it."""
+        with self._lock:
+            checked = self._enactor.perform(step)
+        return "" if checked.outcome is Outcome.ACCEPTED else checked.error_text or checked.error_code
 
 
 class OpenNebulaHostEnactor:

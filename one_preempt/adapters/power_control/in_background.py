@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
@@ -10,12 +10,23 @@ from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
 from one_preempt.ports import PowerControl
 
+LastLook = Callable[[HostPowerStep], str]
+
 
 class BackgroundPowerCalls:
-    """Implements `ports.PowerCalls`. Each call has the time-outs of its control; one for each host at a time."""
+    """Implements `ports.PowerCalls`. Each call has the time-outs of its control; one for each host at a time.
 
-    def __init__(self, control: PowerControl, at_once: int) -> None:
+    A call may wait for a thread while others wait for controllers that hang. What takes a host's power is checked again
+    once its turn has come.
+    """
+
+    def __init__(self, control: PowerControl, at_once: int, last_look: LastLook | None = None) -> None:
+        """`last_look` says why a step is not to be carried out any more, '' where nothing stands against it.
+
+        It is asked from several threads; None: nothing is checked.
+        """
         self._control = control
+        self._last_look = last_look
         self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="power")
         self._lock = Lock()
         self._busy: dict[int, Future[None]] = {}
@@ -44,9 +55,22 @@ class BackgroundPowerCalls:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, step: HostPowerStep, now_s: int) -> None:
-        report = answer_of(self._control, step, now_s)
+        try:
+            report = self._refused(step, now_s) or answer_of(self._control, step, now_s)
+        except Exception as error:  # noqa: BLE001, as the host would be busy for good without an answer
+            text = f"{step.id}: a defect, {type(error).__name__}: {error}"
+            report = PowerReport(step.host_id, step.kind, PowerOutcome(PowerAnswer.NO_ANSWER, text), now_s)
         with self._lock:
             self._reports[step.host_id] = report
+
+    def _refused(self, step: HostPowerStep, now_s: int) -> PowerReport | None:
+        """What it is answered where the host is not as it was when the step was put, or nobody can tell."""
+        if self._last_look is None or not step.expected_states:
+            return None
+        why = self._last_look(step)
+        return (
+            PowerReport(step.host_id, step.kind, PowerOutcome(PowerAnswer.CHANGED_HANDS, why), now_s) if why else None
+        )
 
 
 def answer_of(control: PowerControl, step: HostPowerStep, now_s: int) -> PowerReport:

@@ -70,7 +70,7 @@ def _use(host: Host, sequence: PowerSequence | None, before: HostUseStay | None)
         return HostUse.ON if host.accepts_vms else None
     if sequence.phase in _ON:
         return HostUse.ON
-    was_ordered = sequence.attempts > 0
+    was_ordered = sequence.was_ordered
     match sequence.phase:
         case PowerPhase.SWITCHING_OFF:
             return HostUse.SHUTTING_DOWN if was_ordered else HostUse.ON

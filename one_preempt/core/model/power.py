@@ -31,6 +31,8 @@ class PowerAnswer(Enum):
     """Something is missing or wrong on this side: nothing was done."""
     HELD_BACK = "held_back"
     """Not tried now, because of what happened before: nothing was done."""
+    CHANGED_HANDS = "changed_hands"
+    """Not tried, for the host is not as the order expects it any more: nothing was done."""
     ADVICE_ONLY = "advice_only"
     """No power control is configured: the text says what would have been done."""
 

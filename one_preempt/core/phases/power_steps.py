@@ -37,9 +37,9 @@ _NEXT_AT_ONCE = frozenset({
     PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING,
 })  # fmt: skip
 _BOTH_OFF_STATES = (HostState.DISABLED, HostState.OFFLINE)
-# As OpenNebula sees a host that was told to start and never came up.
-_NOT_UP_STATES = (
-    HostState.OFFLINE, HostState.INIT, HostState.ERROR, HostState.MONITORING_INIT, HostState.MONITORING_ERROR,
+# As OpenNebula sees a host that it was told to use, and that never came up.
+_ENABLED_NOT_UP_STATES = (
+    HostState.INIT, HostState.ERROR, HostState.MONITORING_INIT, HostState.MONITORING_ERROR,
 )  # fmt: skip
 
 
@@ -141,7 +141,8 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
             on = power_step(sequence, PowerStepKind.SWITCH_ON)
             yield from _order(power, sequence, on, allowed=not power.paused or sequence.attempts > 0)
         case PowerPhase.CUTTING_POWER:
-            cut = power_step(sequence, PowerStepKind.CUT_POWER, _NOT_UP_STATES, must_be_empty=True)
+            states = _ENABLED_NOT_UP_STATES if sequence.enabled else (HostState.OFFLINE, *_ENABLED_NOT_UP_STATES)
+            cut = power_step(sequence, PowerStepKind.CUT_POWER, states, must_be_empty=True)
             yield from _order(power, sequence, cut, allowed=wanted)
         case PowerPhase.ENABLING if state in _BOTH_OFF_STATES:
             yield from _enable(power, sequence, state)

@@ -29,7 +29,7 @@ BEGUN = PowerSequence(4, "node-4", PowerPhase.DISABLING, NOW_S, "idle", "nobody 
 OF_ANOTHER = PowerSequence(
     2, "node-2", PowerPhase.EMPTYING, NOW_S, "consolidated", "its VMs have room elsewhere",
     attempts=2, outcome=Outcome.UNKNOWN, outcome_at_s=NOW_S + 1, answer_text="timed out", emptied_vm_ids=(7, 9),
-    began_at_s=NOW_S - 5, failures=3, not_before_s=NOW_S + 600,
+    began_at_s=NOW_S - 5, failures=3, not_before_s=NOW_S + 600, enabled=True,
 )  # fmt: skip
 STEP = HostPowerStep(4, "node-4", PowerStepKind.DISABLE, "idle", "nobody is on it")
 HUNG = PowerStanding("node-4", PowerAttempt.BOOT, 3, NOW_S + 3600, None, "node-4 did not come up — “again”")

@@ -9,7 +9,7 @@ import pytest
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.opennebula.host_attributes import HostAttributes
-from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
+from one_preempt.adapters.opennebula.host_enactor import LastLook, OpenNebulaHostEnactor
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
@@ -91,6 +91,16 @@ def test_a_host_that_changed_hands_is_left_alone(
     result = OpenNebulaHostEnactor(transport).perform(asked)
     assert (result.outcome, result.error_code) == (Outcome.DROPPED, "CHANGED_HANDS")
     assert why in result.error_text
+    assert hosts.changed == []
+
+
+def test_the_last_look_says_why_a_host_is_to_keep_its_power(hosts: Hosts, transport: OnedTransport) -> None:
+    look = LastLook(transport)
+    assert look(step(EMPTY, PowerStepKind.CUT_POWER, HostState.DISABLED, must_be_empty=True)) == ""
+    assert "expected was ERROR" in look(step(EMPTY, PowerStepKind.CUT_POWER, HostState.ERROR))
+    assert "is on host" in look(step(USED, PowerStepKind.SWITCH_OFF, must_be_empty=True))
+    hosts.endpoint.answer = lambda *_asked: dumps(("garbage",), methodresponse=True).encode()
+    assert look(step(EMPTY, PowerStepKind.CUT_POWER, HostState.DISABLED)) != ""
     assert hosts.changed == []
 
 

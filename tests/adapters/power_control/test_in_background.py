@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
+from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
 
@@ -88,6 +90,37 @@ def test_closing_waits_for_nobody(slow: Slow) -> None:
     calls.put(step(1, PowerStepKind.SWITCH_ON), 0)
     calls.close()
     assert not slow.let_go.is_set()
+
+
+def test_what_takes_power_is_looked_at_once_more_when_its_turn_has_come(slow: Slow) -> None:
+    why: list[str] = []
+    off = replace(step(1, PowerStepKind.CUT_POWER), expected_states=(HostState.ERROR,), must_be_empty=True)
+    with closing(BackgroundPowerCalls(slow, 1, lambda asked: f"{asked.id}: {why[0]}" if why else "")) as calls:
+        calls.put(step(0, PowerStepKind.SWITCH_ON), 0)
+        calls.put(off, 5)
+        # While that waits for its turn an administrator takes the host.
+        why.append("not ours any more")
+        slow.let_go.set()
+        first, second = taken(calls, 2)
+        changed = PowerOutcome(PowerAnswer.CHANGED_HANDS, "cut-power/node1: not ours any more")
+        assert (first.outcome, second) == (ACCEPTED, PowerReport(1, PowerStepKind.CUT_POWER, changed, 5))
+        assert slow.asked == ["on node0"]
+        why.clear()
+        calls.put(off, 6)
+        assert [report.outcome for report in taken(calls, 1)] == [ACCEPTED]
+        assert slow.asked == ["on node0", "hard off node1"]
+
+
+def test_a_control_with_a_defect_keeps_no_host_busy(slow: Slow) -> None:
+    def fails(_step: HostPowerStep) -> str:
+        raise KeyError("STATE")
+
+    with closing(BackgroundPowerCalls(slow, 1, fails)) as calls:
+        calls.put(replace(step(1, PowerStepKind.SWITCH_OFF), expected_states=(HostState.OFFLINE,)), 5)
+        (report,) = taken(calls, 1)
+        assert (report.outcome.answer, slow.asked) == (PowerAnswer.NO_ANSWER, [])
+        assert "KeyError" in report.outcome.text
+        assert not calls.is_busy(1)
 
 
 def test_what_is_not_for_power_control_is_answered_so() -> None:

@@ -1,4 +1,4 @@
-"""What power control remembers of hosts that did not obey: a restarted daemon leaves them alone as well."""
+"""What power control remembers of hosts that did not obey, and whether a host on its way up was enabled already."""
 
 from __future__ import annotations
 
@@ -23,3 +23,4 @@ def upgrade() -> None:
         sa.Column("why", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("host_name", "attempt"),
     )
+    op.add_column("host_power", sa.Column("enabled", sa.Boolean(), nullable=False, server_default=sa.false()))
