@@ -29,6 +29,11 @@ _STOPPED_BY_PAUSE = frozenset({
     PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF, PowerStepKind.CUT_POWER,
 })  # fmt: skip
 _NOT_UP = (PowerPhase.FAILED, PowerPhase.CUTTING_POWER)
+_PHASES = {
+    PowerStepKind.SWITCH_OFF: PowerPhase.SWITCHING_OFF,
+    PowerStepKind.CUT_POWER: PowerPhase.CUTTING_POWER,
+    PowerStepKind.SWITCH_ON: PowerPhase.SWITCHING_ON,
+}
 _NOT_ACCEPTED = {PowerAnswer.NO_ANSWER: Outcome.UNKNOWN, PowerAnswer.CHANGED_HANDS: Outcome.DROPPED}
 _BATCH = 25
 
@@ -66,10 +71,11 @@ class PowerEnactment:
         """
         reports = self._calls.take_reports()
         self._keep_memory()
-        for report in reports:
-            if report.kind is PowerStepKind.READ_POWER:
-                self._readings[report.host_id] = report
-            else:
+        orders = [report for report in reports if report.kind is not PowerStepKind.READ_POWER]
+        self._readings |= {report.host_id: report for report in reports if report.kind is PowerStepKind.READ_POWER}
+        phases = {one.host_id: one for one in self._store.power_sequences()} if orders else {}
+        for report in orders:
+            if _is_answered_by(phases.get(report.host_id), report):
                 self._store.record_power_result(report.host_id, _result(report.outcome), self._clock.now_s())
 
     def step_down(self) -> None:
@@ -170,6 +176,11 @@ class PowerEnactment:
 
 def _key(standing: PowerStanding) -> tuple[str, str]:
     return standing.key
+
+
+def _is_answered_by(sequence: PowerSequence | None, report: PowerReport) -> bool:
+    """The order is still the one that is waited for: while a controller took its time the host may have moved on."""
+    return sequence is not None and sequence.attempts > 0 and sequence.phase is _PHASES[report.kind]
 
 
 def _result(outcome: PowerOutcome) -> CallResult:

@@ -34,6 +34,7 @@ DONE = "done"
 POWER_CAME = "power-came"
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
+_DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
 _TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK)
 
 
@@ -98,6 +99,8 @@ def observe_power(
                 text = f"host {after.host_name}: {after.reason_text}"
                 code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
                 discrepancies.append(Discrepancy(f"power-{code}", text))
+            if (before.phase, after.phase) == _DISABLED and before.outcome is not Outcome.ACCEPTED:
+                discrepancies.append(_assumed_ours(before))
         if after is not before and after != before:
             sequences[host_id] = after
             changed.append(after)
@@ -112,6 +115,15 @@ def observe_power(
     if not rules.enforced:
         discrepancies += _sleeping_unattended(sequences)
     return ObservedPower(known, tuple(changed), tuple(discrepancies))
+
+
+def _assumed_ours(before: PowerSequence) -> Discrepancy:
+    """Nothing in a host's document says by whose hand, or when, it was disabled."""
+    text = (
+        f"host {before.host_name} is DISABLED, and whether OpenNebula took our call was never heard: it is counted "
+        f"ours and goes to sleep; if it is yours, onehost enable {before.host_id} and disable it again"
+    )
+    return Discrepancy("power-assumed", text)
 
 
 def _sleeping_unattended(sequences: Mapping[int, PowerSequence]) -> list[Discrepancy]:
