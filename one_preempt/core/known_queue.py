@@ -85,6 +85,17 @@ class KnownQueue:
         known = self._places.get(lease.id)
         return known.request.demand.vms if known is not None and known.request.demand.lease is lease else None
 
+    def request_of(
+        self, lease: Lease, vms: Sequence[VirtualMachine], policies: Policies, rates: RatesByStorage
+    ) -> TimedRequest[Turn] | None:
+        """What a lease asks for if it is for these VMs; None where that is not known, or may have changed since."""
+        known = self._places.get(lease.id)
+        if known is None or known.request.demand.lease is not lease:
+            return None
+        _, exclusion, of_rates = self._under
+        holds = exclusion is policies.time.exclusion and (of_rates is rates or of_rates == rates)
+        return known.request if holds and known.request.demand.vms == tuple(vms) else None
+
 
 def queue_key(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
     """When `vms` of a lease are served: lowest first."""

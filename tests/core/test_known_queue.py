@@ -10,11 +10,13 @@ from one_preempt.core.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.virtual_machine import LockLevel, VmState
+from one_preempt.core.observed_room import needed_s
 from one_preempt.core.overhead.learned import learn
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.moml import POLICY as MOML
 from one_preempt.core.queue_order.user_priority import POLICY as BY_PRIORITY
+from one_preempt.core.queue_turn import startable
 from tests.core.drawn_leases import histories
 
 POLICIES = Policies(preemption=MOML, queue_order=BY_PRIORITY)
@@ -29,11 +31,21 @@ def test_what_is_kept_is_what_would_be_found_anew(states: list[ClusterState], bo
         concerns.observe(state)
         waiting, vms = concerns.all(Concern.QUEUE), state.snapshot.vms
         rates = learn((), OverheadRates(boot_ms=1000 * boot_s))
+        for lease in waiting.values():
+            to_start = startable(lease, [vms[vm_id] for vm_id in lease.vm_ids])
+            known = kept.request_of(lease, to_start, POLICIES, rates)
+            assert known is None or known.duration_s == needed_s(POLICIES, rates, lease, to_start)
 
         places = kept.in_order(waiting, vms, POLICIES, rates)
 
         assert list(places) == list(KnownQueue().in_order(waiting, vms, POLICIES, rates))
         assert {place.lease.id for place in places} == waiting.keys()
+        for place in places:
+            asking = place.request.demand.vms
+            known = kept.request_of(place.lease, asking, POLICIES, rates)
+            assert known is not None
+            assert known.duration_s == needed_s(POLICIES, rates, place.lease, asking)
+            assert asking == () or kept.request_of(place.lease, asking[1:], POLICIES, rates) is None
         assert [place.key for place in places] == sorted(place.key for place in places)
 
 

@@ -28,9 +28,12 @@ def mend_reservations(draft: PlanDraft) -> None:
 
 def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:
     """Other stays for what is left of a lease whose plan does not hold any more; empty where there are none."""
-    before = draft.timeline.withdraw(lease.id)
     ready_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s + 1)
-    whole_s = takes_s(draft, lease, vms)
+    whole_s, deadline_s = takes_s(draft, lease, vms), lease.terms.deadline_at_s
+    if deadline_s is not None and (whole_s is None or ready_at_s + whole_s > deadline_s):
+        # Too late wherever there were room; it is asked again in every cycle until it runs all the same.
+        return ()
+    before = draft.timeline.withdraw(lease.id)
     if lease.terms.deadline_at_s is not None:
         stays = tuple(plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
     else:

@@ -36,7 +36,8 @@ class GivingWay:
 
 def takes_s(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
     """For how long the lease takes its room when it starts; None: nobody knows."""
-    return needed_s(draft.policies, draft.rates, lease, vms)
+    known = draft.memory.queue.request_of(lease, vms, draft.policies, draft.rates)
+    return needed_s(draft.policies, draft.rates, lease, vms) if known is None else known.duration_s
 
 
 def end_of(start_s: int, takes_s: int | None) -> int | None:
