@@ -64,6 +64,8 @@ class GangDemand:
     @cached_property
     def classes(self) -> tuple[LikeVms, ...]:
         """The VMs by likeness, in the order of their first members."""
+        if not self.separate and self.allowed.strides[0] == 0 and bool((self.needs == self.needs[0]).all()):
+            return (LikeVms(tuple(range(self.size)), self.needs[0], self.allowed[0], self.size),)
         members_by_likeness: dict[tuple[bytes, bytes, tuple[int, ...]], list[int]] = {}
         # Rows of one and the same memory say the same.
         alike = self.allowed[0].tobytes() if self.allowed.strides[0] == 0 else None

@@ -7,8 +7,7 @@ On success the placements are charged to the room; on failure the room is as it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 
@@ -21,8 +20,10 @@ from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore
 from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
+from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
 from one_preempt.core.matching.gang import alike, asks_the_same, search
 from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
+from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.preferences import Preferences
@@ -30,7 +31,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import GroupRules, group_rules
 from one_preempt.core.model.cluster_state import HostTable, IntArray
-from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.quick_construction import quick_constructor
@@ -38,21 +39,6 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _placement = quick_constructor(Placement)
 _vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
-
-
-@dataclass(frozen=True, slots=True)
-class _SaidFull:
-    """What was said where no host has room, and what that followed from."""
-
-    first: VirtualMachine
-    vms: int
-    match: HostMatch
-    stores: DatastoreMatch
-    answer: Unplaced
-
-    def holds_for(self, first: VirtualMachine, vms: int, match: HostMatch, stores: DatastoreMatch) -> bool:
-        """Would the same be said again?"""
-        return first is self.first and vms == self.vms and match is self.match and stores is self.stores
 
 
 class Matchmaker:
@@ -81,7 +67,8 @@ class Matchmaker:
             snapshot, access, self.expressions, options.network_rank, options.different_networks, known
         )
         self._preferences = Preferences(self._host_match, self.expressions, options.host_selection)
-        self._said_full: dict[int, _SaidFull] = {}
+        self._said_full: dict[int, SaidFull] = {}
+        self._gangs = KnownGangs()
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
         """Match the VMs of a later snapshot from now on, of which only datastores and hosts' state and load may be new.
@@ -163,7 +150,7 @@ class Matchmaker:
                 for companion in rules.companions if rules and limited else ():
                     room.hold(placement.host_id, companion.resources)
                 return placement
-        return reasons.no_host(counts, _needs(vm))
+        return reasons.no_host(counts, needs_of(vm))
 
     def place_together(
         self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None = None
@@ -179,9 +166,12 @@ class Matchmaker:
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
         if among is None and not self.has_room(vms, room):
-            full = self.where_all_is_full(vms, room)
-            if full is not None:
-                return full
+            unplaced = self.where_all_is_full(vms, room)
+            if unplaced is not None:
+                return unplaced
+        too_few = self._has_too_few_places(vms, room) if among is None else None
+        if too_few is not None:
+            return too_few
         ordered = _largest_first(vms, room)
         placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
@@ -189,7 +179,7 @@ class Matchmaker:
             if placed.counts and not alike(vms) and self._may_fit_together(vms, room):
                 searched = search(ordered, room, lambda vm: self.candidates(vm, room, among))
             if searched is None:
-                return _together(len(vms), placed)
+                return together(len(vms), placed)
             placed = searched
         placement_of = {placement.vm_id: placement for placement in placed}
         return tuple(placement_of[vm.id] for vm in vms)
@@ -201,6 +191,33 @@ class Matchmaker:
         first = _first_to_place(vms, room)
         fits = (room.free[:, 0] >= first.cpu_centi) & (room.free[:, 1] >= first.memory_mib)
         return bool((self.match(first).mask & fits).any())
+
+    def are_alike(self, vms: Sequence[VirtualMachine]) -> bool:
+        """Does nothing that a placement depends on tell them apart? They may be alike where this says no."""
+        return not self.has_prematched and self._gangs.by_id(vms) is not None
+
+    def _has_too_few_places(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
+        """What is said where VMs that are alike fill all that is free and some are left over; else None.
+
+        None as well where more than CPU and memory decides.
+        """
+        ordered = None if self.has_prematched else self._gangs.by_id(vms)
+        if ordered is None or not room.takes_capacity_alone(ordered[0]):
+            return None
+        first = ordered[0]
+        match = self.match(first)
+        if match.follows_current_vms or self._refusal(first, room) is not None:
+            return None
+        rows = np.flatnonzero(match.mask)
+        free = room.free[rows]
+        places = np.minimum(free[:, 0] // first.cpu_centi, free[:, 1] // first.memory_mib).clip(0)
+        fitting = int(places.sum())
+        if fitting >= len(ordered) or not self._datastores.are_all_shared(first):
+            return None
+        one_in_cluster = {self.hosts.hosts[row].cluster_id: row for row in rows[places > 0].tolist()}
+        if any(self._try_host(first, row, room, {}) is None for row in one_in_cluster.values()):
+            return None
+        return together(len(vms), full(tuple(match.counts.items()), len(rows), needs_of(ordered[fitting])))
 
     def where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
         """What `place_together` says where no host has room for the first; None where it looks at more than that."""
@@ -214,11 +231,11 @@ class Matchmaker:
             return None
         refusal = self._refusal(first, room)
         if refusal is None:
-            refusal = _full(tuple(match.counts.items()), int(np.count_nonzero(match.mask)), _needs(first))
-        answer = refusal if len(vms) == 1 else _together(len(vms), refusal)
+            refusal = full(tuple(match.counts.items()), int(np.count_nonzero(match.mask)), needs_of(first))
+        answer = refusal if len(vms) == 1 else together(len(vms), refusal)
         if room.demand_of(first) is NO_DEMAND:
             # Whether its disks have room may be another matter a moment later.
-            self._said_full[first.id] = _SaidFull(first, len(vms), match, self._datastores, answer)
+            self._said_full[first.id] = SaidFull(first, len(vms), match, self._datastores, answer)
         return answer
 
     def place_at(
@@ -427,20 +444,3 @@ def _first_to_place(vms: Sequence[VirtualMachine], room: Room) -> VirtualMachine
 def _are_equal(vms: Sequence[VirtualMachine]) -> bool:
     """They need the same CPU and memory."""
     return len(set(map(_size, vms))) <= 1
-
-
-@lru_cache(maxsize=1024)
-def _full(ruled_out: tuple[tuple[str, int], ...], suitable: int, needs: str) -> Unplaced:
-    """No host has room, of those that suit as many as are said."""
-    counts = dict(ruled_out)
-    counts[reasons.CAPACITY] = counts.get(reasons.CAPACITY, 0) + suitable
-    return reasons.no_host(counts, needs)
-
-
-def _together(vms: int, refusal: Unplaced) -> Unplaced:
-    text = f"The {vms} VMs do not fit together. {refusal.reason.text}"
-    return Unplaced(Reason(refusal.reason.code, text), refusal.counts)
-
-
-def _needs(vm: VirtualMachine) -> str:
-    return f"VM {vm.id} ({vm.cpu_centi / 100:g} CPU, {vm.memory_mib} MiB)"

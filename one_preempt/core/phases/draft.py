@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -148,10 +148,10 @@ class PlanDraft:
         """The VMs of a lease that exist, oldest first."""
         return [self.state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
 
-    def startable(self, lease: Lease) -> list[VirtualMachine]:
+    def startable(self, lease: Lease) -> Sequence[VirtualMachine]:
         """The members that are to be started: none while one that waits may not be, for a gang starts together."""
         known = self.memory.queue.startable_of(lease)
-        return list(known) if known is not None else startable(lease, self.members(lease))
+        return known if known is not None else startable(lease, self.members(lease))
 
     def gives_way(self, lease: Lease) -> bool:
         """It would be taken off its hosts for what is firm."""

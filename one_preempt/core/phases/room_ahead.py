@@ -54,7 +54,8 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArr
     lease_id = draft.state.lease_of_vm.get(vms[0].id)
     # Most gangs are of one kind, and what is told of one of its VMs is told of all.
     told: dict[tuple[int, bool], BoolArray] = {}
-    for vm in vms:
+    of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
+    for vm in of_kinds:
         waiting = vm if vm.host_id is None else replace(vm, state=VmState.STOPPED, lcm_state=0)
         found = draft.matchmaker.match(waiting).mask
         kind = (id(found), needs_hardware(vm))
@@ -70,7 +71,7 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArr
     else:
         together = np.array(allowed, dtype=np.bool_)
     rows_by_role: dict[tuple[int, str], list[int]] = {}
-    for row, vm in enumerate(vms):
+    for row, vm in enumerate(of_kinds):
         role = role_of(vm, draft.state.snapshot)
         if role is not None and role[1].policy == "ANTI_AFFINED":
             rows_by_role.setdefault((role[0].id, role[1].name), []).append(row)

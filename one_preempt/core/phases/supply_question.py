@@ -205,9 +205,10 @@ def leases_by_row(draft: PlanDraft) -> Mapping[int, int]:
 def suited_rows(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray:
     """The rows of hosts that suit all of these VMs, whatever is free there."""
     mask = last = draft.matchmaker.match(vms[0]).mask
-    if draft.power is not None and any(map(needs_hardware, vms)):
+    are_alike = draft.matchmaker.are_alike(vms)
+    if draft.power is not None and any(map(needs_hardware, vms[:1] if are_alike else vms)):
         mask = mask & ~draft.power.asleep
-    for vm in vms[1:]:
+    for vm in () if are_alike else vms[1:]:
         of_vm = draft.matchmaker.match(vm).mask
         if of_vm is not last:
             mask, last = mask & of_vm, of_vm

@@ -1,0 +1,36 @@
+"""Which gangs consist of VMs that nothing tells apart, remembered for gangs of which nothing has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from one_preempt.core.matching.gang import asks_the_same
+from one_preempt.core.model.virtual_machine import VirtualMachine
+
+_MOST = 4096
+_by_id = attrgetter("id")
+
+
+class KnownGangs:
+    """Tuples of VMs by identity; they are kept with what is said of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[tuple[VirtualMachine, ...], tuple[VirtualMachine, ...] | None]] = {}
+
+    def by_id(self, vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
+        """The VMs by id where all ask for the same, and none belongs to a VM group; None where they may differ."""
+        if not isinstance(vms, tuple):
+            return _alike_by_id(vms)
+        known = self._known.get(id(vms))
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = self._known[id(vms)] = (vms, _alike_by_id(vms))
+        return known[1]
+
+
+def _alike_by_id(vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
+    if not vms or vms[0].vm_group_id is not None or not all(asks_the_same(vms[0], vm) for vm in vms[1:]):
+        return None
+    return tuple(sorted(vms, key=_by_id))
