@@ -49,7 +49,8 @@ class Room:
         self._network_free: dict[int, int] = {}
         self._devices_taken: dict[int, frozenset[str]] = {}
         self._numa: dict[int, NumaRoom] = {}
-        self._journal: list[Callable[[], None]] = []
+        # What undoes each change is given the room: if it kept hold of it, no room would ever be let go of at once.
+        self._journal: list[Callable[[Room], None]] = []
 
     # -- what is free ------------------------------------------------------------------------------------
 
@@ -153,11 +154,11 @@ class Room:
         self.dispatched += vms
         self.placed.update((placement.vm_id, placement) for placement in placements)
 
-        def undo() -> None:
-            self.free += amounts
-            self.dispatched -= vms
-            self.placed.clear()
-            self.placed.update(before)
+        def undo(room: Room) -> None:
+            room.free += amounts
+            room.dispatched -= vms
+            room.placed.clear()
+            room.placed.update(before)
 
         self._journal.append(undo)
 
@@ -225,7 +226,7 @@ class Room:
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
         while len(self._journal) > mark:
-            self._journal.pop()()
+            self._journal.pop()(self)
 
     # -- bookkeeping -------------------------------------------------------------------------------------
 
@@ -270,25 +271,25 @@ class Room:
         amounts = _amounts(resources)
         self.free[row] -= amounts
 
-        def undo() -> None:
-            self.free[row] += amounts
+        def undo(room: Room) -> None:
+            room.free[row] += amounts
 
         self._journal.append(undo)
 
     def _count(self, row: int) -> None:
         self.dispatched[row] += 1
 
-        def undo() -> None:
-            self.dispatched[row] -= 1
+        def undo(room: Room) -> None:
+            room.dispatched[row] -= 1
 
         self._journal.append(undo)
 
     def _put(self, table: dict[Key, Value], key: Key, value: Value) -> None:
         if key in table:
             old = table[key]
-            self._journal.append(lambda: table.__setitem__(key, old))
+            self._journal.append(lambda _: table.__setitem__(key, old))
         else:
-            self._journal.append(lambda: table.__delitem__(key))
+            self._journal.append(lambda _: table.__delitem__(key))
         table[key] = value
 
 

@@ -45,12 +45,17 @@ _YOUNG_OBJECTS = 50_000
 
 @contextmanager
 def _seldom_collecting() -> Iterator[None]:
-    """Hardly anything here refers to itself in a circle: looking for that at every few hundred objects is in vain."""
+    """Hardly anything here refers to itself in a circle: looking for that at every few hundred objects is in vain.
+
+    What was there before is not looked at meanwhile.
+    """
     thresholds = gc.get_threshold()
     gc.set_threshold(_YOUNG_OBJECTS, *thresholds[1:])
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.set_threshold(*thresholds)
 
 
@@ -246,7 +251,10 @@ class Simulator:
         """A transition of several VMs: told in one go where they are a whole lease, one after the other elsewhere."""
         runs = [run for vm_id in change.vm_ids if (run := self._runs.get(vm_id)) is not None]
         lease = runs[0].lease if runs else None
-        if lease is None or lease.vm_ids != change.vm_ids or len(runs) < len(change.vm_ids):
+        if lease is None:
+            self._anything = self._changed = True
+            return
+        if lease.vm_ids != change.vm_ids or len(runs) < len(change.vm_ids):
             told = False
         elif change.new_lcm_state == _RUNNING and change.old_lcm_state in _FRESH_STARTS:
             told = self._lease_starts(change, lease, runs)
