@@ -33,7 +33,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
 from one_preempt.simulation.simulated_cloud.quotas import full_request
 from one_preempt.simulation.simulated_cloud.states import DatastoreType, HostState
 from one_preempt.simulation.simulated_cloud.templates import copy_template, merged
-from one_preempt.simulation.simulated_cloud.vm_building import build_vm, copy_of_vm
+from one_preempt.simulation.simulated_cloud.vm_building import build_vm, copies_of_vm
 from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _FIRST_ID = 100
@@ -174,11 +174,13 @@ class Furnishing(HostCalls):
         asked = parsed(template, ErrorCode.INTERNAL) if isinstance(template, str) else template
         first_id = self._next_vm_id()
         first = build_vm(self, owner, first_id, copy_template(asked), hold)
-        alike = not _DIFFERENT_IN_EACH & first.template.keys()
-        self._enter(first)
-        for vm_id in range(first_id + 1, first_id + count):
-            others = copy_of_vm(first, vm_id) if alike else build_vm(self, owner, vm_id, copy_template(asked), hold)
-            self._enter(others)
+        ids_of_others = range(first_id + 1, first_id + count)
+        if _DIFFERENT_IN_EACH.isdisjoint(first.template):
+            self._enter_together([first, *copies_of_vm(first, ids_of_others)])
+        else:
+            self._enter(first)
+            for vm_id in ids_of_others:
+                self._enter(build_vm(self, owner, vm_id, copy_template(asked), hold))
         self.quota_books.add(owner.uid, owner.gid, full_request(first), count)
         return range(first_id, first_id + count)
 

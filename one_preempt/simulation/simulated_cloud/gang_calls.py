@@ -76,6 +76,22 @@ class GangCalls(VmActions):
         self._end_soon(Operation.SHUTDOWN, together[0], partial(self._come_to_an_end, together))
         return True
 
+    def _enter_together(self, vms: Sequence[SimVm]) -> None:
+        """New VMs that are alike come into the pool."""
+        first = vms[0]
+        if self._hears_each or not _TIES.isdisjoint(first.template):
+            for vm in vms:
+                self._enter(vm)
+            return
+        # What they hold on a host is the same, and is found out once.
+        taken = taken_by(first)
+        for vm in vms:
+            vm.taken = taken
+            self.vms[vm.id] = vm
+        self._last_vm_id = vms[-1].id
+        self._tell_logs(vms)
+        self._tell(vms, (first.state, first.state, first.lcm_state, first.lcm_state))
+
     # ---------------------------------------------------------------- what can be told beforehand
 
     def _is_at_once(self, states: frozenset[LcmState]) -> bool:

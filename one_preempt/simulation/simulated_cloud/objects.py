@@ -100,7 +100,7 @@ class SimVm:
     sched_actions: list[Vector] = field(default_factory=list)
     user_template: TemplateDict = field(default_factory=dict)
     history: list[SimHistory] = field(default_factory=list)
-    taken: tuple[int, int] | None = None
+    taken: tuple[int, int] | None = field(default=None, compare=False)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
@@ -105,15 +107,20 @@ def build_vm(cloud: CloudState, caller: Caller, vm_id: int, request: TemplateDic
     return vm
 
 
-def copy_of_vm(vm: SimVm, vm_id: int) -> SimVm:
-    """A VM with another id that is alike in everything else, just created as well, and shares what is never changed
+def copies_of_vm(vm: SimVm, vm_ids: Iterable[int]) -> list[SimVm]:
+    """VMs with other ids that are alike in everything else, just created as well, and share what is never changed
     in its place: values of the template and the user template."""
-    system = {**vectors_of(vm.template, "OS")[0], "UUID": _uuid(vm_id)}
-    return SimVm(
-        vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if vm.name != f"one-{vm.id}" else f"one-{vm_id}",
-        state=vm.state, prev_state=vm.state, stime_s=vm.stime_s,
-        template={**vm.template, "VMID": [str(vm_id)], "OS": [system]}, user_template=vm.user_template, taken=vm.taken,
-    )  # fmt: skip
+    system = vectors_of(vm.template, "OS")[0]
+    is_named = vm.name != f"one-{vm.id}"
+    return [
+        SimVm(
+            vm_id, vm.uid, vm.gid, vm.uname, vm.gname, vm.name if is_named else f"one-{vm_id}",
+            state=vm.state, prev_state=vm.state, stime_s=vm.stime_s,
+            template={**vm.template, "VMID": [str(vm_id)], "OS": [{**system, "UUID": _uuid(vm_id)}]},
+            user_template=vm.user_template, taken=vm.taken,
+        )
+        for vm_id in vm_ids
+    ]  # fmt: skip
 
 
 def check_name(name: str) -> None:
