@@ -31,6 +31,10 @@ from one_preempt.core.settled_actions import NOTHING_HEARD, SettledActions, sett
 
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 
+_DONE = "DONE"
+# The states of a VM that does not exist any more, as far as they are logged.
+_GONE = ("", _DONE)
+
 _Value = TypeVar("_Value")
 _state, _transition = quick_constructor(ClusterState), quick_constructor(Transition)
 _changes, _watch = quick_constructor(LedgerChanges), quick_constructor(Watch)
@@ -171,13 +175,14 @@ def _transitions(
     vms, states_before, unreadable = snapshot.vms, ledger.vm_states, snapshot.unreadable_vm_ids
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:
-            vm = vms.get(vm_id)
-            before = states_before.get(vm_id, "")
-            after = vm.state_name if vm is not None else "DONE"
-            if before == after or (vm is None and not before) or vm_id in unreadable:
+            before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
+            if vm is None:
+                if before not in _GONE and vm_id not in unreadable:
+                    found.append(_transition(vm_id, lease_id, now_s, before, _DONE, None, 0))
                 continue
-            host_id, memory_mib = (vm.host_id, vm.memory_mib) if vm is not None else (None, 0)
-            found.append(_transition(vm_id, lease_id, now_s, before, after, host_id, memory_mib))
+            after = vm.state_name
+            if before != after and vm_id not in unreadable:
+                found.append(_transition(vm_id, lease_id, now_s, before, after, vm.host_id, vm.memory_mib))
     return tuple(found)
 
 
@@ -186,14 +191,17 @@ def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple
     found = []
     for host in hosts:
         known = ledger.host_capacities.get(host.id)
-        sizes = (host.max_cpu_centi, host.max_memory_kib, host.total_cpu_centi, host.total_memory_kib)
-        if host.total_cpu_centi > 0 and (known is None or sizes != _sizes(known)):
+        is_known = (
+            known is not None
+            and host.max_cpu_centi == known.max_cpu_centi
+            and host.max_memory_kib == known.max_memory_kib
+            and host.total_cpu_centi == known.total_cpu_centi
+            and host.total_memory_kib == known.total_memory_kib
+        )
+        if not is_known and host.total_cpu_centi > 0:
+            sizes = (host.max_cpu_centi, host.max_memory_kib, host.total_cpu_centi, host.total_memory_kib)
             found.append(HostCapacity(host.id, now_s, *sizes))
     return tuple(found)
-
-
-def _sizes(known: HostCapacity) -> tuple[int, int, int, int]:
-    return known.max_cpu_centi, known.max_memory_kib, known.total_cpu_centi, known.total_memory_kib
 
 
 def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:

@@ -123,8 +123,14 @@ class MemoryLeaseStore:
             known = self._actions.get(closed.id)
             if known is not None:
                 self._actions.put(closed_like(known, closed))
+        if self._keeps_log:
+            for transition in changes.transitions:
+                self._transitions.append(transition)
+                self._last_transitions[transition.vm_id] = transition
+        members, states = self._memberships, self._vm_states
         for transition in changes.transitions:
-            self._log_transition(transition)
+            if transition.vm_id in members:
+                states.put(transition.vm_id, transition.to_state)
         for capacity in changes.host_capacities:
             self._host_capacities.put(capacity.host_id, capacity)
         for observed in changes.observed_overheads:
@@ -273,23 +279,16 @@ class MemoryLeaseStore:
             self._change_members(left, joined)
 
     def _change_members(self, left: Sequence[int], joined: Sequence[int]) -> None:
+        members, had = self._memberships, frozenset(left)
         for vm_id in joined:
-            self._memberships[vm_id] += 1
-        for vm_id in left:
-            self._memberships[vm_id] -= 1
-        for vm_id in {*left, *joined}:
-            if not self._memberships[vm_id]:
-                del self._memberships[vm_id]
-                self._vm_states.drop(vm_id)
-            elif vm_id not in left and vm_id in self._last_transitions:
+            members[vm_id] = members.get(vm_id, 0) + 1
+            if vm_id not in had and vm_id in self._last_transitions:
                 self._vm_states.put(vm_id, self._last_transitions[vm_id].to_state)
-
-    def _log_transition(self, transition: Transition) -> None:
-        if self._keeps_log:
-            self._transitions.append(transition)
-            self._last_transitions[transition.vm_id] = transition
-        if transition.vm_id in self._memberships:
-            self._vm_states.put(transition.vm_id, transition.to_state)
+        for vm_id in left:
+            members[vm_id] -= 1
+            if not members[vm_id]:
+                members.pop(vm_id)
+                self._vm_states.drop(vm_id)
 
     def _note_change(self, lease_id: int) -> None:
         if self._changed is not None:

@@ -121,6 +121,7 @@ class _AdmissionDesk:
     reviewed: dict[int, LeaseRecord | None] = field(default_factory=dict)
     candidates: list[tuple[VirtualMachine, LeaseTerms]] = field(default_factory=list)
     last_judgement: _Judgement | None = None
+    last_candidate: _Judgement | None = None
     leases_of_user: Counter[int] | None = None
 
     def keep(
@@ -142,6 +143,12 @@ class _AdmissionDesk:
 
     def receive(self, vm: VirtualMachine) -> None:
         """A VM that belongs to no lease yet."""
+        last = self.last_candidate
+        if last is not None and last.holds_for(vm):
+            # The members of a gang come one after the other, and mostly share one description.
+            self.candidates.append((vm, self.candidates[-1][1]))
+            return
+        self.last_candidate = None
         if LEASE in vm.user_template:
             self._judge(vm)
             return
@@ -200,11 +207,12 @@ class _AdmissionDesk:
             self._refuse(vm, judgement.impossible.code, judgement.impossible.text)
         elif terms.size > 1:
             self.candidates.append((vm, terms))
+            self.last_candidate = judgement
         else:
             self._admit([vm], terms)
 
     def _judgement_on(self, vm: VirtualMachine) -> _Judgement:
-        """The members of a gang come one after the other, and mostly share one description."""
+        """What is said to a VM; the same as to the one before, where they ask alike."""
         last = self.last_judgement
         if last is not None and last.holds_for(vm):
             return last

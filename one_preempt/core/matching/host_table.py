@@ -59,17 +59,21 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
         ordered[row] = host
     free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
     free[rows] = _free(renewed)
-    if _sizes(was) != _sizes(renewed):
+    if any(map(_differ_in_size, was, renewed)):
         capacity = capacity.copy()
         capacity[rows] = _capacity(renewed)
-    if [one.state for one in was] != [one.state for one in renewed]:
+    if any(map(_differ_in_state, was, renewed)):
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
     return HostTable(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
 
 
-def _sizes(hosts: Sequence[Host]) -> list[tuple[int, int]]:
-    return [(host.max_cpu_centi, host.max_memory_kib) for host in hosts]
+def _differ_in_size(one: Host, other: Host) -> bool:
+    return one.max_cpu_centi != other.max_cpu_centi or one.max_memory_kib != other.max_memory_kib
+
+
+def _differ_in_state(one: Host, other: Host) -> bool:
+    return one.state is not other.state
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:

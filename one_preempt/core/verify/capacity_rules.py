@@ -33,6 +33,9 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
     """At no moment that the order of the actions permits does a host hold more than it has."""
     for host_id, arrivals in sorted(_arrivals_by_host(recount).items()):
         host = recount.hosts[host_id]
+        if not any(arrival.after_leaving for arrival in arrivals):
+            yield from _overfull(recount, host, arrivals, [])
+            continue
         for left in _possible_departures(arrivals):
             present = [arrival for arrival in arrivals if arrival.after_leaving <= left]
             if present:
@@ -79,8 +82,6 @@ def _leaves(recount: Recount, action: Action, host_id: int) -> bool:
 def _possible_departures(arrivals: Iterable[_Arrival]) -> list[frozenset[int]]:
     """Every set of departures after which some arrivals may come: the unions of what each one waits for."""
     sets = {arrival.after_leaving for arrival in arrivals}
-    if sets == {NOBODY}:
-        return [NOBODY]
     possible = {NOBODY}
     waits = sorted(sets, key=sorted)
     for wait in waits:
@@ -96,10 +97,13 @@ def _overfull(
     present = [arrival.vm for arrival in arrivals]
     resting = recount.resting_by_host.get(host.id, [])
     yield from _too_much(host, present, [*left, *resting])
-    charged = [arrival.vm for arrival in arrivals if arrival.by_the_books]
     gone = [vm for vm in left if not _goes_on_being_charged(recount, vm)]
-    if charged and (resting or len(gone) < len(left)):
-        yield from _too_much(host, charged, gone)
+    if resting or len(gone) < len(left):
+        charged = [arrival.vm for arrival in arrivals if arrival.by_the_books]
+        if charged:
+            yield from _too_much(host, charged, gone)
+    if not any(arrival.vm.pci_requests for arrival in arrivals):
+        return
     coming = [arrival.vm for arrival in arrivals if not arrival.resumes]
     requests = [request for vm in coming for request in vm.pci_requests]
     if not requests:
