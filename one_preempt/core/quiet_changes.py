@@ -1,5 +1,8 @@
 """Starts and ends that need no second look: once they are decided, or nobody waits, that they are seen decides nothing.
 
+The same holds of a request that was refused for good and of which nothing else came: whether it is still there when
+its owner has read the answer is nothing to anybody.
+
 Who is woken by every change of a VM's state looks twice for each start, when the request comes and when it runs, and
 once more when it ends. Where nobody waits, is promised anything or is to leave, such a look finds nothing to do. What
 it would have written down is written down at the next one: when a VM began to run is heard, not seen.
@@ -8,10 +11,12 @@ it would have written down is written down at the next one: when a VM began to r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 from one_preempt.core.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 
@@ -26,11 +31,12 @@ class Quiet:
     """What may happen next without being looked at for itself.
 
     `started_vm_ids` were just started: no decision depends on whether they run by now. `ends`: nor on whether a whole
-    lease ends at one instant.
+    lease ends at one instant. `refused_vm_ids` were just refused: nor on whether they are withdrawn at this instant.
     """
 
     started_vm_ids: frozenset[int] = frozenset()
     ends: bool = False
+    refused_vm_ids: frozenset[int] = frozenset()
 
 
 NOTHING_QUIET = Quiet()
@@ -41,7 +47,12 @@ def quiet_changes(state: ClusterState, plan: Plan, policies: Policies) -> Quiet:
 
     `state` has the memory of the decision that made `plan`, and all of its actions were accepted.
     """
-    if state.memory is None or _is_busy(state, plan) or _asks_for_more(policies):
+    if state.memory is None or _asks_for_more(policies):
+        return NOTHING_QUIET
+    if _only_refuses(state, plan):
+        refused = [state.leases[given.lease_id].vm_ids for given in plan.verdicts]
+        return Quiet(refused_vm_ids=frozenset(chain.from_iterable(refused)))
+    if _is_busy(state, plan):
         return NOTHING_QUIET
     if any(action.kind is not ActionKind.DEPLOY or action.after for action in plan.actions):
         return NOTHING_QUIET
@@ -50,6 +61,28 @@ def quiet_changes(state: ClusterState, plan: Plan, policies: Policies) -> Quiet:
     if any(concerns.all(one) for one in _RESTLESS) or not _nobody_else_waits(concerns, started):
         return NOTHING_QUIET
     return Quiet(started, plan.wake_at_s is None and not _waits_on_hold(state, started))
+
+
+def _only_refuses(state: ClusterState, plan: Plan) -> bool:
+    """The plan does nothing but say no, to requests that took no part in anything after that.
+
+    Asked again without them at the same instant, everybody gets the same answer. Hosts have to be counted: one request
+    of another kind would have kept them from being so, and a share of the cloud be looked for among the preparations.
+    """
+    decided = (plan.actions, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.power_steps)
+    before = (state.actions, state.preemptions, state.half_seen_leases, state.snapshot.unreadable_vm_ids)
+    if not plan.verdicts or any((*decided, *before, plan.power_sequences, state.power.sequences)):
+        return False
+    assert state.memory is not None
+    timeline, leases = state.memory.timeline, state.leases
+    if timeline is None or timeline.alike is None or not state.unsettled_lease_ids.isdisjoint(leases):
+        return False
+    return all(
+        given.verdict is Verdict.REFUSED
+        and not leases[given.lease_id].terms.at_once
+        and leases[given.lease_id].max_share_percent is None
+        for given in plan.verdicts
+    )
 
 
 def _is_busy(state: ClusterState, plan: Plan) -> bool:

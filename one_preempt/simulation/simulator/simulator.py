@@ -72,8 +72,8 @@ class Simulator:
 
     The scheduler runs after every instant at which something changed, and when its plan says it is due; not because
     of what its own calls changed at once, never twice at an instant without another change, and not because VMs run
-    at the instant of the cycle that started them, or a whole lease ends at one instant, where the last cycle said that
-    nothing depends on it.
+    at the instant of the cycle that started them, a whole lease ends at one instant, or what was refused is withdrawn
+    at once, where the last cycle said that nothing depends on it.
     """
 
     def __init__(
@@ -295,9 +295,11 @@ class Simulator:
         return True
 
     def _is_quiet(self, change: StateChange, run: VmRun) -> bool:
-        """It begins to run, or ends as one of a lease of which the others have to end at the same instant."""
+        """It begins to run, ends as one of a lease of which the others have to end at once, or was refused and goes."""
         if change.new_lcm_state in _COMING:
             return change.object_id in self._quiet.started_vm_ids and change.at_ms == self._quiet_at_ms
+        if change.new_state == _DONE and change.object_id in self._quiet.refused_vm_ids:
+            return change.at_ms == self._quiet_at_ms
         ends = change.new_state == _DONE or (change.new_state == _ACTIVE and change.new_lcm_state in _GOING)
         if not (ends and self._quiet.ends and run.had_its_time):
             return False

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from one_preempt.composition import simulated_cycle
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, LeaseType
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.quiet_changes import NOTHING_QUIET, Quiet
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
+from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulator.result import Fate, SimulationResult
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings
 from one_preempt.simulation.simulator.timed_fault import HostDies, TimedFault
-from one_preempt.simulation.workload.workload import MachineSet, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 from tests.simulation.simulator.small_stories import (
     SLOW_STORAGE,
     TWO_HOSTS,
@@ -58,6 +60,8 @@ class LooksAgain:
     def _is_quiet(self, vm_id: int, vms: Mapping[int, VirtualMachine]) -> bool:
         if vm_id in vms:
             return vm_id in self._quiet.started_vm_ids and vms[vm_id].state_name in COMING
+        if vm_id in self._quiet.refused_vm_ids:
+            return True
         lease = next((lease for lease in self._leases.values() if vm_id in lease.vm_ids), None)
         return self._quiet.ends and lease is not None and vms.keys().isdisjoint(lease.vm_ids)
 
@@ -156,3 +160,63 @@ def test_what_it_ran_counts_from_when_it_was_heard_to_run() -> None:
     often, _ = play_looking_again(Workload((first, second)), TWO_HOSTS)
     assert seldom.records == often.records
     assert seldom.records[0].suspensions == 1
+
+
+CROWDED = simulation_settings(Settings(time=TimeSettings(backfilling="conservative", preparation_margin_s=0)))
+
+
+def crowded_workload(seed: int) -> Workload:
+    """Deadlines that are kept or refused, beside a queue that is never empty for long and locals that preempt."""
+    chance = random.Random(seed)
+    requests: list[WorkloadRequest] = []
+    for number in range(1, 25):
+        at_s = 20 * number + chance.choice((0, 0, 7, 13))
+        vms, lasts_s = chance.randint(1, 3), chance.choice((60, 100, 200))
+        kind = chance.random()
+        if kind < 0.25:
+            requests.append(replace(local(number, at_s, vms, lasts_s), start=StartKind.IMMEDIATE))
+        elif kind < 0.65:
+            within_s = int(lasts_s * chance.choice((1.1, 2, 4)))
+            requests.append(
+                request(
+                    number, at_s, vms, lasts_s, start=StartKind.DEADLINE, deadline_at_s=at_s + within_s,
+                    lease_type=chance.choice((LeaseType.DC_MIGRATABLE, LeaseType.DC_NON_PREEMPTABLE)),
+                )
+            )  # fmt: skip
+        else:
+            kinds = [one for one in LeaseType if one.best_effort]
+            requests.append(request(number, at_s, vms, lasts_s, lease_type=chance.choice(kinds)))
+    return Workload(tuple(sorted(requests, key=lambda one: one.submitted_at_s)))
+
+
+def crowded(workload: Workload, site: Site) -> tuple[SimulationResult, SimulationResult, list[Plan]]:
+    """Played as it is, and by somebody who looks again, with the plans of these looks."""
+    cloud = build_cloud(site)
+    seldom = Simulator(cloud, simulated_cycle(CROWDED, cloud, "moml", tells_owners=False), workload, until_s=20_000)
+    cloud_again = build_cloud(site)
+    watched = LooksAgain(simulated_cycle(CROWDED, cloud_again, "moml", tells_owners=False))
+    often = Simulator(cloud_again, watched, workload, until_s=20_000)
+    return seldom.run(), often.run(), watched.idle
+
+
+@pytest.mark.parametrize("site", [TWO_HOSTS, SLOW_SAVES])
+def test_who_looks_again_when_what_was_refused_is_withdrawn_finds_nothing_to_do(site: Site) -> None:
+    saved = 0
+    for seed in range(12):
+        seldom, often, idle = crowded(crowded_workload(seed), site)
+        assert seldom.records == often.records
+        saved += often.cycles - seldom.cycles
+        for plan in idle:
+            assert replace(plan, refusals=(), wake_at_s=None) == Plan(plan.made_at_s, plan.policy)
+    assert saved > 20
+
+
+def test_what_is_refused_and_withdrawn_while_others_wait_is_one_look() -> None:
+    waiting = (request(1, 10, 4, 100), request(2, 20, 4, 100))
+    hopeless = request(
+        3, 30, 4, 100, start=StartKind.DEADLINE, deadline_at_s=140, lease_type=LeaseType.DC_NON_PREEMPTABLE
+    )
+    with_it, without_it = (
+        crowded(Workload(requests), TWO_HOSTS)[0].cycles for requests in ((*waiting, hopeless), waiting)
+    )
+    assert with_it == without_it + 1
