@@ -18,6 +18,7 @@ from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, O
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
@@ -46,7 +47,7 @@ BATCH = 25
 UNANSWERED_AT_MOST = 2
 WITHDRAWN = "WITHDRAWN"
 PRUNE_EVERY_S = 86_400
-# Of plans that neither preempt nor promise room firmly.
+# Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
 _remembering = quick_variant(ClusterState, "memory")
@@ -203,7 +204,7 @@ class SchedulingCycle:
         if self._verification is Verification.NONE:
             return ()
         self._since_recount += 1
-        if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.power_steps or _promises_firmly(plan):
+        if self._since_recount == RECOUNT_EVERY or plan.preemptions or _switches(plan) or _promises_firmly(plan):
             self._since_recount = 0
             return verify(state, plan)
         return ()
@@ -300,6 +301,11 @@ def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], afte
 def _cautious(policies: Policies) -> Policies:
     """Preempt nobody, and send no host to sleep."""
     return replace(policies, mode=Mode.ADVISE, power=replace(policies.power, mode=PowerMode.ADVISE))
+
+
+def _switches(plan: Plan) -> bool:
+    """It does more to hosts' power than look at it."""
+    return any(step.kind is not PowerStepKind.READ_POWER for step in plan.power_steps)
 
 
 def _promises_firmly(plan: Plan) -> bool:

@@ -10,6 +10,7 @@ from one_preempt.core.hosts_to_come import ExpectedHosts
 from one_preempt.core.known_leavers import KnownLeavers
 from one_preempt.core.known_queue import KnownQueue
 from one_preempt.core.known_rooms import KnownRooms
+from one_preempt.core.known_wakings import KnownWakings
 from one_preempt.core.known_ways_out import KnownWaysOut
 from one_preempt.core.lease_concerns import LeaseConcerns
 from one_preempt.core.matching.placement import Matchmaker
@@ -31,6 +32,7 @@ class DecisionMemory:
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     ways_out: KnownWaysOut = field(default_factory=KnownWaysOut)
     leavers: KnownLeavers = field(default_factory=KnownLeavers)
+    wakings: KnownWakings = field(default_factory=KnownWakings)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import is_
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.quick_construction import quick_variant
 
+_host_on = quick_variant(Host, "state", "max_cpu_centi", "max_memory_kib", "total_cpu_centi", "total_memory_kib")
+_loaded_host = quick_variant(Host, "cpu_usage_centi", "memory_usage_kib")
 _seen_state = quick_variant(ClusterState, "snapshot", "hosts")
 _seen_snapshot = quick_variant(PoolSnapshot, "hosts", "changed_host_ids")
 # Stays of no lease, one for each host that somebody seems to take.
@@ -129,11 +132,18 @@ def _changed(state: ClusterState, known: ExpectedHosts) -> list[int]:
     before: Mapping[int, object]
     now: Mapping[int, object]
     for before, now in ((known.sequences, state.power.sequences), (known.capacities, state.power.capacities)):
+        if _are_the_same(before, now):
+            continue
         changed.update(host_id for host_id, one in now.items() if before.get(host_id) is not one)
         if len(before) != len(now) or changed:
             changed |= before.keys() - now.keys()
     changed.update(host.id for row, host in known.seen.items() if hosts[row] is not host)
     return [host_id for host_id in sorted(changed) if host_id in index]
+
+
+def _are_the_same(before: Mapping[int, object], now: Mapping[int, object]) -> bool:
+    """The very objects, and in the same order, as they mostly are; they may be the same where this says no."""
+    return len(before) == len(now) and all(map(is_, before.values(), now.values())) and list(before) == list(now)
 
 
 def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRules) -> None:
@@ -161,7 +171,7 @@ def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRu
     else:
         return
     awake = awake_host(host, capacity)
-    full = replace(awake, cpu_usage_centi=awake.max_cpu_centi + 1, memory_usage_kib=awake.max_memory_kib + KIB_PER_MIB)
+    full = _loaded_host(awake, awake.max_cpu_centi + 1, awake.max_memory_kib + KIB_PER_MIB)
     # The very host that it was where it is the same: whoever compares has less to look at.
     found.full[row] = known if known == full else full
     found.free[row] = _free_of(awake)
@@ -195,13 +205,13 @@ def last_switching_s(rules: PowerRules, before_s: int, from_s: int) -> int:
 def awake_host(host: Host, capacity: HostCapacity) -> Host:
     """The host as it will be once it is on."""
     shows_none = host.max_cpu_centi <= 0
-    return replace(
+    return _host_on(
         host,
-        state=HostState.MONITORED,
-        max_cpu_centi=capacity.max_cpu_centi if shows_none else host.max_cpu_centi,
-        max_memory_kib=capacity.max_memory_kib if shows_none else host.max_memory_kib,
-        total_cpu_centi=capacity.total_cpu_centi if shows_none else host.total_cpu_centi,
-        total_memory_kib=capacity.total_memory_kib if shows_none else host.total_memory_kib,
+        HostState.MONITORED,
+        capacity.max_cpu_centi if shows_none else host.max_cpu_centi,
+        capacity.max_memory_kib if shows_none else host.max_memory_kib,
+        capacity.total_cpu_centi if shows_none else host.total_cpu_centi,
+        capacity.total_memory_kib if shows_none else host.total_memory_kib,
     )
 
 

@@ -8,13 +8,14 @@ each request that would otherwise preempt, now and then for the queue (PERIODIC)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
+from one_preempt.core.known_wakings import Wakings
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
@@ -32,7 +33,7 @@ from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 from one_preempt.core.phases.supply_question import Asked, Request, ask, largest_need, places, suited_rows
-from one_preempt.core.phases.waking_times import Waking, waking_times
+from one_preempt.core.phases.waking_times import waking_times
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32
@@ -106,15 +107,12 @@ def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked,
         del power.narrowed[request.lease.id]
 
 
-def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease, wakings: Mapping[int, Waking]) -> None:
+def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease, wakings: Wakings) -> None:
     """Hosts that sleep and were promised are woken a boot before the start, in turns where not all may boot at once."""
     stays = draft.timeline.stays.get(lease.id, ())
-    rows = sorted({row for stay in stays[:1] for row in stay.host_rows if row in wakings})
-    # Where somebody else starts before, the host is woken for him.
-    begins_s = [wakings[row].begin_s for row in rows if wakings[row].start_s == stays[0].start_s]
-    if not begins_s:
+    rows, due_s = wakings.of(stays[0]) if stays else ((), None)
+    if due_s is None:
         return
-    due_s = min(begins_s)
     if draft.state.now_s < due_s:
         draft.wake_by(due_s)
         return

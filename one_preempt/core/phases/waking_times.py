@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple
 
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.hosts_to_come import last_switching_s
+from one_preempt.core.known_wakings import Waking, Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft
@@ -15,20 +16,18 @@ from one_preempt.core.phases.power_draft import PowerDraft
 TURN_S = 30
 
 
-class Waking(NamedTuple):
-    """Somebody starts on the host at `start_s`, nobody before; its boot begins at `begin_s` at the latest."""
+def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease]) -> Wakings:
+    """When the sleeping hosts on which these leases start next are woken."""
+    known = (draft.timeline.stays.get(lease.id, ())[:1] for lease in promised)
+    firsts = [stay for first in known for stay in first]
+    under = (power.boots_s, power.rules, draft.policies)
+    return draft.memory.wakings.of(under, firsts, power.now_s, lambda: _waking_times(draft, power, firsts))
 
-    start_s: int
-    begin_s: int
 
-
-def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease]) -> dict[int, Waking]:
-    """By row of the sleeping hosts on which these leases start next.
-
-    Counted from the last start backwards, so that never more boot at once than may.
-    """
+def _waking_times(draft: PlanDraft, power: PowerDraft, firsts: Iterable[Stay]) -> dict[int, Waking]:
+    """Counted from the last start backwards, so that never more boot at once than may."""
     boots_s = power.boots_s
-    starts_s = _first_starts_s(draft, boots_s, promised)
+    starts_s = _first_starts_s(boots_s, firsts)
     margin_s, most = draft.policies.time.preparation_margin_s, max(power.rules.most_booting, 1)
     found: dict[int, Waking] = {}
     switching_s: dict[int, int] = {}
@@ -45,12 +44,11 @@ def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease])
     return found
 
 
-def _first_starts_s(draft: PlanDraft, boots_s: Mapping[int, int], promised: Iterable[Lease]) -> dict[int, int]:
+def _first_starts_s(boots_s: Mapping[int, int], firsts: Iterable[Stay]) -> dict[int, int]:
     found: dict[int, int] = {}
-    for lease in promised:
-        for stay in draft.timeline.stays.get(lease.id, ())[:1]:
-            for row in boots_s.keys() & set(stay.host_rows):
-                found[row] = min(found.get(row, stay.start_s), stay.start_s)
+    for stay in firsts:
+        for row in boots_s.keys() & set(stay.host_rows):
+            found[row] = min(found.get(row, stay.start_s), stay.start_s)
     return found
 
 

@@ -117,6 +117,8 @@ def _begun(recount: Recount, phase: PowerPhase) -> list[int]:
 
 def _the_floor_is_kept(recount: Recount) -> Iterator[Violation]:
     begun = _begun(recount, PowerPhase.DISABLING)
+    if not begun:
+        return
     bounds = recount.state.power.bounds
     staying = []
     for host_id in sorted(bounds.handed_over & recount.hosts.keys()):
@@ -124,17 +126,19 @@ def _the_floor_is_kept(recount: Recount) -> Iterator[Violation]:
         leaving = sequence is not None and sequence.phase is PowerPhase.DISABLING
         if recount.hosts[host_id].accepts_vms and not leaving:
             staying.append(host_id)
-    if begun and len(staying) < bounds.floor:
+    if len(staying) < bounds.floor:
         yield Violation("power-floor", f"host {begun[0]} goes to sleep, and fewer than {bounds.floor} stay on")
 
 
 def _not_too_many_boot(recount: Recount) -> Iterator[Violation]:
     begun = _begun(recount, PowerPhase.SWITCHING_ON)
+    if not begun:
+        return
     hosts = recount.state.power.sequences.keys() | {one.host_id for one in recount.plan.power_sequences}
     booting = [one for one in (recount.power_then.get(host_id) for host_id in sorted(hosts)) if one is not None]
     count = sum(one.began_at_s > 0 and one.is_coming for one in booting)
     most = recount.state.power.bounds.most_booting
-    if begun and count > most:
+    if count > most:
         yield Violation("power-boots", f"host {begun[0]} is woken, and {count} boot at once, {most} may")
 
 
