@@ -211,7 +211,7 @@ def _reserved_stays(
             return []
         firm = one.firm or is_guarded(lease)
         stays.append(
-            Stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), firm, promise=not one.firm)
+            _stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), firm, promise=not one.firm)
         )
     return stays
 

@@ -9,6 +9,7 @@ from itertools import chain
 from one_preempt.core.availability.profile import AvailabilityProfile
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.timed_request import TimedRequest
+from one_preempt.core.model.quick_construction import quick_constructor
 
 # Before anything came free: a search is due.
 NEVER = -1
@@ -21,6 +22,9 @@ class HeldNodes:
     nodes: int
     start_s: int
     end_s: int | None
+
+
+_held_nodes = quick_constructor(HeldNodes)
 
 
 class AlikeNodes:
@@ -159,7 +163,7 @@ class AlikeNodes:
         """
         if request.lease_id in self._held:
             raise ValueError(f"lease {request.lease_id} holds nodes already")
-        held = HeldNodes(request.demand, start_s, request.end_s(start_s))
+        held = _held_nodes(request.demand, start_s, request.end_s(start_s))
         self.profile.reserve(held.start_s, held.end_s, held.nodes)
         self._held[request.lease_id] = held
         self._freed_when_placed[request.lease_id] = self._times_freed

@@ -23,6 +23,7 @@ from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
 from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.model.quick_construction import quick_constructor
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,9 @@ class ObservedRoom:
     def changed_since(self, number: int) -> frozenset[int] | None:
         """The leases that may have changed since an observation; None: any may."""
         return self.changed if number == self.number - 1 else None
+
+
+_stay, _held_nodes = quick_constructor(Stay), quick_constructor(HeldNodes)
 
 
 class Timeline:
@@ -273,7 +277,7 @@ class Timeline:
             held = self.alike.held().get(lease_id)
             if held is None:
                 return None
-            return Stay(lease_id, held.start_s, held.end_s, (), amounts, firm=False, promise=True)
+            return _stay(lease_id, held.start_s, held.end_s, (), amounts, firm=False, promise=True)
         slot = self.all_stays.stay_of(lease_id)
         if slot is None:
             return None
@@ -368,7 +372,7 @@ def _count(nodes: AlikeNodes, stays: tuple[Stay, ...]) -> None:
             nodes.hold(TimedRequest(stay.lease_id, len(stay.amounts), duration_s), stay.start_s)
             nodes.search_again(stay.lease_id)
         else:
-            taken.append(HeldNodes(len(stay.amounts), stay.start_s, stay.end_s))
+            taken.append(_held_nodes(len(stay.amounts), stay.start_s, stay.end_s))
     if taken:
         nodes.take(stays[0].lease_id, taken)
 
