@@ -204,7 +204,7 @@ class SchedulingCycle:
         if self._verification is Verification.NONE:
             return ()
         self._since_recount += 1
-        if self._since_recount == RECOUNT_EVERY or plan.preemptions or _switches(plan) or _promises_firmly(plan):
+        if self._since_recount == RECOUNT_EVERY or plan.preemptions or switches_hosts(plan) or _promises_firmly(plan):
             self._since_recount = 0
             return verify(state, plan)
         return ()
@@ -303,7 +303,7 @@ def _cautious(policies: Policies) -> Policies:
     return replace(policies, mode=Mode.ADVISE, power=replace(policies.power, mode=PowerMode.ADVISE))
 
 
-def _switches(plan: Plan) -> bool:
+def switches_hosts(plan: Plan) -> bool:
     """It does more to hosts' power than look at it."""
     return any(step.kind is not PowerStepKind.READ_POWER for step in plan.power_steps)
 
