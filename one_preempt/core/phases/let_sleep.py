@@ -17,10 +17,7 @@ from one_preempt.core.phases.power_steps import continue_power
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import end_of, takes_s
 from one_preempt.core.phases.supply import wake_some
-from one_preempt.core.phases.supply_question import Request, ask
-
-# Why a lease waits that more hosts would help.
-_WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
+from one_preempt.core.phases.supply_question import WAITS_FOR_ROOM, Request, ask
 
 
 def let_sleep(draft: PlanDraft) -> None:
@@ -42,7 +39,7 @@ def _head_of_queue(draft: PlanDraft) -> Request | None:
         waits = draft.waits.get(lease.id)
         if waits is None or lease.id in draft.reserved:
             continue
-        if lease.id in draft.lacking_room or waits.code in _WAITS_FOR_ROOM:
+        if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
             vms = tuple(draft.startable(lease))
             start_s = power.latest_up_s if power is not None else draft.state.now_s
             return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms))) if vms else None

@@ -86,7 +86,7 @@ def _moved(
     timeline = draft.timeline
     firm = timeline.firm_stays.free_during(stay.start_s, stay.end_s).copy()
     free: IntArray | None = None
-    suited: BoolArray = suited_rows(draft, draft.members(lease)) & power.awake
+    suited: BoolArray = suited_rows(draft, draft.members(lease), now=False) & power.awake
     rows = list(stay.host_rows)
     for place, (at, amounts) in enumerate(zip(stay.host_rows, stay.amounts, strict=True)):
         if at != row:

@@ -101,7 +101,7 @@ class PowerDraft:
     def visible(self, mask: BoolArray, vm: VirtualMachine, lease_id: int | None) -> BoolArray:
         """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it.
 
-        Which devices and cores a sleeping host has is not known: who needs some counts on none of them.
+        Who needs devices or cores of its own is promised none of them, as no timeline counts these; it may wake one.
         """
         if self.to_come is None:
             return mask

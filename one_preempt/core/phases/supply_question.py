@@ -25,6 +25,7 @@ from one_preempt.core.energy.policy import (
     TimedWork,
 )
 from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
@@ -38,6 +39,8 @@ from one_preempt.core.phases.promised import is_promised
 UNKNOWN_END_S = 30 * 86_400
 UNKNOWN_DURATION_S = 3600
 _PLENTY = 1 << 40
+# Why a lease waits that more hosts would help.
+WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
 _UNDER_WAY = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
 
 
@@ -202,17 +205,35 @@ def leases_by_row(draft: PlanDraft) -> Mapping[int, int]:
     return found
 
 
-def suited_rows(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray:
-    """The rows of hosts that suit all of these VMs, whatever is free there."""
+def suited_rows(draft: PlanDraft, vms: Sequence[VirtualMachine], *, now: bool = True) -> BoolArray:
+    """The rows of hosts that suit all of these VMs, whatever CPU and memory is free there.
+
+    Of devices and cores that is there, or comes with a boot, which is free `now`: OpenNebula lists those of a host that
+    sleeps as well. How many VMs they serve together nobody counts: of hosts that sleep, they suit one VM alone.
+    """
     mask = last = draft.matchmaker.match(vms[0]).mask
     are_alike = draft.matchmaker.are_alike(vms)
     if draft.power is not None and any(map(needs_hardware, vms[:1] if are_alike else vms)):
-        mask = mask & ~draft.power.asleep
+        if len(vms) > 1:
+            mask = mask & ~draft.power.asleep
+        elif now:
+            mask = mask & _with_hardware(draft, vms[0], mask)
     for vm in () if are_alike else vms[1:]:
         of_vm = draft.matchmaker.match(vm).mask
         if of_vm is not last:
             mask, last = mask & of_vm, of_vm
     return mask
+
+
+def _with_hardware(draft: PlanDraft, vm: VirtualMachine, among: BoolArray) -> BoolArray:
+    """The rows of these on which the devices and cores that a VM needs are free."""
+    room, hosts = draft.room, draft.state.hosts.hosts
+    found = np.zeros_like(among)
+    for row in np.flatnonzero(among).tolist():
+        host_id = hosts[row].id
+        served = not vm.pci_requests or assign_devices(vm.pci_requests, room.free_devices(host_id)) is not None
+        found[row] = served and (vm.topology is None or room.numa_room(host_id).fits(vm))
+    return found
 
 
 def largest_need(vms: Sequence[VirtualMachine]) -> tuple[int, int]:
@@ -243,7 +264,13 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
     """What waits in the queue, in the order of arrival; not whoever waits for the time that was asked for."""
     now_s, leases = draft.state.now_s, draft.concerns.all(Concern.QUEUE).values()
     waiting = sorted(
-        (lease for lease in leases if not (_waits_for_its_time(draft, lease) or _has_its_room(draft, lease))),
+        (
+            lease
+            for lease in leases
+            if not (
+                _waits_for_its_time(draft, lease) or _has_its_room(draft, lease) or _waits_for_no_room(draft, lease)
+            )
+        ),
         key=lambda lease: (lease.arrived_at_s, lease.id),
     )
     return QueuedWork(
@@ -258,6 +285,12 @@ def _waits_for_its_time(draft: PlanDraft, lease: Lease) -> bool:
     if lease.id in draft.reserved or is_promised(draft, lease):
         return True
     return lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
+
+
+def _waits_for_no_room(draft: PlanDraft, lease: Lease) -> bool:
+    """As far as it was looked at: no host suits it, or something else than room stands against it."""
+    waits = draft.waits.get(lease.id)
+    return waits is not None and lease.id not in draft.lacking_room and waits.code not in WAITS_FOR_ROOM
 
 
 def _has_its_room(draft: PlanDraft, lease: Lease) -> bool:
