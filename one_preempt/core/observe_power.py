@@ -94,7 +94,7 @@ def observe_power(
             after = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
         else:
             vm_ids = None if snapshot.unreadable_vm_ids else guests.on(host)
-            after = observed(before, HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
+            after = observed(_named(before, host), HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
             if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
                 text = f"host {after.host_name}: {after.reason_text}"
                 code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
@@ -133,9 +133,16 @@ def _sleeping_unattended(sequences: Mapping[int, PowerSequence]) -> list[Discrep
     return [Discrepancy("power-unattended", text)] if names else []
 
 
+def _named(sequence: PowerSequence, host: Host) -> PowerSequence:
+    """The same under the name that the host has now: by that its power control is found."""
+    return sequence if sequence.host_name == host.name else replace(sequence, host_name=host.name)
+
+
 def _sleeps_on(before: PowerSequence, host: Host, guests: Guests, reports: Mapping[int, PowerReport]) -> bool:
     """Nothing was seen that could wake it: so it is with most hosts most of the time."""
     if before.phase is not PowerPhase.ASLEEP or host.state is not HostState.OFFLINE or guests.is_anyone_on(host):
+        return False
+    if before.host_name != host.name:
         return False
     report = reports.get(host.id)
     return report is None or report.status is not PowerStatus.ON

@@ -150,6 +150,32 @@ def test_whoever_deploys_between_disabled_and_offline_wins() -> None:
     assert "switch-off" not in kinds_of(play, 0)
 
 
+def test_a_host_that_is_renamed_while_it_sleeps_is_woken_by_its_new_name() -> None:
+    play = PowerPlay(hosts=1, control=Counting)
+    play.until(lambda: play.asleep() == [0])
+    play.cloud.hosts[0].name = "elsewhere"
+    play.machines._ids.clear()
+    play.start_daemon()
+    play.pass_time(30)
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) == 0)
+    assert isinstance(play.control, Counting)
+    assert play.control.orders[-1] == ("on", "elsewhere")
+    assert play.store.power_sequences()[0].host_name == "elsewhere"
+
+
+def test_a_host_that_is_deleted_while_it_sleeps_is_nobody_s_and_others_are_woken() -> None:
+    play = PowerPlay(hosts=2)
+    play.until(lambda: len(play.asleep()) == 2)
+    del play.cloud.hosts[0]
+    play.machines._ids.clear()
+    play.start_daemon()
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) == 1)
+    assert play.phase(0) is AWAKE
+    assert [stay.host_id for stay in play.store.lasting_host_use()] == [1]
+
+
 def test_a_sleeping_host_that_is_enabled_by_hand_is_switched_on() -> None:
     play = PowerPlay(hosts=2)
     play.until(lambda: len(play.asleep()) == 2)
