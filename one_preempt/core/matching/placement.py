@@ -165,13 +165,14 @@ class Matchmaker:
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
-        if among is None and not self.has_room(vms, room):
-            unplaced = self.where_all_is_full(vms, room)
+        if among is None:
+            hosts = self._hosts_with_room(vms, room) if vms else 0
+            # With a host for each of VMs that are alike there are places enough.
+            unplaced = self._has_too_few_places(vms, room) if 0 < hosts < len(vms) else None
+            if vms and not hosts:
+                unplaced = self.where_all_is_full(vms, room) or self._has_too_few_places(vms, room)
             if unplaced is not None:
                 return unplaced
-        too_few = self._has_too_few_places(vms, room) if among is None else None
-        if too_few is not None:
-            return too_few
         ordered = _largest_first(vms, room)
         placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
@@ -186,11 +187,13 @@ class Matchmaker:
 
     def has_room(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """Some host that suits the first VM to be placed has CPU and memory for it: else nothing can be placed now."""
-        if not vms:
-            return True
+        return not vms or self._hosts_with_room(vms, room) > 0
+
+    def _hosts_with_room(self, vms: Sequence[VirtualMachine], room: Room) -> int:
+        """How many of the hosts that suit the first VM to be placed have CPU and memory for it."""
         first = _first_to_place(vms, room)
         fits = (room.free[:, 0] >= first.cpu_centi) & (room.free[:, 1] >= first.memory_mib)
-        return bool((self.match(first).mask & fits).any())
+        return int(np.count_nonzero(self.match(first).mask & fits))
 
     def are_alike(self, vms: Sequence[VirtualMachine]) -> bool:
         """Does nothing that a placement depends on tell them apart? They may be alike where this says no."""
