@@ -8,7 +8,6 @@ from operator import attrgetter
 from one_preempt.core.matching.gang import asks_the_same
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-_MOST = 4096
 _by_id = attrgetter("id")
 
 
@@ -18,14 +17,17 @@ class KnownGangs:
     def __init__(self) -> None:
         self._known: dict[int, tuple[tuple[VirtualMachine, ...], tuple[VirtualMachine, ...] | None]] = {}
 
+    def forget_beyond(self, most: int) -> None:
+        """Forget all where more are known than that: most of them are of VMs that have changed or are over."""
+        if len(self._known) > most:
+            self._known.clear()
+
     def by_id(self, vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
         """The VMs by id where all ask for the same, and none belongs to a VM group; None where they may differ."""
         if not isinstance(vms, tuple):
             return _alike_by_id(vms)
         known = self._known.get(id(vms))
         if known is None:
-            if len(self._known) >= _MOST:
-                self._known.clear()
             known = self._known[id(vms)] = (vms, _alike_by_id(vms))
         return known[1]
 

@@ -90,6 +90,7 @@ class Matchmaker:
             self._datastores = DatastoreMatch(snapshot, self._access, self.expressions, options, {})
         if len(self._said_full) > len(snapshot.vms):
             self._said_full.clear()
+        self._gangs.forget_beyond(len(snapshot.vms))
         self.snapshot, self.hosts = snapshot, hosts
         self._preferences.load_has_changed()
         return True

@@ -55,5 +55,11 @@ def test_what_tells_vms_apart_is_seen() -> None:
     alike = (one, vm(1))
     assert gangs.by_id(alike) == (vm(1), one)
     assert gangs.by_id(alike) is gangs.by_id(alike)
+    known = gangs.by_id(alike)
+    gangs.forget_beyond(5)
+    assert gangs.by_id(alike) is known
+    gangs.forget_beyond(0)
+    assert gangs.by_id(alike) == known
+    assert gangs.by_id(alike) is not known
     assert gangs.by_id(list(alike)) == (vm(1), one)
     assert gangs.by_id(()) is None
