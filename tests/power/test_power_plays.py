@@ -306,3 +306,40 @@ def test_a_host_that_cannot_be_switched_off_is_used_again() -> None:
     assert (known.phase, known.failures) == (AWAKE, 1)
     play.pass_time(200)
     assert play.phase(0) is AWAKE, "left alone for a while"
+
+
+@pytest.mark.parametrize("policy", sorted(energy_policies()))
+def test_hosts_that_somebody_in_the_queue_cannot_do_without_do_not_go_to_sleep_and_come_back(policy: str) -> None:
+    play = PowerPlay(hosts=4, rules=with_policy(policy))
+    play.store.order_power(PowerOrder(3, PowerGoal.OFF, play.cloud.clock.now_s()))
+    there = [play.submit(lease='TYPE = "DC-NON-PREEMPTABLE", DURATION = "02:00:00"') for _ in range(2)]
+    play.until(lambda: all(play.host_of(vm) is not None for vm in there))
+    gangs = {
+        size: [
+            play.submit(lease=f'TYPE = "BE-SUSPENDABLE", NAME = "of-{size}", SIZE = "{size}", DURATION = "00:10:00"')
+            for _ in range(size)
+        ]
+        for size in (2, 3)
+    }
+    play.pass_time(400)
+    began = len(play.reports)
+    play.pass_time(600)
+    steps = [step for report in play.reports[began:] for step in (report.plan.power_steps if report.plan else ())]
+    # PEMP wakes one more for the queue in the end.
+    assert sum(step.kind in (PowerStepKind.DISABLE, PowerStepKind.ENABLE) for step in steps) <= 1
+    for vm in there:
+        play.end(vm)
+    play.until(lambda: all(play.host_of(vm) is not None for vm in gangs[2]))
+    for vm in gangs[2]:
+        play.end(vm)
+    play.until(lambda: all(play.host_of(vm) is not None for vm in gangs[3]))
+
+
+def test_a_host_ordered_off_to_which_a_vm_goes_meanwhile_stays_on_and_the_vm_runs() -> None:
+    play = PowerPlay(hosts=2, rules=with_policy("always-on"))
+    vms = [play.submit() for _ in range(2)]
+    play.store.order_power(PowerOrder(0, PowerGoal.OFF, play.cloud.clock.now_s()))
+    play.pass_time(10)
+    assert sorted(play.host_of(vm) or 0 for vm in vms) == [0, 1]
+    assert play.phases() == [AWAKE, AWAKE]
+    assert play.store.load(play.cloud.clock.now_s()).power_orders == {}

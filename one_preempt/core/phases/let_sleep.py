@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.power_steps import continue_power
+from one_preempt.core.phases.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import end_of, takes_s
-from one_preempt.core.phases.supply import wake_some
+from one_preempt.core.phases.supply import dispensable_rows, wake_some
 from one_preempt.core.phases.supply_question import WAITS_FOR_ROOM, Request, ask
 
 
@@ -25,6 +26,7 @@ def let_sleep(draft: PlanDraft) -> None:
     power = draft.power
     if power is None:
         return
+    take_orders_to_sleep(draft, power)
     if power.asks_policy():
         head = _head_of_queue(draft)
         _look_after_queue(draft, power, head)
@@ -83,7 +85,10 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
     count = min(power.rules.policy.decide(asked.question).switch_off, unscheduled)
     promised = {row for lease_id in late for stay in draft.timeline.stays[lease_id] for row in stay.host_rows}
     dearest_first = power.economical(rows)[::-1]
-    for row in sorted(dearest_first, key=lambda row: row in promised)[:count]:
+    if count <= 0:
+        return
+    sleepers = dispensable_rows(draft, power, sorted(dearest_first, key=lambda row: row in promised))
+    for row in islice(sleepers, count):
         later = row in power.until_then
         there = "what is scheduled there starts later" if later else "nothing is scheduled there"
         power.let_sleep(row, "idle", f"nothing runs on it, and {there}")
@@ -91,17 +96,11 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
 
 def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:
     """Hosts that may sleep, on which nobody is and where nobody was given room in this cycle."""
-    hosts, room = draft.state.hosts, draft.room
-    able = np.flatnonzero(power.able_to_sleep & ~power.columns.occupied)
-    rows = able[(room.free[able] == hosts.capacity[able]).all(axis=1)].tolist()
-    if not rows or draft.state.snapshot.unreadable_vm_ids:
+    if draft.state.snapshot.unreadable_vm_ids:
         return []
-    busy = {action.host_id for action in draft.actions}
-    busy |= {record.host_id for record in draft.state.actions.values()}
-    going_on = (*(opened.preemption for opened in draft.state.preemptions), *draft.preemptions)
-    busy |= {placement.host_id for preemption in going_on for placement in preemption.placements}
-    there = power.guests.host_ids
-    return [row for row in rows if (host_id := hosts.hosts[row].id) not in busy and host_id not in there]
+    able = np.flatnonzero(power.able_to_sleep & ~power.columns.occupied)
+    free = (draft.room.free[able] == draft.state.hosts.capacity[able]).all(axis=1)
+    return unused_rows(draft, power, able[free])
 
 
 def _put_off(draft: PlanDraft, power: PowerDraft) -> tuple[TimedWork, frozenset[int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.power import PowerStatus
@@ -43,14 +44,14 @@ _ENABLED_NOT_UP_STATES = (
 )  # fmt: skip
 
 
-def take_orders(draft: PlanDraft) -> None:
-    """Do what administrators ordered, as far as it can be done; while power actions are paused their orders wait."""
+def take_orders_to_wake(draft: PlanDraft) -> None:
+    """Wake what administrators ordered on, as far as it can be done; while power actions are paused orders wait."""
     power = draft.power
     if power is None:
         return
     for host_id, order in sorted(power.known.orders.items()):
         row = draft.state.hosts.index_by_id.get(host_id)
-        if row is None or (not power.paused and _is_settled(power, row, order)):
+        if row is None or (order.goal is PowerGoal.ON and not power.paused and _is_settled(power, row, order)):
             power.settled_orders.append(host_id)
 
 
@@ -59,18 +60,37 @@ def _is_settled(power: PowerDraft, row: int, order: PowerOrder) -> bool:
 
     An order to wake waits until not too many boot, and until the host has done what it was just told.
     """
-    if order.goal is PowerGoal.OFF:
-        if _may_be_ordered_off(power, row):
-            power.let_sleep(row, ORDERED, "an administrator ordered it off")
-        return True
     if not power.can_wake(row, ordered=True):
         sequence = power.sequences.get(order.host_id)
         return sequence is None or sequence.phase not in (PowerPhase.DISABLING, PowerPhase.SWITCHING_OFF)
     return power.wake(row, ORDERED, "an administrator ordered it on")
 
 
-def _may_be_ordered_off(power: PowerDraft, row: int) -> bool:
-    return power.may_sleep(row, ordered=True) and power.spare > 0 and not power.host(row).vm_ids
+def take_orders_to_sleep(draft: PlanDraft, power: PowerDraft) -> None:
+    """Let sleep what administrators ordered off and nobody uses; after placing, for somebody may just go there."""
+    if power.paused:
+        return
+    for host_id, order in sorted(power.known.orders.items()):
+        row = draft.state.hosts.index_by_id.get(host_id)
+        if order.goal is not PowerGoal.OFF or row is None:
+            continue
+        if power.may_sleep(row, ordered=True) and power.spare > 0 and unused_rows(draft, power, np.array([row])):
+            power.let_sleep(row, ORDERED, "an administrator ordered it off")
+        power.settled_orders.append(host_id)
+
+
+def unused_rows(draft: PlanDraft, power: PowerDraft, rows: IntArray) -> list[int]:
+    """Of these rows those on which nobody is, and to which nobody goes or is about to go."""
+    hosts = draft.state.hosts
+    free = rows[~power.columns.occupied[rows]].tolist()
+    if not free:
+        return []
+    busy = {action.host_id for action in draft.actions}
+    busy |= {record.host_id for record in draft.state.actions.values()}
+    going_on = (*(opened.preemption for opened in draft.state.preemptions), *draft.preemptions)
+    busy |= {placement.host_id for preemption in going_on for placement in preemption.placements}
+    there = power.guests.host_ids
+    return [row for row in free if (host_id := hosts.hosts[row].id) not in busy and host_id not in there]
 
 
 def continue_power(draft: PlanDraft) -> None:

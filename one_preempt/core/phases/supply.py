@@ -8,7 +8,7 @@ each request that would otherwise preempt, now and then for the queue (PERIODIC)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
 from one_preempt.core.known_wakings import Wakings
 from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
@@ -27,7 +28,7 @@ from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.power_steps import take_orders
+from one_preempt.core.phases.power_steps import take_orders_to_wake
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import promised_stay
@@ -47,7 +48,7 @@ def supply_reservations(draft: PlanDraft) -> None:
     power = draft.power
     if power is None:
         return
-    take_orders(draft)
+    take_orders_to_wake(draft)
     if power.to_come is None or not power.asleep.any():
         return
     timed = sorted(draft.concerns.all(Concern.TIME).values(), key=lambda lease: (lease.arrived_at_s, lease.id))
@@ -249,6 +250,27 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
             power.wake(row, "queue", f"{lease.label} fits on no host that is on")
         lacking -= int(room[row])
     _waits_for_hosts(draft, lease)
+
+
+def dispensable_rows(draft: PlanDraft, power: PowerDraft, rows: Iterable[int]) -> Iterator[int]:
+    """Of the rows of these hosts, which are on, those that may all go: who waits still fits on what is left.
+
+    Whoever would fit on hosts that are on no more had them woken again at once.
+    """
+    on, known = power.awake | power.coming, power.awake | power.coming | power.asleep
+    needs: list[tuple[IntArray, int]] = []
+    for lease in [one for one in waiting_leases(draft) if _lacks_room(draft, one)][:LOOKED_AT]:
+        vms = draft.startable(lease)
+        if not vms:
+            continue
+        room = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
+        if int(room[known].sum()) >= len(vms):
+            needs.append((room, int(room[on].sum()) - len(vms)))
+    for row in rows:
+        left = [spare - int(room[row]) for room, spare in needs]
+        if all(spare >= 0 or not room[row] for spare, (room, _) in zip(left, needs, strict=True)):
+            needs = [(room, spare) for spare, (room, _) in zip(left, needs, strict=True)]
+            yield row
 
 
 def _waits_for_hosts(draft: PlanDraft, lease: Lease) -> None:
