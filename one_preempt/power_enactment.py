@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from one_preempt.core.host_power.observe_power import TAKEN_OVER
 from one_preempt.core.model.ledger import LedgerChanges, Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
@@ -20,7 +21,6 @@ from one_preempt.core.model.power_sequence import (
     PowerStepKind,
 )
 from one_preempt.core.model.power_standing import PowerStanding, PowerStandings
-from one_preempt.core.observe_power import TAKEN_OVER
 from one_preempt.ports import CallResult, Clock, HostEnactor, LeaseStore, PowerCalls, PowerMemory
 
 PowerResults = tuple[tuple[HostPowerStep, CallResult], ...]

@@ -9,9 +9,11 @@ from operator import attrgetter
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
-from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.energy.power_rules import PowerMode
 from one_preempt.core.held_rooms import held_rooms
+from one_preempt.core.host_power.observe_power import observe_power
+from one_preempt.core.memory.decision_memory import DecisionMemory
+from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Outcome, Transition
@@ -21,11 +23,9 @@ from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
-from one_preempt.core.observation import VICTIM_KINDS, Progress, observe_action
-from one_preempt.core.observe_power import observe_power
 from one_preempt.core.policies import Policies
-from one_preempt.core.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.reconcile import Reconciliation, reconcile
+from one_preempt.core.reconciliation.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import (

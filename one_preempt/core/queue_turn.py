@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from one_preempt.core.availability.timed_request import TimedRequest
-from one_preempt.core.lease_concerns import RETURNING_STATES
+from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState

@@ -12,10 +12,6 @@ from typing import TypeVar
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
-from one_preempt.core.concerned import NO_FOOTING, Concerned, Footing, concerned_by
-from one_preempt.core.counted_on import CountedOn
-from one_preempt.core.in_place import in_place
-from one_preempt.core.lease_records import WATCHED_S, RecordUpdate, adopted
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.host import Host
@@ -25,9 +21,13 @@ from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.overhead.observe import Watch, observe_overheads
-from one_preempt.core.reconciled_leases import reconciled_leases, unsettled
-from one_preempt.core.served_time import Heard
-from one_preempt.core.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
+from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
+from one_preempt.core.reconciliation.counted_on import CountedOn
+from one_preempt.core.reconciliation.in_place import in_place
+from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
+from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
+from one_preempt.core.reconciliation.served_time import Heard
+from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
 
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
 

@@ -16,7 +16,7 @@ from one_preempt.core.model.policies import PreemptionLimits, VictimRules
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.observation import VICTIM_KINDS
+from one_preempt.core.reconciliation.observation import VICTIM_KINDS
 
 UNMEASURED_MIB = 2**62
 MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})

@@ -13,7 +13,7 @@ from one_preempt.core.availability.alike_nodes import AlikeNodes, HeldNodes
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.decide import deliberate
-from one_preempt.core.decision_memory import DecisionMemory
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.reconcile import reconcile

@@ -10,8 +10,8 @@ from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
-from one_preempt.core.served_time import Heard, clocked
-from one_preempt.core.settled_actions import settle_actions
+from one_preempt.core.reconciliation.served_time import Heard, clocked
+from one_preempt.core.reconciliation.settled_actions import settle_actions
 from tests.core.recounted_cluster import NOW_S, cluster, running, waiting
 
 LOOKED_S = NOW_S + 100

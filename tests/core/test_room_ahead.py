@@ -12,9 +12,9 @@ from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
-from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preparations import who_must_leave

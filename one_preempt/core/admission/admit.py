@@ -15,12 +15,12 @@ from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, GroupRights, claim_beyond
 from one_preempt.core.admission.standing import asks_alike, may_preempt, review
 from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
-from one_preempt.core.concerned import Concerned
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.reconciliation.concerned import Concerned
 
 PLAIN = LeaseTerms()
 RESERVATION_REFUSED = "reservation-refused"

@@ -18,7 +18,7 @@ from one_preempt.core.model.power_sequence import NOTHING_KNOWN, KnownPower
 from one_preempt.core.model.reservation import Reservation
 
 if TYPE_CHECKING:
-    from one_preempt.core.decision_memory import DecisionMemory
+    from one_preempt.core.memory.decision_memory import DecisionMemory
 
 IntArray = npt.NDArray[np.int64]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.matching.reasons import without_mend
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.book_reservations import is_unanswered, turn_down

@@ -10,13 +10,12 @@ import numpy as np
 
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import ObservedRoom, Timeline
-from one_preempt.core.decision_memory import DecisionMemory
-from one_preempt.core.hosts_to_come import with_hosts_to_come
-from one_preempt.core.in_place import InPlace, in_place
-from one_preempt.core.lease_concerns import Concern, LeaseConcerns
+from one_preempt.core.host_power.hosts_to_come import with_hosts_to_come
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
+from one_preempt.core.memory.decision_memory import DecisionMemory
+from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord
@@ -40,6 +39,7 @@ from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
+from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
@@ -13,7 +13,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.phases.book_reservations import piece_rules, tables_for
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at
-from one_preempt.core.settled_actions import OVERRUN
+from one_preempt.core.reconciliation.settled_actions import OVERRUN
 from one_preempt.core.victims import method_is_possible
 
 _OVERRUN_KINDS = {Overrun.STOP: ActionKind.STOP, Overrun.TERMINATE: ActionKind.TERMINATE}

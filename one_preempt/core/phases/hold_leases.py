@@ -5,7 +5,7 @@ A VM on HOLD without LEASE is somebody's wish and is never touched.
 
 from __future__ import annotations
 
-from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VmState

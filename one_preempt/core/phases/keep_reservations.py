@@ -12,8 +12,8 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason

@@ -9,7 +9,7 @@ import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
-from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases

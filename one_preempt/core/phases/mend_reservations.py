@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays, tables_for

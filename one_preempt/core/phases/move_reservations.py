@@ -12,7 +12,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 
 from one_preempt.core.availability.timed_request import TimedRequest
-from one_preempt.core.known_queue import QueuePlace, queue_key
-from one_preempt.core.lease_concerns import RETURNING_STATES, Concern
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.memory.known_queue import QueuePlace, queue_key
+from one_preempt.core.memory.lease_concerns import RETURNING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine

@@ -13,8 +13,10 @@ from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
-from one_preempt.core.guests import Guests
-from one_preempt.core.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.host_power.guests import Guests
+from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.host_power.observe_power import given_up, to_be_woken
+from one_preempt.core.host_power.power_columns import PowerColumns, can_turn_back
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.plan import Plan
@@ -25,8 +27,6 @@ from one_preempt.core.model.power_sequence import (
     PowerStepKind,
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observe_power import given_up, to_be_woken
-from one_preempt.core.power_columns import PowerColumns, can_turn_back
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.host_power.observe_power import given_up
+from one_preempt.core.host_power.power_columns import can_turn_back
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import Outcome
@@ -24,10 +26,8 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
-from one_preempt.core.observe_power import given_up
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft, disable_step, power_step, withdrawn
-from one_preempt.core.power_columns import can_turn_back
 
 # How soon it is looked again for the effect of a call to oned, and of an order to a power controller.
 LOOK_AGAIN_S = 1

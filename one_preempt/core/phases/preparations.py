@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.known_leavers import InTheWay
-from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.memory.known_leavers import InTheWay
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine

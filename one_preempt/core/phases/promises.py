@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Booking
 from one_preempt.core.phases.draft import PlanDraft

@@ -6,7 +6,7 @@ run give their room back, and the lease waits as a whole.
 
 from __future__ import annotations
 
-from one_preempt.core.lease_concerns import Concern
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason

@@ -6,8 +6,8 @@ networks stay. Nothing is moved that nobody marked.
 
 from __future__ import annotations
 
-from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine

@@ -15,8 +15,8 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
-from one_preempt.core.known_wakings import Wakings
-from one_preempt.core.lease_concerns import WAITING_STATES, Concern
+from one_preempt.core.memory.known_wakings import Wakings
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason

@@ -24,8 +24,8 @@ from one_preempt.core.energy.policy import (
     SupplyQuestion,
     TimedWork,
 )
-from one_preempt.core.lease_concerns import Concern
 from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.hosts_to_come import last_switching_s
-from one_preempt.core.known_wakings import Waking, Wakings
+from one_preempt.core.host_power.hosts_to_come import last_switching_s
+from one_preempt.core.memory.known_wakings import Waking, Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from one_preempt.core.memory.quiet_changes import Quiet
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.quiet_changes import Quiet
 
 
 class Report(Protocol):

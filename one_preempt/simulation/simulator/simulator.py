@@ -6,11 +6,11 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from one_preempt.core.memory.quiet_changes import NOTHING_QUIET
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.quiet_changes import NOTHING_QUIET
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange

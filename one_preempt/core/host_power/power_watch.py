@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from one_preempt.core.energy.power_rules import PowerRules
-from one_preempt.core.guests import Guests
+from one_preempt.core.host_power.guests import Guests
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import PowerBounds, PowerPhase, PowerReport, PowerSequence

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.known_wakings import KnownWakings, Waking, Wakings
+from one_preempt.core.memory.known_wakings import KnownWakings, Waking, Wakings
 
 RULES, OTHER_RULES = object(), object()
 

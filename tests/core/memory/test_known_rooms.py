@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import ObservedRoom, Timeline
-from one_preempt.core.known_rooms import KnownRooms
-from one_preempt.core.known_ways_out import KnownWaysOut
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.memory.known_rooms import KnownRooms
+from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.model.access import Directory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import HostState

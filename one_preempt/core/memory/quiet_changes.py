@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from one_preempt.core.lease_concerns import Concern, LeaseConcerns
+from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.model.reservation import Verdict

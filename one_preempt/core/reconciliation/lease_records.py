@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from one_preempt.core.in_place import was_in_place
 from one_preempt.core.lease_status import preemptor_in_status
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
@@ -13,7 +12,8 @@ from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
-from one_preempt.core.served_time import Heard, clocked
+from one_preempt.core.reconciliation.in_place import was_in_place
+from one_preempt.core.reconciliation.served_time import Heard, clocked
 
 # After a longer pause than this, what happened in between is read off oned's own instants.
 WATCHED_S = 60

@@ -11,7 +11,7 @@ from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
-from one_preempt.core.observation import LEAVING_KINDS, Progress, observe_action
+from one_preempt.core.reconciliation.observation import LEAVING_KINDS, Progress, observe_action
 
 # What is stopped because it outlived its DURATION has had its time: it is owed no return.
 OVERRUN = "overrun"

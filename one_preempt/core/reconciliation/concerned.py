@@ -11,7 +11,7 @@ from one_preempt.core.model.ledger import LeaseRecord, Ledger
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor
-from one_preempt.core.observation import LEAVING_KINDS
+from one_preempt.core.reconciliation.observation import LEAVING_KINDS
 
 # While these are open, and once they are closed, a lease may be in another state though its VMs are not.
 _STATE_CHANGING_KINDS = LEAVING_KINDS | {ActionKind.SUSPEND}

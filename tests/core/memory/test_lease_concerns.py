@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from one_preempt.core.lease_concerns import WAITING_STATES, Concern, LeaseConcerns
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.reservation import Verdict

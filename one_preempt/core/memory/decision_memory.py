@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
-from one_preempt.core.hosts_to_come import ExpectedHosts
-from one_preempt.core.known_leavers import KnownLeavers
-from one_preempt.core.known_queue import KnownQueue
-from one_preempt.core.known_rooms import KnownRooms
-from one_preempt.core.known_wakings import KnownWakings
-from one_preempt.core.known_ways_out import KnownWaysOut
-from one_preempt.core.lease_concerns import LeaseConcerns
+from one_preempt.core.host_power.hosts_to_come import ExpectedHosts
+from one_preempt.core.host_power.power_columns import PowerColumns
+from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.memory.known_leavers import KnownLeavers
+from one_preempt.core.memory.known_queue import KnownQueue
+from one_preempt.core.memory.known_rooms import KnownRooms
+from one_preempt.core.memory.known_wakings import KnownWakings
+from one_preempt.core.memory.known_ways_out import KnownWaysOut
+from one_preempt.core.memory.lease_concerns import LeaseConcerns
 from one_preempt.core.overhead.learned import Learner
-from one_preempt.core.power_columns import PowerColumns
-from one_preempt.core.power_watch import PowerWatch
 
 
 @dataclass(slots=True, eq=False)

@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from one_preempt.core.decision_memory import DecisionMemory
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
-from one_preempt.core.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.host_power.observe_power import observe_power
+from one_preempt.core.host_power.power_columns import PowerColumns
+from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.host_table import changed_rows, host_table
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import HostCapacity, Ledger, Outcome
@@ -19,9 +22,6 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import PowerPhase, PowerReport, PowerSequence, PowerStepKind
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observe_power import observe_power
-from one_preempt.core.power_columns import PowerColumns
-from one_preempt.core.power_watch import PowerWatch
 from tests.core.recounted_cluster import NOW_S, host, running
 
 RULES = PowerRules(mode=PowerMode.ENFORCE, handed_over=(HostPattern("host-*"),))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from one_preempt.core.known_queue import KnownQueue
-from one_preempt.core.lease_concerns import Concern, LeaseConcerns
+from one_preempt.core.memory.known_queue import KnownQueue
+from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.virtual_machine import LockLevel, VmState

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 
 from one_preempt.core.admission.admit import Admission
-from one_preempt.core.concerned import Concerned
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import lease_state
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.reconciliation.concerned import Concerned
 
 _AT_REST = frozenset({LeaseState.RUNNING, LeaseState.WAITING})
 _recorded = quick_variant(

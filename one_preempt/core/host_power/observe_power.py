@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from one_preempt.core.energy.power_rules import PowerRules
-from one_preempt.core.guests import Guests
+from one_preempt.core.host_power.guests import Guests
+from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.model.cluster_state import Discrepancy
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import Ledger, Outcome
@@ -22,8 +23,7 @@ from one_preempt.core.model.power_sequence import (
     PowerReport,
     PowerSequence,
 )
-from one_preempt.core.observation import SETTLING_S
-from one_preempt.core.power_watch import PowerWatch
+from one_preempt.core.reconciliation.observation import SETTLING_S
 
 _NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 # Codes for `reason_code` of what is not begun by a plan.

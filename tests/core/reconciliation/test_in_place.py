@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from one_preempt.core.admission.rules import AdmissionRules, LeaseRule, VmMatch
-from one_preempt.core.in_place import in_place
 from one_preempt.core.lease_status import in_place_status, preemptor_in_status, says_in_place
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Outcome
@@ -23,8 +22,9 @@ from one_preempt.core.model.virtual_machine import (
     VirtualMachine,
     VmState,
 )
-from one_preempt.core.observation import Progress, observe_action
 from one_preempt.core.reconcile import reconcile
+from one_preempt.core.reconciliation.in_place import in_place
+from one_preempt.core.reconciliation.observation import Progress, observe_action
 from one_preempt.core.victims import first_methods, method_is_possible
 from tests.core.recounted_cluster import NOW_S, host, lease, running
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours
-from one_preempt.core.hosts_to_come import first_switching_s, last_switching_s
+from one_preempt.core.host_power.hosts_to_come import first_switching_s, last_switching_s
+from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import Ledger, Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import PowerPhase, PowerReport, PowerSequence, PowerStepKind
-from one_preempt.core.observe_power import observe_power
 from tests.core.recounted_cluster import NOW_S, host, running
 
 P, S = PowerPhase, HostState

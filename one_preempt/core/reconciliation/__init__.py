@@ -1,0 +1,1 @@
+"""The parts of `reconcile`: what was observed, held against the ledger."""
