@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
+from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase, PowerStepKind
 from one_preempt.policy_registry import energy_policies
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
@@ -333,6 +334,25 @@ def test_hosts_that_somebody_in_the_queue_cannot_do_without_do_not_go_to_sleep_a
     for vm in gangs[2]:
         play.end(vm)
     play.until(lambda: all(play.host_of(vm) is not None for vm in gangs[3]))
+
+
+def test_no_host_is_emptied_that_somebody_in_the_queue_cannot_do_without() -> None:
+    play = PowerPlay(rules=with_policy("always-on"))
+    movable = 'TYPE = "DC-MIGRATABLE", DURATION = "20:00:00"'
+    apart = [play.submit(1, movable, external=True), play.submit(1)]
+    play.until(lambda: all(play.host_of(vm) is not None for vm in apart))
+    apart += [play.submit(1, movable, external=True), play.submit(1), play.submit(2)]
+    play.until(lambda: all(play.host_of(vm) is not None for vm in apart))
+    for passing in (apart[1], apart[3]):
+        play.end(passing)
+    gang = [play.submit(2, 'TYPE = "BE-SUSPENDABLE", NAME = "gang", SIZE = "3"', external=True) for _ in range(3)]
+    play.rules = with_policy("PEMP")
+    play.start_daemon()
+    play.pass_time(900)
+    assert play.phases() == [AWAKE] * 3
+    moves = [action for report in play.reports if report.plan for action in report.plan.actions if action.host_id]
+    assert [action for action in moves if action.kind is not ActionKind.DEPLOY] == []
+    assert all(play.host_of(vm) is None for vm in gang)
 
 
 def test_a_host_ordered_off_to_which_a_vm_goes_meanwhile_stays_on_and_the_vm_runs() -> None:

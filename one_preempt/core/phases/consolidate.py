@@ -23,6 +23,7 @@ from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.move_reservations import move_reservations, reserved_only
+from one_preempt.core.phases.needed_hosts import NeededHosts
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
 from one_preempt.core.phases.supply_question import UNKNOWN_END_S
@@ -75,6 +76,7 @@ def _empty_s(draft: PlanDraft, moving: Sequence[Moving], reserved: Sequence[Leas
 def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: int) -> None:
     """Begin to empty the first `count` of these hosts whose leases all have another place now."""
     left: set[int] = set()
+    needed = NeededHosts(draft, power)
     for row, moving in zip(hosts.rows[:count], hosts.moving[:count], strict=True):
         if row in hosts.reserved:
             # It goes to sleep as everybody with nothing to do: for good where they have left it, or until they start.
@@ -88,7 +90,7 @@ def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: in
         if any(lease.id in draft.busy_leases for lease, _, _ in moving):
             continue
         mark = draft.room.checkpoint()
-        if all(_place(draft, power, one) is not None for one in moving):
+        if all(_place(draft, power, one) is not None for one in moving) and needed.spare(row):
             vm_ids = tuple(vm.id for _, vm, _ in moving)
             power.let_sleep(row, "consolidated", f"its {len(vm_ids)} VMs have room elsewhere", vm_ids)
         else:

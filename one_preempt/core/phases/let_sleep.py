@@ -12,12 +12,13 @@ from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.needed_hosts import NeededHosts
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import end_of, takes_s
-from one_preempt.core.phases.supply import dispensable_rows, wake_some
+from one_preempt.core.phases.supply import wake_some
 from one_preempt.core.phases.supply_question import WAITS_FOR_ROOM, Request, ask
 
 
@@ -87,8 +88,9 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
     dearest_first = power.economical(rows)[::-1]
     if count <= 0:
         return
-    sleepers = dispensable_rows(draft, power, sorted(dearest_first, key=lambda row: row in promised))
-    for row in islice(sleepers, count):
+    needed = NeededHosts(draft, power)
+    in_order = sorted(dearest_first, key=lambda row: row in promised)
+    for row in islice(filter(needed.spare, in_order), count):
         later = row in power.until_then
         there = "what is scheduled there starts later" if later else "nothing is scheduled there"
         power.let_sleep(row, "idle", f"nothing runs on it, and {there}")

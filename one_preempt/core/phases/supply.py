@@ -8,7 +8,7 @@ each request that would otherwise preempt, now and then for the queue (PERIODIC)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
 from one_preempt.core.memory.known_wakings import Wakings
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
-from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
@@ -26,7 +25,7 @@ from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import is_unanswered, tables_for
 from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import waiting_leases
+from one_preempt.core.phases.needed_hosts import LOOKED_AT, lacking_room
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import take_orders_to_wake
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
@@ -35,10 +34,6 @@ from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 from one_preempt.core.phases.supply_question import Asked, Request, ask, largest_need, places, suited_rows
 from one_preempt.core.phases.waking_times import waking_times
-
-# So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
-LOOKED_AT = 32
-
 
 # -- before reservations are judged --------------------------------------------------------------------------
 
@@ -188,18 +183,12 @@ def supply_waiting(draft: PlanDraft) -> None:
                 power.wake(row, "reservation", f"{draft.state.leases[lease_id].label} was promised it")
     if not power.asks_policy():
         return
-    waiting = [lease for lease in waiting_leases(draft) if _lacks_room(draft, lease)]
-    for lease in waiting[:LOOKED_AT]:
+    waiting = lacking_room(draft)[:LOOKED_AT]
+    for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)
-    for lease in waiting[:LOOKED_AT]:
+    for lease in waiting:
         _where_all_sleep(draft, power, lease)
-
-
-def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:
-    if lease.id in draft.reserved or not draft.startable(lease):
-        return False
-    return lease.id in draft.lacking_room
 
 
 def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
@@ -250,27 +239,6 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
             power.wake(row, "queue", f"{lease.label} fits on no host that is on")
         lacking -= int(room[row])
     _waits_for_hosts(draft, lease)
-
-
-def dispensable_rows(draft: PlanDraft, power: PowerDraft, rows: Iterable[int]) -> Iterator[int]:
-    """Of the rows of these hosts, which are on, those that may all go: who waits still fits on what is left.
-
-    Whoever would fit on hosts that are on no more had them woken again at once.
-    """
-    on, known = power.awake | power.coming, power.awake | power.coming | power.asleep
-    needs: list[tuple[IntArray, int]] = []
-    for lease in [one for one in waiting_leases(draft) if _lacks_room(draft, one)][:LOOKED_AT]:
-        vms = draft.startable(lease)
-        if not vms:
-            continue
-        room = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
-        if int(room[known].sum()) >= len(vms):
-            needs.append((room, int(room[on].sum()) - len(vms)))
-    for row in rows:
-        left = [spare - int(room[row]) for room, spare in needs]
-        if all(spare >= 0 or not room[row] for spare, (room, _) in zip(left, needs, strict=True)):
-            needs = [(room, spare) for spare, (room, _) in zip(left, needs, strict=True)]
-            yield row
 
 
 def _waits_for_hosts(draft: PlanDraft, lease: Lease) -> None:
