@@ -52,6 +52,10 @@ def speaks_of_load(expression: str) -> bool:
     return any(word in upper for word in _LOAD_WORDS)
 
 
+# So many kinds of VMs and ranks are remembered at least.
+MOST_KINDS = 4096
+
+
 @dataclass(slots=True)
 class _Found:
     """What was found for VMs of a kind, and the hosts that `met` their requirements, after so many changes of hosts."""
@@ -142,6 +146,11 @@ class StaticHostMatch:
         self._enabled = self._hosts.accepts_vms & ~self._public
         self._found.clear()
         self.turned.note(rows)
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of VMs are remembered, those included of which there may be none any more."""
+        return len(self._found) + len(self._lasting)
 
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` as they were observed."""

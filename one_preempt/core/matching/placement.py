@@ -22,7 +22,7 @@ from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
 from one_preempt.core.matching.gang import alike, asks_the_same, search
-from one_preempt.core.matching.host_match import HostMatch, StaticHostMatch
+from one_preempt.core.matching.host_match import MOST_KINDS, HostMatch, StaticHostMatch
 from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
@@ -82,6 +82,8 @@ class Matchmaker:
             and snapshot.zone_id == known.zone_id
             and not self.has_prematched
             and have_same_owners(snapshot.directory, known.directory)
+            # Users choose requirements and ranks: what is known of those long gone must not pile up.
+            and self._host_match.kinds + self._preferences.kinds <= max(MOST_KINDS, 4 * len(snapshot.vms))
         )
         if not same or not self._host_match.follow(snapshot, hosts):
             return False

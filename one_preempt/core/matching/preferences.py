@@ -31,6 +31,11 @@ class Preferences:
         self._lasting: dict[str, _Order] = {}
         self._by_load: dict[str, IntArray] = {}
 
+    @property
+    def kinds(self) -> int:
+        """How many ranks are remembered, those included that nobody may have any more."""
+        return len(self._lasting)
+
     def load_has_changed(self) -> None:
         """Forget what speaks of the load of hosts."""
         self._by_load.clear()
