@@ -10,6 +10,7 @@ from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.preemption.device_dimensions import device_dimensions
@@ -32,14 +33,16 @@ def request_problem(
                 overhead_ms=price.overhead_ms,
                 vm_count=len(members),
                 host_index=np.array([_row(draft, vm) for vm in members], dtype=np.int64),
-                releases=np.array([_amounts(vm, kinds.offer(_held(draft, vm))) for vm in members], dtype=np.int64),
+                releases=_with_devices(members, [kinds.offer(_held(draft, vm)) for vm in members if kinds.sets]),
                 reschedules=price.reschedules,
             )
         )
-    free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
+    if kinds.sets:
+        free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
+        free = np.hstack((free, np.array(free_devices, dtype=np.int64)))
     return PreemptionProblem(
-        free=np.hstack((free, np.array(free_devices, dtype=np.int64).reshape(len(free_devices), -1))),
-        needs=np.array([_amounts(vm, kinds.need(vm.pci_requests)) for vm in vms], dtype=np.int64),
+        free=free.copy(),
+        needs=_with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets]),
         allowed=np.array([_allowed(draft, vm) for vm in vms], dtype=np.bool_),
         leases=tuple(leases),
         delta_ms=draft.policies.overhead.reschedule_ms,
@@ -79,8 +82,10 @@ def _row(draft: PlanDraft, vm: VirtualMachine) -> int:
     return draft.state.hosts.index_by_id[vm.history[-1].host_id]
 
 
-def _amounts(vm: VirtualMachine, devices: IntArray) -> IntArray:
-    return np.concatenate((np.array((vm.cpu_centi, vm.memory_mib), dtype=np.int64), devices))
+def _with_devices(vms: Sequence[VirtualMachine], devices: Sequence[IntArray]) -> IntArray:
+    """CPU and MiB of each VM, and its `devices` where it is about any: shape (VMs, R)."""
+    amounts = np.array(amounts_of(vms), dtype=np.int64)
+    return np.hstack((amounts, np.array(devices, dtype=np.int64))) if devices else amounts
 
 
 def price_of(draft: PlanDraft, lease: Lease, methods: Sequence[PreemptionMethod]) -> LeasePrice:

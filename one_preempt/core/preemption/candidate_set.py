@@ -1,14 +1,17 @@
 """All candidate sets of a problem: sets of leases that make room, minimal by inclusion (CCPE13 Figure 2).
 
 A subset of n leases is a number of n bits; what is asked is asked of all 2^n at once. First the request is relaxed to
-demands of slots, and for each demand the slots of every subset are added up, host by host: this settles a request of
-like VMs, and rules out nearly all other subsets that make no room. Then subsets are looked at by size, and only those
-that contain no candidate set already: first-fit finds most placements, the exact packing decides the rest.
+demands of slots, and for each demand the slots of every subset are added up, hosts that are alike at once: this settles
+a request of like VMs, and rules out nearly all other subsets that make no room. Then subsets are looked at by size, and
+only those that contain no candidate set already: first-fit finds most placements, the exact packing decides the rest.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,11 +48,12 @@ def _makes_room(problem: PreemptionProblem, packing: Packing, leases: Sequence[P
 
 def _meets(problem: PreemptionProblem, demands: Sequence[SlotDemand], leases: Sequence[PreemptableLease]) -> BoolArray:
     """Shape (2^n,): every demand has its slots once the leases of the subset have left."""
-    bits_of_host = _bits_of_host(leases)
-    slots = np.array([_slots_elsewhere(problem, demand, bits_of_host) for demand in demands])[:, None]
+    freed = _freed_by_host(leases)
+    slots = np.array([_slots_elsewhere(problem, demand, freed) for demand in demands])[:, None]
     by_bits: dict[tuple[int, ...], IntArray] = {}
-    for host, bits in bits_of_host.items():
-        by_bits[bits] = by_bits.get(bits, 0) + _slots_on_host(problem, demands, leases, host, bits)
+    for kind, count in _kinds_of_hosts(problem, demands, freed).items():
+        bits = tuple([bit for bit, _ in kind.freed])
+        by_bits[bits] = by_bits.get(bits, 0) + count * _slots_on_host(demands, kind)
     for newest in range(len(leases)):
         slots = np.concatenate([slots, slots], axis=1)
         shape = (2,) * (newest + 1)
@@ -60,34 +64,54 @@ def _meets(problem: PreemptionProblem, demands: Sequence[SlotDemand], leases: Se
     return np.asarray((slots >= wanted[:, None]).all(axis=0))
 
 
-def _bits_of_host(leases: Sequence[PreemptableLease]) -> dict[int, tuple[int, ...]]:
-    """For each host with VMs of `leases`, ascending: the bits of these leases, ascending."""
-    bits: dict[int, list[int]] = {}
+class _HostKind(NamedTuple):
+    """What the slots of a host follow from: hosts of which all of this is the same have the same slots.
+
+    `freed` is what each lease with VMs there would free, by its bit, ascending; `allowed` has one entry a demand.
+    """
+
+    free: tuple[int, ...]
+    freed: tuple[tuple[int, tuple[int, ...]], ...]
+    allowed: tuple[bool, ...]
+
+
+def _freed_by_host(leases: Sequence[PreemptableLease]) -> dict[int, dict[int, tuple[int, ...]]]:
+    """For each host with VMs of `leases`: what each of them would free there, by their bits, ascending."""
+    freed: dict[int, dict[int, tuple[int, ...]]] = {}
     for bit, lease in enumerate(leases):
-        for host in np.unique(lease.host_index).tolist():
-            bits.setdefault(host, []).append(bit)
-    return {host: tuple(bits[host]) for host in sorted(bits)}
+        for host, amounts in zip(lease.host_index.tolist(), lease.releases.tolist(), strict=True):
+            on_host = freed.setdefault(host, {})
+            before = on_host.get(bit)
+            on_host[bit] = tuple(amounts) if before is None else tuple(map(add, before, amounts))
+    return freed
 
 
-def _slots_elsewhere(problem: PreemptionProblem, demand: SlotDemand, bits_of_host: dict[int, tuple[int, ...]]) -> int:
+def _kinds_of_hosts(
+    problem: PreemptionProblem, demands: Sequence[SlotDemand], freed: dict[int, dict[int, tuple[int, ...]]]
+) -> Counter[_HostKind]:
+    """How many hosts of each kind the leases could change: in most clouds there are few kinds."""
+    free = problem.free.tolist()
+    allowed = np.array([demand.allowed for demand in demands]).T.tolist()
+    return Counter(
+        _HostKind(tuple(free[host]), tuple(on_host.items()), tuple(allowed[host])) for host, on_host in freed.items()
+    )
+
+
+def _slots_elsewhere(
+    problem: PreemptionProblem, demand: SlotDemand, freed: dict[int, dict[int, tuple[int, ...]]]
+) -> int:
     """The slots on the hosts that no lease can change."""
     untouched = demand.allowed.copy()
-    untouched[list(bits_of_host)] = False
+    untouched[list(freed)] = False
     return int(demand.slots(problem.free[untouched]).sum())
 
 
-def _slots_on_host(
-    problem: PreemptionProblem,
-    demands: Sequence[SlotDemand],
-    leases: Sequence[PreemptableLease],
-    host: int,
-    bits: tuple[int, ...],
-) -> IntArray:
-    """Shape (demands, 2^len(bits)): the slots on `host` for every subset of the leases that hold VMs there."""
-    rooms = problem.free[host : host + 1]
-    for bit in bits:
-        rooms = np.concatenate([rooms, rooms + leases[bit].releases[leases[bit].host_index == host].sum(axis=0)])
-    return np.array([demand.slots(rooms) * demand.allowed[host] for demand in demands])
+def _slots_on_host(demands: Sequence[SlotDemand], kind: _HostKind) -> IntArray:
+    """Shape (demands, 2^k): the slots on such a host for every subset of the k leases that hold VMs there."""
+    rooms = np.array([kind.free], dtype=np.int64)
+    for _, amounts in kind.freed:
+        rooms = np.concatenate([rooms, rooms + np.array(amounts, dtype=np.int64)])
+    return np.array([demand.slots(rooms) * allowed for demand, allowed in zip(demands, kind.allowed, strict=True)])
 
 
 def _confirmed(

@@ -287,5 +287,7 @@ def _how_many(one: RequestClass, room: Counts, taken_groups: frozenset[int]) -> 
 
 def _distinct_columns(matrix: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[IntArray, IntArray]:
     """The distinct columns, as rows, and for each column its number among them."""
+    if matrix.shape[1] and (matrix == matrix[:, :1]).all():
+        return matrix[:, :1].T.astype(np.int64), np.zeros(matrix.shape[1], dtype=np.int64)
     columns, numbers = np.unique(matrix.T, axis=0, return_inverse=True)
     return columns.astype(np.int64), numbers.reshape(-1).astype(np.int64)

@@ -31,11 +31,14 @@ class RequestClass:
 def request_classes(problem: PreemptionProblem) -> tuple[RequestClass, ...]:
     """The classes of a request, in the order of their first members."""
     apart = [(number, set(group)) for number, group in enumerate(problem.separate) if len(set(group)) > 1]
-    members_by_likeness: dict[tuple[tuple[int, ...], tuple[bool, ...], frozenset[int]], list[int]] = {}
-    for row, (need, allowed) in enumerate(zip(problem.needs.tolist(), problem.allowed.tolist(), strict=True)):
-        groups = frozenset(number for number, group in apart if row in group)
-        members_by_likeness.setdefault((tuple(need), tuple(allowed), groups), []).append(row)
-    return tuple(RequestClass(tuple(rows), *likeness) for likeness, rows in members_by_likeness.items())
+    members_by_likeness: dict[tuple[tuple[int, ...], bytes, frozenset[int]], list[int]] = {}
+    for row, (need, allowed) in enumerate(zip(problem.needs.tolist(), problem.allowed, strict=True)):
+        groups = frozenset([number for number, group in apart if row in group])
+        members_by_likeness.setdefault((tuple(need), allowed.tobytes(), groups), []).append(row)
+    return tuple(
+        RequestClass(tuple(rows), need, tuple(problem.allowed[rows[0]].tolist()), groups)
+        for (need, _, groups), rows in members_by_likeness.items()
+    )
 
 
 def merged_to(classes: tuple[RequestClass, ...], state_limit: int) -> tuple[RequestClass, ...]:

@@ -43,6 +43,10 @@ def slot_demands(problem: PreemptionProblem) -> Iterator[SlotDemand]:
     And one of the least of all needs. A request of like VMs has one demand, and that is the request itself. Where very
     many VMs differ, some of them stand for all.
     """
+    if (problem.needs == problem.needs[0]).all() and (problem.allowed == problem.allowed[0]).all():
+        # So it is with most gangs.
+        yield _demand(problem, problem.needs[0], problem.allowed[0])
+        return
     likeness = np.concatenate([problem.needs, problem.allowed], axis=1)
     distinct = np.unique(likeness, axis=0, return_index=True)[1]
     spread = np.unique(np.linspace(0, len(distinct) - 1, _MOST_DEMANDS).astype(np.intp))

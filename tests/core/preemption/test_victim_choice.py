@@ -61,6 +61,22 @@ def test_the_candidate_sets_are_the_minimal_sets_that_brute_force_finds(problem:
 
 
 @thorough
+@given(
+    st.lists(st.sets(st.integers(0, 4), min_size=1), min_size=1, max_size=5),
+    st.lists(st.integers(0, 1), min_size=5, max_size=5),
+    st.integers(1, 4),
+)
+def test_hosts_that_are_alike_count_as_often_as_there_are(hosts: list[set[int]], free: list[int], vms: int) -> None:
+    leases = [a_lease(number, 10, *((host, 1) for host in sorted(own))) for number, own in enumerate(hosts)]
+    problem = a_problem(free, [1] * vms, *leases)
+    packing = Packing(problem, DEFAULT_LIMITS)
+    found = candidate_sets(problem, packing, problem.leases)
+    assert [found.candidate_set(row).lease_ids for row in range(len(found.members))] == [
+        s.ids for s in minimal_sets(problem)
+    ]
+
+
+@thorough
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @given(problem=problems())
 def test_every_policy_picks_what_brute_force_picks_with_its_ties(
