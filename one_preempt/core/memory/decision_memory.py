@@ -10,6 +10,7 @@ from one_preempt.core.host_power.hosts_to_come import ExpectedHosts
 from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.memory.known_choices import KnownChoices
 from one_preempt.core.memory.known_leavers import KnownLeavers
 from one_preempt.core.memory.known_queue import KnownQueue
 from one_preempt.core.memory.known_rooms import KnownRooms
@@ -32,6 +33,7 @@ class DecisionMemory:
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     ways_out: KnownWaysOut = field(default_factory=KnownWaysOut)
     leavers: KnownLeavers = field(default_factory=KnownLeavers)
+    choices: KnownChoices = field(default_factory=KnownChoices)
     wakings: KnownWakings = field(default_factory=KnownWakings)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)

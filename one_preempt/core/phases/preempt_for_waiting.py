@@ -34,7 +34,6 @@ from one_preempt.core.phases.room_ahead import (
 )
 from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
 from one_preempt.core.preemption.problem import Choice, NoChoice
-from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import (
     MOVES,
     PossibleVictim,
@@ -119,7 +118,10 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
     )
     possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
     free = _free_then(draft, wanted, possible)
-    choice = choose_victims(request_problem(draft, wanted.vms, possible, free), policies.preemption, policies.search)
+    problem = request_problem(draft, wanted.vms, possible, free)
+    choice = draft.memory.choices.of(
+        wanted.lease.id, problem, policies.preemption, policies.search, len(draft.state.leases)
+    )
     if isinstance(choice, NoChoice):
         return _with_spared(choice.reason, spared)
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
