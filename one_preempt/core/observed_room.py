@@ -152,7 +152,12 @@ def _running_stay(
 
 
 def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int) -> Iterator[int]:
-    """The end of the slot that is due, and the start of the next ones: what is being stopped does not run into them."""
+    """The end of the slot that is due, and the start of the next ones: what is being stopped does not run into them.
+
+    None once the last has begun: nobody makes it leave then, though it may still be on the hosts of an earlier one.
+    """
+    if all(one.start_at_s <= now_s for one in reserved if one.firm):
+        return
     for one in reserved:
         if one.firm and one.start_at_s > now_s:
             yield one.start_at_s

@@ -148,6 +148,23 @@ def test_what_leaves_in_the_plan_makes_room_for_what_it_books() -> None:
     assert codes(replace(state, leases={**state.leases, 100: overrun}), replace(made, actions=(stop,))) == []
 
 
+def test_what_outstays_its_slot_leaves_before_the_next_but_after_the_last_only_when_it_is_done() -> None:
+    runs = Piece(0, 2, 0, HORIZON_S)
+    state, made = told(Case(2, runs=[runs], promised=[], booked=[Piece(0, 2, 5, 9)], starts=[]))
+    promised = replace(accepted(100, runs, deadline=True), state=LeaseState.RUNNING, run_began_at_s=NOW_S)
+    over = Piece(0, 2, -5, 0)
+    for pieces, expected in (
+        ((over, Piece(1, 2, 5, HORIZON_S)), []),
+        ((over, Piece(1, 2, 6, HORIZON_S)), ["promise-broken"]),
+        ((over, Piece(1, 2, 0, HORIZON_S)), ["promise-broken"]),
+        ((Piece(0, 2, -5, 5), Piece(1, 2, 9, HORIZON_S)), []),
+        ((Piece(1, 2, 5, HORIZON_S),), ["promise-broken"]),
+    ):
+        slots = {100: tuple(reservation(100, piece) for piece in pieces)}
+        split = replace(state, leases={**state.leases, 100: promised}, reservations=slots)
+        assert codes(split, made) == expected, pieces
+
+
 def test_a_reservation_that_moves_takes_its_claim_with_it() -> None:
     case = Case(2, runs=[], promised=[Piece(0, 2, 5, 9), Piece(1, 2, 9, 12)], booked=[], starts=[])
     state, made = told(case)

@@ -82,6 +82,18 @@ def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation
     return tuple(ahead) if all(host is not None and host.accepts_vms for host in hosts) else ()
 
 
+def next_slot_at_s(recount: Recount, lease: Lease, *, planned: bool) -> int | None:
+    """When the next slot begins of what is in one, or outstays it: it is made to leave for that as soon as it runs.
+
+    None where there is none to come, or where none has begun yet: nobody makes it leave then.
+    """
+    now_s = recount.state.now_s
+    starts_s = [one.start_at_s for one in recorded(recount, lease, planned=planned) if one.firm]
+    if not has_deadline_promised(recount, lease) or all(at_s > now_s for at_s in starts_s):
+        return None
+    return min((at_s for at_s in starts_s if at_s > now_s), default=None)
+
+
 def booked_s(stays: Iterable[Reservation], now_s: int) -> int:
     """How long firm reservations last together from now on; one without an end is longer than anything."""
     ends_s = [(one, ENDLESS_S if one.end_at_s is None else one.end_at_s) for one in stays if one.firm]
