@@ -41,10 +41,26 @@ class AlikeNodes:
         self._times_freed = 0
         self._freed_when_placed: dict[int, int] = {}
         self._shields: list[HeldNodes] = []
+        self._without: tuple[int, tuple[int, ...], AvailabilityProfile] | None = None
 
     def held(self) -> Mapping[int, HeldNodes]:
         """Who has or is promised nodes that were not `taken`, by lease; not to be changed."""
         return self._held
+
+    def fits_without(self, lease_ids: tuple[int, ...], nodes: int, start_s: int, end_s: int | None) -> bool:
+        """Would so many be free all the time between two instants if nothing were held for these leases?
+
+        What is free then is remembered while nothing changes: all that wait ask of the same leases.
+        """
+        known = self._without
+        if known is None or known[0] != self.profile.number or known[1] != lease_ids:
+            beside = self.profile.copy()
+            for lease_id in lease_ids:
+                held = self._held.get(lease_id)
+                for one in (*self._taken.get(lease_id, ()), *(() if held is None else (held,))):
+                    beside.release(one.start_s, one.end_s, one.nodes)
+            known = self._without = (self.profile.number, lease_ids, beside)
+        return known[2].fits(nodes, start_s, end_s)
 
     # -- what a plan in pieces asks ---------------------------------------------------------------------------
 

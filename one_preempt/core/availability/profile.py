@@ -25,15 +25,23 @@ class AvailabilityProfile:
     """Free amount as a step function over time. Instants and durations in whole seconds; end None = open-ended.
 
     `capacity` is free from `since_s` on, and nothing is known of the time before. The free amount goes below zero
-    where more is taken than there is: what is observed need not have been promised.
+    where more is taken than there is: what is observed need not have been promised. `number` is another one after each
+    change.
     """
 
-    __slots__ = ("_free", "_journal", "_times")
+    __slots__ = ("_free", "_journal", "_times", "number")
 
     def __init__(self, capacity: int, since_s: int = 0) -> None:
         self._times = array("q", (since_s,))
         self._free = array("q", (capacity,))
         self._journal: list[tuple[int, int, int]] = []
+        self.number = 0
+
+    def copy(self) -> AvailabilityProfile:
+        """The same, to be changed for itself; nothing of it can be undone."""
+        copied = AvailabilityProfile(0)
+        copied._times, copied._free = self._times[:], self._free[:]
+        return copied
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -184,9 +192,11 @@ class AvailabilityProfile:
         if instant_s > times[0]:
             times[0] = instant_s
         self._journal.clear()
+        self.number += 1
 
     def _add(self, start_s: int, end_s: int, amount: int) -> None:
         self._journal.append((start_s, end_s, amount))
+        self.number += 1
         times, free = self._times, self._free
         start_s = max(start_s, times[0])
         if start_s >= end_s or not amount:

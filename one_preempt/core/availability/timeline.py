@@ -10,8 +10,7 @@ been made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -210,16 +209,6 @@ class Timeline:
                 self.alike.room_freed()
             elif alike_slots < known:
                 self.alike.profile.reserve(now_s, None, known - alike_slots)
-
-    @contextmanager
-    def set_aside(self, lease_ids: Iterable[int]) -> Iterator[None]:
-        """As if nothing were held for these leases, for the time being."""
-        aside = [stays for lease_id in lease_ids if (stays := self._take_out(lease_id))]
-        try:
-            yield
-        finally:
-            for stays in aside:
-                self.hold(stays)
 
     def free_without(
         self,

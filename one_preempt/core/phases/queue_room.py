@@ -183,12 +183,15 @@ class QueueRoom:
 
         Only what was promised firmly is worth being suspended for: a promise to the queue is not.
         """
-        draft = self._draft
-        if most_places(draft.room.free, turn.vms) < len(turn.vms):
+        draft, nodes, ahead = self._draft, len(turn.vms), self._reserved_ahead()
+        # So it is with most that wait: others are in its way, too.
+        if not ahead or (self._alike is not None and not self._alike.fits_without(ahead, nodes, start_s, end_s)):
+            return unplaced
+        if most_places(draft.room.free, turn.vms) < nodes:
             # Nobody's giving way later makes room now.
             return unplaced
         # Others are not in its way.
-        reserved = [lease_id for lease_id in self._reserved_ahead() if self._meets(lease_id, start_s, end_s)]
+        reserved = [lease_id for lease_id in ahead if self._meets(lease_id, start_s, end_s)]
         if not reserved:
             return unplaced
         if not draft.gives_way(turn.lease):
@@ -196,14 +199,7 @@ class QueueRoom:
         worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms)
         if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
-        free_then: IntArray | None = None
-        if self._alike is None:
-            free_then = draft.timeline.free_without(reserved, start_s, end_s)
-        else:
-            with draft.timeline.set_aside(reserved):
-                whole = self._alike.profile.fits(len(turn.vms), start_s, end_s)
-            if not whole:
-                return unplaced
+        free_then = draft.timeline.free_without(reserved, start_s, end_s) if self._alike is None else None
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worthwhile_s)
         return unplaced if isinstance(placed, Unplaced) else placed
