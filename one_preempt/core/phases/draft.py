@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from one_preempt.core.availability.lanes import ExclusiveLanes
-from one_preempt.core.availability.timeline import ObservedRoom, Timeline
+from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.host_power.hosts_to_come import with_hosts_to_come
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
@@ -105,6 +105,7 @@ class PlanDraft:
     choices: int = 0
     giving_way: tuple[GivingWay, ...] | None = None
     giving_way_on: dict[int, list[GivingWay]] = field(default_factory=dict)
+    there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
     tried: Set[int | None] | None = None
     wake_at_s: int | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)

@@ -149,8 +149,18 @@ def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[G
     return left
 
 
-def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> list[GivingWay]:
-    """Others on the hosts of a stay who would still be there when it starts, and could be sent away; by lease id."""
+def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
+    """Others on the hosts of a stay who would still be there when it starts, and could be sent away; by lease id.
+
+    Remembered for the last stay of each lease: several phases ask of the same.
+    """
+    known = draft.there.get(lease.id)
+    if known is None or known[0] is not stay:
+        known = draft.there[lease.id] = (stay, _there_at(draft, lease, stay))
+    return known[1]
+
+
+def _there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
     leases = giving_way(draft)
     if draft.giving_way_on.keys().isdisjoint(stay.host_rows):
         return []
