@@ -28,13 +28,17 @@ _HAS_ALL = frozenset({LeaseState.RUNNING, LeaseState.STARTING})
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What concerns all leases: `resting` VMs are suspended in place, for `preemptors` room is being made."""
+    """What concerns all leases: `resting` VMs are suspended in place, for `preemptors` room is being made.
+
+    `victims` are the leases that were chosen to leave for them, and have not left yet.
+    """
 
     state: ClusterState
     policies: Policies
     rates: RatesByStorage
     resting: frozenset[int]
     preemptors: Mapping[int, tuple[Placement, ...]]
+    victims: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +148,23 @@ def _running_stay(
     is_late = end_at_s is not None and end_at_s <= now_s
     if is_late:
         end_at_s = now_s + 1
-    elif len(reserved) > 1:
-        end_at_s = min([*_bounds_of_slots(reserved, now_s), *([] if end_at_s is None else [end_at_s])], default=None)
+    else:
+        leaves = lease.state is LeaseState.LEAVING or lease.id in surroundings.victims
+        bounds = _bounds_of_slots(reserved, now_s, leaves=leaves) if leaves or len(reserved) > 1 else ()
+        end_at_s = min([*bounds, *([] if end_at_s is None else [end_at_s])], default=None)
     rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
     firm = not gives_way and not is_late
     return _stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
 
 
-def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int) -> Iterator[int]:
+def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int, *, leaves: bool) -> Iterator[int]:
     """The end of the slot that is due, and the start of the next ones: what is being stopped does not run into them.
 
-    None once the last has begun: nobody makes it leave then, though it may still be on the hosts of an earlier one.
+    None before the first, and once the last has begun, but for what `leaves` already: nobody makes it leave then,
+    though it may still be on the hosts of an earlier one.
     """
-    if all(one.start_at_s <= now_s for one in reserved if one.firm):
+    have_begun = [one.start_at_s <= now_s for one in reserved if one.firm]
+    if not leaves and (all(have_begun) or not any(have_begun)):
         return
     for one in reserved:
         if one.firm and one.start_at_s > now_s:

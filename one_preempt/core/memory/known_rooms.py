@@ -20,7 +20,7 @@ from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
-from one_preempt.core.victims import shared_free_mib
+from one_preempt.core.victims import has_left, shared_free_mib
 
 NOTHING: tuple[Reservation, ...] = ()
 NO_LEASE = -1
@@ -71,10 +71,16 @@ class KnownRooms:
         `resting` VMs are suspended in place. What is handed out holds until the next observation.
         """
         preemptors = {one.preemption.preemptor_lease_id: one.preemption.placements for one in state.preemptions}
-        surroundings = _surroundings(state, policies, rates, resting, preemptors)
+        victims = frozenset(
+            victim.lease_id
+            for one in state.preemptions
+            for victim in one.preemption.victims
+            if not has_left(state.snapshot, victim)
+        )
+        surroundings = _surroundings(state, policies, rates, resting, preemptors, victims)
         anew = self._begin(surroundings)
         # Of these more is said than they themselves, their reservations and the time tell.
-        preempting = {*preemptors, *(state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting)}
+        preempting = {*preemptors, *victims, *(state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting)}
         changed = self._changed(state) | ((preempting | self._preempting) & state.leases.keys())
         self._preempting = preempting
         for lease_id in changed:
