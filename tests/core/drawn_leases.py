@@ -15,6 +15,7 @@ from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualM
 from tests.core.matching.small_cloud import vm
 
 VMS_A_LEASE = 3
+_STATES = (VmState.PENDING, VmState.HOLD, VmState.ACTIVE, VmState.STOPPED, VmState.SUSPENDED)
 _OLDEST = st.sampled_from(range(0, 10 * VMS_A_LEASE, VMS_A_LEASE))
 
 
@@ -25,7 +26,7 @@ def leases(draw: st.DrawFn, lease_id: int) -> tuple[Lease, list[VirtualMachine]]
     members = [
         replace(
             vm(lease_id + number),
-            state=draw(st.sampled_from((VmState.PENDING, VmState.HOLD, VmState.ACTIVE, VmState.STOPPED))),
+            state=draw(st.sampled_from(_STATES)),
             lcm_state=draw(st.sampled_from((LcmState.LCM_INIT, LcmState.RUNNING))),
             resched=draw(st.booleans()),
             user_priority=draw(st.sampled_from(("", "1", "-2"))),
@@ -53,6 +54,7 @@ def leases(draw: st.DrawFn, lease_id: int) -> tuple[Lease, list[VirtualMachine]]
         preemptions=draw(st.integers(0, 1)),
         verdict=draw(st.sampled_from((Verdict.NONE, Verdict.ACCEPTED))),
         run_began_at_s=draw(st.sampled_from((None, 10))),
+        preempted_by=draw(st.sampled_from((None, 99))),
     )
     return lease, members
 

@@ -11,6 +11,7 @@ from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.memory.known_choices import KnownChoices
+from one_preempt.core.memory.known_giving_way import KnownGivingWay
 from one_preempt.core.memory.known_leavers import KnownLeavers
 from one_preempt.core.memory.known_queue import KnownQueue
 from one_preempt.core.memory.known_rooms import KnownRooms
@@ -32,6 +33,7 @@ class DecisionMemory:
     rooms: KnownRooms = field(default_factory=KnownRooms)
     alike_hosts: AlikeHosts = field(default_factory=AlikeHosts)
     ways_out: KnownWaysOut = field(default_factory=KnownWaysOut)
+    giving_way: KnownGivingWay = field(default_factory=KnownGivingWay)
     leavers: KnownLeavers = field(default_factory=KnownLeavers)
     choices: KnownChoices = field(default_factory=KnownChoices)
     wakings: KnownWakings = field(default_factory=KnownWakings)

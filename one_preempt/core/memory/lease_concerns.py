@@ -34,6 +34,7 @@ class Concern(Enum):
     TO_HOLD = "a VM of it may have to be put on HOLD"
     RUNS = "it runs since an instant that is known"
     RUNS_TO_DEADLINE = "it runs, and was promised to be done in time"
+    SUSPENDED = "it was sent out, and a VM of it is at rest where it was"
     MARKED = "a VM of it is to move elsewhere"
 
 
@@ -47,6 +48,10 @@ def _runs(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
     return lease.run_began_at_s is not None and lease.state is LeaseState.RUNNING
 
 
+def _is_suspended(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    return lease.preempted_by is not None and any(vm.state == VmState.SUSPENDED for vm in vms)
+
+
 _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.QUEUE: lambda lease, _: lease.state in WAITING_STATES,
     Concern.PREEMPTS: lambda lease, _: lease.state in WAITING_STATES and lease.preempts,
@@ -56,6 +61,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.TO_HOLD: _is_to_hold,
     Concern.RUNS: _runs,
     Concern.RUNS_TO_DEADLINE: lambda lease, vms: lease.promised_deadline_at_s is not None and _runs(lease, vms),
+    Concern.SUSPENDED: _is_suspended,
     Concern.MARKED: lambda _, vms: any(vm.resched for vm in vms),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -104,7 +104,7 @@ class PlanDraft:
     power: PowerDraft | None = None
     choices: int = 0
     giving_way: tuple[GivingWay, ...] | None = None
-    giving_way_on: dict[int, list[GivingWay]] = field(default_factory=dict)
+    giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
     tried: Set[int | None] | None = None
     wake_at_s: int | None = None
@@ -122,7 +122,7 @@ class PlanDraft:
             state = power.seen(state)
         memory.concerns.observe(state)
         rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
-        resting = in_place(state.snapshot, state.actions, state.leases.values())
+        resting = in_place(state.snapshot, state.actions, memory.concerns.ordered(Concern.SUSPENDED))
         matchmaker = _matchmaker(memory, state, policies)
         return cls(
             state=state,

@@ -252,30 +252,32 @@ def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way is None:
         draft.giving_way = tuple(_giving_way(draft))
-        for one in draft.giving_way:
-            for row in one.rows:
-                draft.giving_way_on.setdefault(row, []).append(one)
+        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way)
     return draft.giving_way
 
 
 def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
-    state, policies = draft.state, draft.policies
+    state, policies, row_of_host = draft.state, draft.policies, draft.state.hosts.index_by_id
     for lease in state.leases.values():
         if lease.state is LeaseState.WAITING:
             continue
         if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
             continue
-        vms = tuple(vm for vm in draft.members(lease) if vm.host_id in state.hosts.index_by_id)
+        known = draft.memory.giving_way.of(lease, row_of_host)
+        vms = tuple(vm for vm in draft.members(lease) if vm.host_id in row_of_host) if known is None else known.vms
         methods = draft.memory.ways_out.of(state, policies, lease) if vms else None
         if methods is None:
             continue
-        stays = draft.timeline.stays.get(lease.id, ())
-        rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
         if len(vms) < len(lease.vm_ids):
             methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
+        stays = draft.timeline.stays.get(lease.id, ())
         # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
-        known = bool(stays) and not has_overrun(lease, state.now_s)
-        yield GivingWay(lease, vms, methods, rows, stays[0].end_s if known else None)
+        ends_at_s = stays[0].end_s if stays and not has_overrun(lease, state.now_s) else None
+        if known is not None and known.methods == methods and known.ends_at_s == ends_at_s:
+            yield known
+            continue
+        rows = tuple(row_of_host[vm.history[-1].host_id] for vm in vms)
+        yield GivingWay(lease, vms, methods, rows, ends_at_s)
 
 
 def stay_at(

@@ -13,6 +13,7 @@ from one_preempt.core.availability.timeline import ObservedRoom, Timeline
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.known_rooms import KnownRooms
 from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.model.access import Directory
@@ -26,6 +27,8 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.rates import OverheadRates
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import giving_way
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.moml import POLICY as MOML
 from one_preempt.core.queue_order.user_priority import POLICY as BY_PRIORITY
@@ -202,6 +205,26 @@ def test_what_is_remembered_says_what_is_found_from_scratch(
         assert _counted(timeline) == _counted(fresh)
         # As a decision does, of which nothing comes.
         timeline.withdraw(withdrawn)
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(st.lists(leases_drawn, min_size=LEASES, max_size=LEASES), st.lists(happenings, min_size=3, max_size=6))
+def test_who_gives_way_is_who_is_found_from_scratch(
+    first: list[Drawn],
+    story: list[tuple[dict[int, Drawn | None], dict[int, tuple[int, ...]], int | None, int, int, int, int, int | None]],
+) -> None:
+    cloud, memory, drawn, now_s = Cloud(), DecisionMemory(), dict(enumerate(first)), 0
+    for changes, promises, off, later_s, _, comes, _, free_mib in story:
+        now_s += later_s
+        drawn = {key: one for key, one in {**drawn, **changes}.items() if one is not None}
+        starts_s = {key: at_s for key, at_s in promises.items() if key in drawn}
+        state = cloud.observed(drawn, starts_s, off, now_s, comes, free_mib)
+        draft = PlanDraft.begin(replace(state, memory=memory), POLICIES)
+        anew = PlanDraft.begin(replace(state, memory=None), POLICIES)
+
+        assert giving_way(draft) == giving_way(anew)
+        assert draft.giving_way_on == anew.giving_way_on
+        draft.remember()
 
 
 def _said(room: ObservedRoom) -> tuple[object, ...]:

@@ -46,6 +46,7 @@ def walked(state: ClusterState) -> dict[Concern, list[int]]:
             Concern.TO_HOLD: held and lease.explicit and any(free_to_hold),
             Concern.RUNS: runs,
             Concern.RUNS_TO_DEADLINE: runs and asks and lease.verdict is Verdict.ACCEPTED,
+            Concern.SUSPENDED: lease.preempted_by == 99 and VmState.SUSPENDED in [vm.state for vm in vms],
             Concern.MARKED: any(vm.resched for vm in vms),
         }
         for concern, is_concerned in concerned.items():

@@ -1,0 +1,44 @@
+"""Which leases give way to reservations, and on which hosts, remembered while neither they nor the hosts change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from one_preempt.core.model.lease import Lease
+
+if TYPE_CHECKING:
+    from one_preempt.core.phases.room_ahead import GivingWay
+
+
+class KnownGivingWay:
+    """What was last found of each lease. Only speed depends on it."""
+
+    def __init__(self) -> None:
+        self._row_of_host: Mapping[int, int] | None = None
+        self._known: dict[int, GivingWay] = {}
+        self._all: tuple[GivingWay, ...] = ()
+        self._by_row: Mapping[int, Sequence[GivingWay]] = {}
+
+    def of(self, lease: Lease, row_of_host: Mapping[int, int]) -> GivingWay | None:
+        """What was found of a lease that has not changed since: its VMs and their rows are the same."""
+        if row_of_host is not self._row_of_host:
+            self._row_of_host = row_of_host
+            self._known.clear()
+        known = self._known.get(lease.id)
+        return known if known is not None and known.lease is lease else None
+
+    def by_row(self, found: tuple[GivingWay, ...]) -> Mapping[int, Sequence[GivingWay]]:
+        """Who of all that were `found` is on each host, once for each VM there; they are what is remembered."""
+        self._known = {one.lease.id: one for one in found}
+        if len(found) != len(self._all) or not all(map(_is, found, self._all)):
+            by_row: dict[int, list[GivingWay]] = {}
+            for one in found:
+                for row in one.rows:
+                    by_row.setdefault(row, []).append(one)
+            self._all, self._by_row = found, by_row
+        return self._by_row
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
