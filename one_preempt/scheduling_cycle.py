@@ -173,7 +173,7 @@ class SchedulingCycle:
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(now_s)
-        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results)
+        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes)
         return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
 
     def _with_power(
@@ -270,13 +270,19 @@ class SchedulingCycle:
                 return False
         return True
 
-    def _quiet(self, state: ClusterState, plan: Plan, results: Sequence[tuple[Action, CallResult]]) -> Quiet:
+    def _quiet(
+        self,
+        state: ClusterState,
+        plan: Plan,
+        results: Sequence[tuple[Action, CallResult]],
+        changes: LedgerChanges,
+    ) -> Quiet:
         """What need not be looked at; of starts it has to be heard when they run, for the ledger."""
         if self._events is None or len(results) < len(plan.actions):
             return NOTHING_QUIET
         if any(result.outcome is not Outcome.ACCEPTED for _, result in results):
             return NOTHING_QUIET
-        return quiet_changes(state, plan, self._policies)
+        return quiet_changes(state, plan, self._policies, learned=bool(changes.observed_overheads))
 
     def _issue(self, action: Action) -> CallResult:
         assert self._enactor is not None

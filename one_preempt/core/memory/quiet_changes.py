@@ -15,10 +15,12 @@ from itertools import chain
 
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
+from one_preempt.core.reconciliation.observation import Progress, observe_action
 
 # Leases of these kinds may want something whenever a cycle looks at them.
 _RESTLESS = (
@@ -42,14 +44,15 @@ class Quiet:
 NOTHING_QUIET = Quiet()
 
 
-def quiet_changes(state: ClusterState, plan: Plan, policies: Policies) -> Quiet:
+def quiet_changes(state: ClusterState, plan: Plan, policies: Policies, *, learned: bool = False) -> Quiet:
     """What `plan` leaves quiet, until something else happens: with the next plan the question is another one.
 
-    `state` has the memory of the decision that made `plan`, and all of its actions were accepted.
+    `state` has the memory of the decision that made `plan`, and all of its actions were accepted. `learned`: overheads
+    were observed with it, of which the decision did not know yet.
     """
     if state.memory is None or _asks_for_more(policies):
         return NOTHING_QUIET
-    if _only_refuses(state, plan):
+    if not (learned and policies.learns_overheads) and _only_refuses(state, plan):
         refused = [state.leases[given.lease_id].vm_ids for given in plan.verdicts]
         return Quiet(refused_vm_ids=frozenset(chain.from_iterable(refused)))
     if _is_busy(state, plan):
@@ -68,14 +71,22 @@ def _only_refuses(state: ClusterState, plan: Plan) -> bool:
 
     Asked again without them at the same instant, everybody gets the same answer. Hosts have to be counted: one request
     of another kind would have kept them from being so, and a share of the cloud be looked for among the preparations.
+    What was asked of VMs before may be under way, but has to be: what was never sent is forgotten with this plan.
     """
     decided = (plan.actions, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.power_steps)
-    before = (state.actions, state.preemptions, state.half_seen_leases, state.snapshot.unreadable_vm_ids)
+    before = (state.preemptions, state.half_seen_leases, state.snapshot.unreadable_vm_ids)
     if not plan.verdicts or any((*decided, *before, plan.power_sequences, state.power.sequences)):
+        return False
+    vms, now_s = state.snapshot.vms, state.now_s
+    if any(observe_action(one, vms.get(one.vm_id), now_s) is Progress.TO_ISSUE for one in state.actions.values()):
         return False
     assert state.memory is not None
     timeline, leases = state.memory.timeline, state.leases
-    if timeline is None or timeline.alike is None or not state.unsettled_lease_ids.isdisjoint(leases):
+    if timeline is None or timeline.alike is None:
+        return False
+    # What waits on HOLD is judged by the leases that its owner has; of what is on its way back nothing else is known.
+    unsettled = [leases[lease_id] for lease_id in state.unsettled_lease_ids if lease_id in leases]
+    if any(lease.state is not LeaseState.RETURNING for lease in unsettled):
         return False
     return all(
         given.verdict is Verdict.REFUSED

@@ -220,3 +220,26 @@ def test_what_is_refused_and_withdrawn_while_others_wait_is_one_look() -> None:
         crowded(Workload(requests), TWO_HOSTS)[0].cycles for requests in ((*waiting, hopeless), waiting)
     )
     assert with_it == without_it + 1
+
+
+def more_looks_with_what_is_refused_at(at_s: int) -> int:
+    """Beside a lease that starts at once, is sent out at 400 s, and is on its way back from 518 s until 526 s."""
+    others = (request(1, 0, 4, 1000, lease_type=LeaseType.BE_SUSPENDABLE), local(2, 400, 4, 100))
+    hopeless = request(
+        3, at_s, 4, 100, start=StartKind.DEADLINE, deadline_at_s=at_s + 110, lease_type=LeaseType.DC_NON_PREEMPTABLE
+    )
+    with_it = Workload(tuple(sorted((*others, hopeless), key=lambda one: one.submitted_at_s)))
+    seldom, often, idle = crowded(with_it, SLOW_SAVES)
+    assert seldom.records == often.records
+    for plan in idle:
+        assert replace(plan, refusals=(), wake_at_s=None) == Plan(plan.made_at_s, plan.policy)
+    return seldom.cycles - crowded(Workload(others), SLOW_SAVES)[0].cycles
+
+
+def test_what_is_refused_while_somebody_is_on_the_way_back_is_one_look() -> None:
+    assert more_looks_with_what_is_refused_at(524) == 1
+
+
+def test_where_something_was_learned_what_is_refused_and_withdrawn_is_two_looks() -> None:
+    """How long the first start took is known once the second request comes, and might be counted on."""
+    assert more_looks_with_what_is_refused_at(380) == 2
