@@ -44,6 +44,7 @@ class KnownQueue:
         self._under: tuple[object, ...] = ()
         self._places: dict[int, QueuePlace] = {}
         self._in_order: Sequence[QueuePlace] = ()
+        self._number: int | None = None
 
     def in_order(
         self,
@@ -51,14 +52,18 @@ class KnownQueue:
         vms: Mapping[int, VirtualMachine],
         policies: Policies,
         rates: RatesByStorage,
+        number: int | None = None,
     ) -> Sequence[QueuePlace]:
         """The places of these leases in the order of the queue: what may preempt first, then as the policy has it.
 
-        So room that was freed for a request is not handed to a lease that would be sent out again at once.
+        So room that was freed for a request is not handed to a lease that would be sent out again at once. With the
+        `number` of the last time these are the very leases of then.
         """
         under = (policies.queue_order, policies.time.exclusion, rates)
         if under != self._under:
-            self._under, self._places, self._in_order = under, {}, ()
+            self._under, self._places, self._in_order, self._number = under, {}, (), None
+        if number is not None and number == self._number:
+            return self._in_order
         places = self._places
         changed = False
         for lease_id, lease in waiting.items():
@@ -78,6 +83,7 @@ class KnownQueue:
             del places[lease_id]
         if changed or gone:
             self._in_order = sorted(places.values(), key=attrgetter("key"))
+        self._number = number
         return self._in_order
 
     def startable_of(self, lease: Lease) -> Sequence[VirtualMachine] | None:

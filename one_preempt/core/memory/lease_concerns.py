@@ -73,6 +73,8 @@ class LeaseConcerns:
         self._is_new = True
         self._known: dict[int, Lease] = {}
         self._concerned: dict[Concern, dict[int, Lease]] = {concern: {} for concern in Concern}
+        # Another one after each change of those that want room.
+        self.queue_number = 0
 
     def observe(self, state: ClusterState) -> None:
         """Look at what is new or has changed, and forget what is gone."""
@@ -98,13 +100,18 @@ class LeaseConcerns:
 
     def _look_at(self, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
         self._known[lease.id] = lease
+        queued = self._concerned[Concern.QUEUE].get(lease.id)
         for concern, test in _TESTS.items():
             if test(lease, vms):
                 self._concerned[concern][lease.id] = lease
             else:
                 self._concerned[concern].pop(lease.id, None)
+        if self._concerned[Concern.QUEUE].get(lease.id) is not queued:
+            self.queue_number += 1
 
     def _forget(self, lease_id: int) -> None:
         self._known.pop(lease_id, None)
+        if lease_id in self._concerned[Concern.QUEUE]:
+            self.queue_number += 1
         for concerned in self._concerned.values():
             concerned.pop(lease_id, None)

@@ -37,8 +37,9 @@ def waiting_leases(draft: PlanDraft) -> list[Lease]:
 
 def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
     """The queue: leases that want room now, and VMs that are to move, in the order in which they get it."""
-    waiting = draft.concerns.all(Concern.QUEUE)
-    places = draft.memory.queue.in_order(waiting, draft.state.snapshot.vms, draft.policies, draft.rates)
+    concerns, vms = draft.concerns, draft.state.snapshot.vms
+    waiting, number = concerns.all(Concern.QUEUE), concerns.queue_number
+    places = draft.memory.queue.in_order(waiting, vms, draft.policies, draft.rates, number)
     marked = [_marked_place(draft, lease, vm) for lease, vm in marked_vms(draft)]
     if not marked and not draft.failed_lease_ids:
         return places

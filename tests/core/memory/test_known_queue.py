@@ -36,8 +36,9 @@ def test_what_is_kept_is_what_would_be_found_anew(states: list[ClusterState], bo
             known = kept.request_of(lease, to_start, POLICIES, rates)
             assert known is None or known.duration_s == needed_s(POLICIES, rates, lease, to_start)
 
-        places = kept.in_order(waiting, vms, POLICIES, rates)
+        places = kept.in_order(waiting, vms, POLICIES, rates, concerns.queue_number)
 
+        assert kept.in_order(waiting, vms, POLICIES, rates, concerns.queue_number) is places
         assert list(places) == list(KnownQueue().in_order(waiting, vms, POLICIES, rates))
         assert {place.lease.id for place in places} == waiting.keys()
         for place in places:
