@@ -36,9 +36,13 @@ class QuotaBook:
         self._promised: dict[tuple[str, int], tuple[int, Resources]] = {}
         # Found once somebody asks: hundreds that wait have one owner, and mostly nothing limits it.
         self._limits: dict[tuple[str, int], tuple[_Limit, ...]] = {}
+        # Owners and groups of whom that was found.
+        self._unlimited: set[tuple[int, int]] = set()
 
-    def obstacle(self, vms: Iterable[VirtualMachine]) -> str | None:
+    def obstacle(self, vms: Sequence[VirtualMachine]) -> str | None:
         """Which running quota stands against starting all of `vms`, in a few words; None when none does."""
+        if self._unlimited.issuperset([(vm.uid, vm.gid) for vm in vms]):
+            return None
         anew = [vm for vm in vms if vm.state in _COUNT_ANEW]
         if not anew:
             return None
@@ -52,6 +56,9 @@ class QuotaBook:
             exceeded = limits and self._exceeded(("group", gid), limits, [vm for vm in anew if vm.gid == gid])
             if exceeded:
                 return f"the {exceeded} quota of group {gid}"
+        for uid, gid in {(vm.uid, vm.gid) for vm in anew}:
+            if not (self._limits_of("user", uid) or self._limits_of("group", gid)):
+                self._unlimited.add((uid, gid))
         return None
 
     def promise(self, vms: Iterable[VirtualMachine]) -> None:
