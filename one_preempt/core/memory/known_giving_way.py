@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.virtual_machine import VirtualMachine
 
 if TYPE_CHECKING:
     from one_preempt.core.phases.room_ahead import GivingWay
@@ -16,20 +17,37 @@ class KnownGivingWay:
 
     def __init__(self) -> None:
         self._row_of_host: Mapping[int, int] | None = None
+        self._there: dict[int, tuple[Lease, tuple[VirtualMachine, ...]]] = {}
         self._known: dict[int, GivingWay] = {}
         self._all: tuple[GivingWay, ...] = ()
         self._by_row: Mapping[int, Sequence[GivingWay]] = {}
 
-    def of(self, lease: Lease, row_of_host: Mapping[int, int]) -> GivingWay | None:
-        """What was found of a lease that has not changed since: its VMs and their rows are the same."""
+    def on_hosts(
+        self, lease: Lease, vms: Mapping[int, VirtualMachine], row_of_host: Mapping[int, int]
+    ) -> tuple[VirtualMachine, ...]:
+        """The VMs of a lease that are on hosts; many that wait were sent out, and have none there."""
         if row_of_host is not self._row_of_host:
             self._row_of_host = row_of_host
+            self._there.clear()
             self._known.clear()
+        known = self._there.get(lease.id)
+        if known is None or known[0] is not lease:
+            there = tuple([vm for vm_id in lease.vm_ids if (vm := vms[vm_id]).host_id in row_of_host])
+            known = self._there[lease.id] = (lease, there)
+        return known[1]
+
+    def of(self, lease: Lease) -> GivingWay | None:
+        """What was found of a lease that has not changed since: it is on the same hosts. Asked after `on_hosts`."""
         known = self._known.get(lease.id)
         return known if known is not None and known.lease is lease else None
 
-    def by_row(self, found: tuple[GivingWay, ...]) -> Mapping[int, Sequence[GivingWay]]:
-        """Who of all that were `found` is on each host, once for each VM there; they are what is remembered."""
+    def by_row(self, found: tuple[GivingWay, ...], leases: int) -> Mapping[int, Sequence[GivingWay]]:
+        """Who of all that were `found` is on each host, once for each VM there; they are what is remembered.
+
+        Of no more leases than twice as many as there are.
+        """
+        if len(self._there) > 2 * leases:
+            self._there.clear()
         self._known = {one.lease.id: one for one in found}
         if len(found) != len(self._all) or not all(map(_is, found, self._all)):
             by_row: dict[int, list[GivingWay]] = {}

@@ -252,19 +252,19 @@ def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way is None:
         draft.giving_way = tuple(_giving_way(draft))
-        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way)
+        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way, len(draft.state.leases))
     return draft.giving_way
 
 
 def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
-    state, policies, row_of_host = draft.state, draft.policies, draft.state.hosts.index_by_id
+    state, policies, remembered = draft.state, draft.policies, draft.memory.giving_way
+    row_of_host = state.hosts.index_by_id
     for lease in state.leases.values():
         if lease.state is LeaseState.WAITING:
             continue
         if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
             continue
-        known = draft.memory.giving_way.of(lease, row_of_host)
-        vms = tuple(vm for vm in draft.members(lease) if vm.host_id in row_of_host) if known is None else known.vms
+        vms = remembered.on_hosts(lease, state.snapshot.vms, row_of_host)
         methods = draft.memory.ways_out.of(state, policies, lease) if vms else None
         if methods is None:
             continue
@@ -273,6 +273,7 @@ def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
         stays = draft.timeline.stays.get(lease.id, ())
         # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
         ends_at_s = stays[0].end_s if stays and not has_overrun(lease, state.now_s) else None
+        known = remembered.of(lease)
         if known is not None and known.methods == methods and known.ends_at_s == ends_at_s:
             yield known
             continue
