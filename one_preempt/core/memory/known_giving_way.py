@@ -18,6 +18,7 @@ class KnownGivingWay:
     def __init__(self) -> None:
         self._row_of_host: Mapping[int, int] | None = None
         self._there: dict[int, tuple[Lease, tuple[VirtualMachine, ...]]] = {}
+        self._asked: dict[int, tuple[Lease, tuple[VirtualMachine, ...]]] = {}
         self._known: dict[int, GivingWay] = {}
         self._all: tuple[GivingWay, ...] = ()
         self._by_row: Mapping[int, Sequence[GivingWay]] = {}
@@ -33,7 +34,8 @@ class KnownGivingWay:
         known = self._there.get(lease.id)
         if known is None or known[0] is not lease:
             there = tuple([vm for vm_id in lease.vm_ids if (vm := vms[vm_id]).host_id in row_of_host])
-            known = self._there[lease.id] = (lease, there)
+            known = (lease, there)
+        self._asked[lease.id] = known
         return known[1]
 
     def of(self, lease: Lease) -> GivingWay | None:
@@ -41,13 +43,12 @@ class KnownGivingWay:
         known = self._known.get(lease.id)
         return known if known is not None and known.lease is lease else None
 
-    def by_row(self, found: tuple[GivingWay, ...], leases: int) -> Mapping[int, Sequence[GivingWay]]:
-        """Who of all that were `found` is on each host, once for each VM there; they are what is remembered.
+    def by_row(self, found: tuple[GivingWay, ...]) -> Mapping[int, Sequence[GivingWay]]:
+        """Who of all that were `found` is on each host, once for each VM there.
 
-        Of no more leases than twice as many as there are.
+        They, and whom `on_hosts` was asked about since the last time, are what is remembered.
         """
-        if len(self._there) > 2 * leases:
-            self._there.clear()
+        self._there, self._asked = self._asked, {}
         self._known = {one.lease.id: one for one in found}
         if len(found) != len(self._all) or not all(map(_is, found, self._all)):
             by_row: dict[int, list[GivingWay]] = {}

@@ -252,7 +252,7 @@ def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
     """All leases that give way to reservations, by id; found once in a cycle."""
     if draft.giving_way is None:
         draft.giving_way = tuple(_giving_way(draft))
-        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way, len(draft.state.leases))
+        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way)
     return draft.giving_way
 
 
