@@ -15,7 +15,7 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.policies import Verification
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
-from one_preempt.simulation.experiments.replicated import Figures, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures, ResultTable, Task, TaskResult
 from one_preempt.simulation.experiments.trial import Trial, play
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
@@ -174,7 +174,7 @@ def simulate(task: Task) -> Figures:
         "utilization": told.utilization,
         "utilization_of_arrivals": told.utilization_of_arrivals,
         "best_effort_makespan_s": told.best_effort_makespan_s,
-        "refused_plans": told.refused_plans,
+        REFUSED_PLANS: told.refused_plans,
     }
 
 

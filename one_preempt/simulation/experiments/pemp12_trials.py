@@ -19,12 +19,13 @@ from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, Po
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import NODES, SMALL_NODES, SMALL_SPAN_S, SPAN_S
-from one_preempt.simulation.experiments.replicated import Figures
+from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures
 from one_preempt.simulation.probes.energy import EnergyMeter, promises
 from one_preempt.simulation.probes.outcome import Outcome, outcomes
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from one_preempt.simulation.simulator.result import Fate
+from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings
 from one_preempt.simulation.workload.workload import SECONDS_PER_HOUR, MachineSet, StartKind, Workload
@@ -68,7 +69,13 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
         chosen, cloud, verification=Verification.SAMPLED, tells_owners=False, control=power,
         energy_policy=with_rule_base(chosen_energy_policy(chosen.power), reading.rule_base),
     )  # fmt: skip
-    result = Simulator(cloud, cycle, workload, until_s=until_s).run()
+    refused = 0
+
+    def on_cycle(_: int, report: Report) -> None:
+        nonlocal refused
+        refused += bool(report.violations)
+
+    result = Simulator(cloud, cycle, workload, until_s=until_s, on_cycle=on_cycle).run()
     energy = meter.energy(begin_ms + 1000 * span_s, begin_ms)
     found = outcomes(workload, result)
     kept = promises(found, 1000 * until_s, WAITING_FACTOR)
@@ -81,6 +88,7 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
         "unfinished": sum(one.fate is Fate.UNFINISHED for one in found),
         **_reserved(found),
         "lost_guests": len(power.lost_guests),
+        REFUSED_PLANS: refused,
         "cycles": result.cycles,
     }
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from one_preempt.simulation.experiments.experiment import ExperimentResult
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 from one_preempt.simulation.probes.figures import Figure
 
 Figures = Mapping[str, Figure]
+# In how many cycles the recount refused the plan: a figure of every simulation.
+REFUSED_PLANS = "refused_plans"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,7 +66,18 @@ class ReplicatedExperiment:
 
     def run(self) -> ExperimentResult:
         """All of it here and now, keeping nothing; `runner` knows better ways."""
-        return self.conclude([TaskResult(task, self.simulate(task)) for task in self.tasks(False)])
+        return self.concluded([TaskResult(task, self.simulate(task)) for task in self.tasks(False)])
+
+    def concluded(self, results: Sequence[TaskResult]) -> ExperimentResult:
+        """Ours beside the published; and whether the recount refused a plan, for then something is wrong with ours."""
+        result = self.conclude(results)
+        refused = [one.figures[REFUSED_PLANS] or 0 for one in results if REFUSED_PLANS in one.figures]
+        if not refused:
+            return result
+        found = f"{sum(refused):g} in {sum(map(bool, refused))} of {len(refused)} simulations"
+        told = found if any(refused) else "none"
+        recounted = Claim("the recount refused no plan", "", told, not any(refused))
+        return replace(result, claims=(*result.claims, recounted))
 
 
 @dataclass(slots=True)

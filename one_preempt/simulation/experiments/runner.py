@@ -58,7 +58,7 @@ def run(
             tell(len(results))
         in_order = [results[task] for task in tasks if task in results]
         state.finish(in_order)
-        concluded = experiment.conclude(in_order)
+        concluded = experiment.concluded(in_order)
         state.write("rows.csv", csv_text([_flat(row) for row in concluded.rows]).encode())
         claims = [asdict(claim) for claim in concluded.claims]
         state.write("claims.json", json.dumps(claims, indent=2).encode() + b"\n")

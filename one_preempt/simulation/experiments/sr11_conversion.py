@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from one_preempt.simulation.experiments import sr11_leases
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
-from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.replicated import (
+    REFUSED_PLANS,
+    Figures,
+    ReplicatedExperiment,
+    ResultTable,
+    Task,
+    TaskResult,
+)
 from one_preempt.simulation.experiments.sweep_pictures import lines_of
 from one_preempt.simulation.experiments.trial import Trial, play
 from one_preempt.simulation.plots.charts import line_chart
@@ -23,7 +30,7 @@ def simulate(task: Task) -> Figures:
     workload = sr11_leases.workload(int(task.point), task.replication, None)
     played = play(Trial(workload, sr11_leases.site(), sr11_leases.settings(_SETTING[task.policy])))
     told = played.figures.everybody.acceptance
-    return {_REJECTED: told.rejected, _COMPLETED: told.completed}
+    return {_REJECTED: told.rejected, _COMPLETED: told.completed, REFUSED_PLANS: played.figures.refused_plans}
 
 
 def conclude(results: Sequence[TaskResult]) -> ExperimentResult:

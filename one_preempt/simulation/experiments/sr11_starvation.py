@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.simulation.experiments import sr11_leases
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
-from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.replicated import (
+    REFUSED_PLANS,
+    Figures,
+    ReplicatedExperiment,
+    ResultTable,
+    Task,
+    TaskResult,
+)
 from one_preempt.simulation.experiments.sweep_pictures import lines_of
 from one_preempt.simulation.experiments.trial import Trial, play
 from one_preempt.simulation.plots.charts import line_chart
@@ -33,6 +40,7 @@ def simulate(task: Task) -> Figures:
         _SUSPENSIONS: best_effort.suspensions,
         _END: ms_to_seconds(best_effort.ended_at_ms),
         _REJECTED: played.figures.everybody.acceptance.rejected,
+        REFUSED_PLANS: played.figures.refused_plans,
     }
 
 

@@ -55,7 +55,7 @@ class Figures:
         overhead_vm_s: VM seconds of leaving and returning; `planned_overhead_s` what the plans expected.
         preemptions: Decided preemptions; each may have several victims.
         host_on_s: Host seconds that hosts were on.
-        refused_plans: Cycles whose plan the recount refused altogether; 0 as it should be.
+        refused_plans: Cycles whose plan the recount refused, whatever was decided instead; 0 as it should be.
         energy: Of all hosts over the whole simulation; None where none of them may be switched.
     """
 

@@ -62,7 +62,7 @@ class Seen:
         planned_overhead_ms: What the plans expected their preemptions to cost (CCPE13 1.2), each counted once.
         preemptions: Decided preemptions; one may have several victims.
         host_on_ms: Milliseconds that hosts were on, over all hosts.
-        refused_plans: Cycles whose plan the recount refused altogether.
+        refused_plans: Cycles whose plan the recount refused, whatever was decided instead.
         stays: Who was where, by their begin, where they were asked for.
     """
 
@@ -106,7 +106,7 @@ class Watch:
 
     def on_cycle(self, at_ms: int, report: Report) -> None:
         """Note what a cycle decided."""
-        self._refused += report.is_refused
+        self._refused += bool(report.violations)
         if report.plan is not None and not report.is_refused:
             self._overheads_ms.update((one.id, one.overhead_ms) for one in report.plan.preemptions)
 

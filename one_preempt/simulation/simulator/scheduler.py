@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from one_preempt.core.memory.quiet_changes import Quiet
@@ -21,8 +22,12 @@ class Report(Protocol):
         """What it decided upon."""
 
     @property
+    def violations(self) -> Sequence[object]:
+        """What the recount found against the plan; it was decided again without preempting."""
+
+    @property
     def is_refused(self) -> bool:
-        """The recount refused the plan, and nothing was done."""
+        """The recount refused that too, and nothing was done."""
 
     @property
     def quiet(self) -> Quiet:

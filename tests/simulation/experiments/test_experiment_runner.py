@@ -15,7 +15,13 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments import runner
 from one_preempt.simulation.experiments.experiment import ExperimentResult
 from one_preempt.simulation.experiments.registry import experiment
-from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
+from one_preempt.simulation.experiments.replicated import (
+    REFUSED_PLANS,
+    Figures,
+    ReplicatedExperiment,
+    Task,
+    TaskResult,
+)
 from one_preempt.simulation.experiments.runner import run
 from one_preempt.simulation.experiments.state_folder import IDENTITY, RESULTS, opened
 
@@ -103,6 +109,16 @@ def test_what_is_there_is_not_simulated_again(tmp_path: Path) -> None:
     assert len(calls) == 5
     assert (tmp_path / "rows.csv").read_text() == "point,square\n0,0\n1,1\n2,4\n3,9\n4,16\n"
     assert (tmp_path / "drawn.svg").read_text() == "<svg/>"
+
+
+@pytest.mark.parametrize(("refused", "told"), [((0, 0, 0), "none"), ((0, 3, 1), "4 in 2 of 3 simulations")])
+def test_an_experiment_tells_how_many_plans_were_refused(refused: Sequence[int], told: str) -> None:
+    results = [
+        TaskResult(Task(str(number), 0, "none"), {"square": number, REFUSED_PLANS: count})
+        for number, count in enumerate(refused)
+    ]
+    (claim,) = squares([]).concluded(results).claims
+    assert (claim.ours, claim.holds, claim.required) == (told, not any(refused), True)
 
 
 def test_results_of_other_choices_are_not_mixed_with_ours(tmp_path: Path) -> None:
