@@ -231,12 +231,20 @@ def _amounts(rows: tuple[int, ...], more: tuple[tuple[int, int], ...]) -> _Amoun
 
 
 def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservation, ...]) -> int:
-    """When time alone changes what there is to say: a stay begins or ends. At once where local disks count."""
-    if not room.lasts:
-        return state.now_s
+    """When time alone changes what there is to say: a stay begins, has begun, or ends.
+
+    At once where local disks count, or where a slot went by and another one becomes shorter unused.
+    """
+    now_s = state.now_s
+    over = [one.end_at_s is not None and one.end_at_s <= now_s for one in reserved]
+    wasted = any(over) and any(
+        one.start_at_s <= now_s for one, is_over in zip(reserved, over, strict=True) if not is_over
+    )
+    if wasted or not room.lasts:
+        return now_s
     bounds = [bound for stay in room.stays for bound in (stay.start_s, stay.end_s)]
-    bounds += [bound for one in reserved for bound in (one.start_at_s, one.end_at_s)]
-    return min((at_s for at_s in bounds if at_s is not None and at_s > state.now_s), default=_NEVER_S)
+    bounds += [bound for one in reserved for bound in (one.start_at_s, one.start_at_s + 1, one.end_at_s)]
+    return min((at_s for at_s in bounds if at_s is not None and at_s > now_s), default=_NEVER_S)
 
 
 def _is(one: object, other: object) -> bool:

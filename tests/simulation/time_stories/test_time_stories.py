@@ -15,7 +15,11 @@ from tests.simulation.time_stories.watched_cycle import WatchedCycle
 STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "320"))
 
 
-@pytest.mark.parametrize("seed", range(STORIES))
+# What was kept in mind said something else a second after a promised start than what is found from scratch.
+BESIDES = (435, 640)
+
+
+@pytest.mark.parametrize("seed", sorted({*range(STORIES), *BESIDES}))
 def test_a_story_about_time_ends_well(seed: int) -> None:
     story = draw_story(seed)
     cloud = build_cloud(story.site, keeps_logs=True)
