@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import msgspec
+
 from one_preempt import __version__
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, Task, TaskResult
@@ -38,7 +40,7 @@ class StateFolder:
             os.truncate(self._results, len(lines))
         try:
             return {result.task: result for result in map(_result, lines.splitlines())}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except msgspec.MsgspecError as error:
             raise OnePreemptError(f"{self._results}: holds what is no result: remove {self.path}") from error
 
     def append(self, result: TaskResult) -> None:
@@ -117,7 +119,16 @@ def _line(result: TaskResult) -> bytes:
     return json.dumps(asdict(result.task) | {"figures": dict(result.figures)}, separators=(",", ":")).encode() + b"\n"
 
 
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    """What a line of the results must have."""
+
+    point: str
+    replication: int
+    policy: str
+    small: bool
+    figures: dict[str, int | float | None]
+
+
 def _result(line: bytes) -> TaskResult:
-    whole = json.loads(line)
-    figures = whole.pop("figures")
-    return TaskResult(Task(**whole), figures)
+    read = msgspec.json.decode(line, type=_Line)
+    return TaskResult(Task(read.point, read.replication, read.policy, read.small), read.figures)

@@ -26,6 +26,7 @@ from one_preempt.simulation.experiments.runner import run
 from one_preempt.simulation.experiments.state_folder import IDENTITY, RESULTS, opened
 
 NAME = "sr11-starvation"
+WORDS = b'{"point":"7","replication":0,"policy":"none","small":false,"figures":{"square":"much"}}'
 
 # Kills itself in the middle of the experiment; its workers hold the pipe of its output until they end too.
 KILLED = f"""
@@ -130,7 +131,9 @@ def test_results_of_other_choices_are_not_mixed_with_ours(tmp_path: Path) -> Non
     assert b"whole" in (tmp_path / IDENTITY).read_bytes()
 
 
-@pytest.mark.parametrize("line", [b"{", b"[]", b'{"point":"1"}', b'{"figures":{}}', b'{"figures":{},"colour":1}'])
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b'{"point":"1"}', b'{"figures":{}}', b'{"figures":{},"colour":1}', WORDS]
+)
 def test_a_file_that_somebody_else_wrote_into_is_named(tmp_path: Path, line: bytes) -> None:
     run(squares([]), tmp_path)
     with (tmp_path / RESULTS).open("ab") as file:
