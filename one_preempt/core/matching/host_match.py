@@ -52,8 +52,8 @@ def speaks_of_load(expression: str) -> bool:
     return any(word in upper for word in _LOAD_WORDS)
 
 
-# So many kinds of VMs and ranks are remembered at least.
-MOST_KINDS = 4096
+# So many kinds of VMs and ranks are kept in any case, however few VMs there are.
+KINDS_KEPT = 4096
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.full_hosts import needs_of
-from one_preempt.core.matching.host_match import MOST_KINDS, HostMatch, StaticHostMatch
+from one_preempt.core.matching.host_match import KINDS_KEPT, HostMatch, StaticHostMatch
 from one_preempt.core.matching.networks import NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.preferences import Preferences
@@ -70,7 +70,7 @@ class SinglePlacement:
             and not self.has_prematched
             and have_same_owners(snapshot.directory, known.directory)
             # Users choose requirements and ranks: what is known of those long gone must not pile up.
-            and self._host_match.kinds + self._preferences.kinds <= max(MOST_KINDS, 4 * len(snapshot.vms))
+            and self._host_match.kinds + self._preferences.kinds <= max(KINDS_KEPT, 4 * len(snapshot.vms))
         )
         if not same or not self._host_match.follow(snapshot, hosts):
             return False

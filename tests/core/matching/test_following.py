@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.matching.host_match import MOST_KINDS
+from one_preempt.core.matching.host_match import KINDS_KEPT
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.reasons import Unplaced
@@ -66,7 +66,7 @@ def test_a_host_in_place_of_another_one_is_not_followed() -> None:
 def test_a_matchmaker_that_knows_far_more_kinds_than_there_are_vms_is_not_kept() -> None:
     first = cloud([EMPTY, host(1)])
     maker = matchmaker(first)
-    for number in range(MOST_KINDS // 2):
+    for number in range(KINDS_KEPT // 2):
         maker.match(replace(vm(1), sched_requirements=f"ID < {number}"))
     assert maker.follow(first, maker.hosts, maker.options)
     maker.preference(replace(vm(1), sched_rank="ID"))
