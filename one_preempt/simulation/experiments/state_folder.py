@@ -40,7 +40,7 @@ class StateFolder:
             os.truncate(self._results, len(lines))
         try:
             return {result.task: result for result in map(_result, lines.splitlines())}
-        except msgspec.MsgspecError as error:
+        except ValueError as error:
             raise OnePreemptError(f"{self._results}: holds what is no result: remove {self.path}") from error
 
     def append(self, result: TaskResult) -> None:
