@@ -27,6 +27,7 @@ from one_preempt.simulation.experiments.state_folder import IDENTITY, RESULTS, o
 
 NAME = "sr11-starvation"
 WORDS = b'{"point":"7","replication":0,"policy":"none","small":false,"figures":{"square":"much"}}'
+NO_TEXT = WORDS.replace(b"7", b"\xff")
 
 # Kills itself in the middle of the experiment; its workers hold the pipe of its output until they end too.
 KILLED = f"""
@@ -132,7 +133,7 @@ def test_results_of_other_choices_are_not_mixed_with_ours(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "line", [b"{", b"[]", b'{"point":"1"}', b'{"figures":{}}', b'{"figures":{},"colour":1}', WORDS]
+    "line", [b"{", b"[]", b'{"point":"1"}', b'{"figures":{}}', b'{"figures":{},"colour":1}', WORDS, NO_TEXT]
 )
 def test_a_file_that_somebody_else_wrote_into_is_named(tmp_path: Path, line: bytes) -> None:
     run(squares([]), tmp_path)
