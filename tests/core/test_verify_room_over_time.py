@@ -158,6 +158,8 @@ def test_what_outstays_its_slot_leaves_before_the_next_but_after_the_last_only_w
         ((over, Piece(1, 2, 6, HORIZON_S)), ["promise-broken"]),
         ((over, Piece(1, 2, 0, HORIZON_S)), ["promise-broken"]),
         ((Piece(0, 2, -5, 5), Piece(1, 2, 9, HORIZON_S)), []),
+        ((over, Piece(1, 2, 0, 5), Piece(1, 2, 9, 10)), []),
+        ((over, Piece(1, 2, 0, 6), Piece(1, 2, 9, 10)), ["promise-broken"]),
         ((Piece(1, 2, 5, HORIZON_S),), ["promise-broken"]),
     ):
         slots = {100: tuple(reservation(100, piece) for piece in pieces)}

@@ -82,16 +82,19 @@ def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation
     return tuple(ahead) if all(host is not None and host.accepts_vms for host in hosts) else ()
 
 
-def next_slot_at_s(recount: Recount, lease: Lease, *, planned: bool) -> int | None:
-    """When the next slot begins of what is in one, or outstays it: it is made to leave for that as soon as it runs.
+def leaves_by_s(recount: Recount, lease: Lease, *, planned: bool) -> int | None:
+    """When what runs in a slot, or outstays one, will have left for its next: at the end of the slot that is due.
 
-    None where there is none to come, or where none has begun yet: nobody makes it leave then.
+    In between two slots when the next begins. None where there is none to come, or where none has begun yet: nobody
+    makes it leave then.
     """
     now_s = recount.state.now_s
-    starts_s = [one.start_at_s for one in recorded(recount, lease, planned=planned) if one.firm]
-    if not has_deadline_promised(recount, lease) or all(at_s > now_s for at_s in starts_s):
+    firm = [one for one in recorded(recount, lease, planned=planned) if one.firm]
+    to_come_s = [one.start_at_s for one in firm if one.start_at_s > now_s]
+    if not has_deadline_promised(recount, lease) or not 0 < len(to_come_s) < len(firm):
         return None
-    return min((at_s for at_s in starts_s if at_s > now_s), default=None)
+    due_s = [one.end_at_s for one in firm if one.start_at_s <= now_s and (one.end_at_s or 0) > now_s]
+    return min(at_s for at_s in (*to_come_s, *due_s) if at_s is not None)
 
 
 def booked_s(stays: Iterable[Reservation], now_s: int) -> int:

@@ -15,7 +15,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.verify.lease_over_time import is_accepted, left_s, may_give_way, next_slot_at_s, slots
+from one_preempt.core.verify.lease_over_time import is_accepted, leaves_by_s, left_s, may_give_way, slots
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
 
 LEAVING_STATES = frozenset(
@@ -182,8 +182,8 @@ class _ClaimReader:
         starts = [(vm, self._arrivals[vm.id]) for vm in vms if planned and vm.id in self._arrivals]
         preemption = self._making_room[planned].get(lease.id)
         if runs or starts:
-            next_s = next_slot_at_s(self._recount, lease, planned=planned) if runs else None
-            until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), next_s)
+            leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
+            until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
             if not may_give_way(self._recount, lease):
                 for vm, host_id in (*runs, *starts):
                     yield _claim(vm, host_id, self._now_s, until_s)
