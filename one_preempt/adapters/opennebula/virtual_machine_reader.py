@@ -38,6 +38,8 @@ _SCALARS = frozenset({
     "TEMPLATE_ID", "VROUTER_ID",
 })  # fmt: skip
 _VM_ID = re.compile(rb"<VM>\s*<ID>([0-9]{1,18})</ID>")
+# oned writes one of these for each disk that has snapshots; they are not looked at.
+_REPEATED = "SNAPSHOTS"
 _VECTORS = frozenset({"DISK", "NIC", "PCI", "NUMA_NODE", "TOPOLOGY", "VMGROUP", "SCHED_ACTION"})
 
 # oned writes users' texts into CDATA sections without minding the end mark of a section inside them, so that a text
@@ -66,7 +68,7 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     `in_order`: refuse attributes that are not in oned's order, which a user's markup among them hardly keeps.
     """
     parts = {child.tag: child for child in element}
-    if len(parts) != len(element):
+    if len(parts) != len(element) and _stands_twice(element):
         raise ValueError(f"an element stands twice in its document{_SMUGGLED}")
     # Only the short body of one.vmpool.info comes without permissions.
     extended = "PERMISSIONS" in parts
@@ -158,6 +160,12 @@ def _user_template(template: _Element | None, *, is_sorted: bool) -> Template:
     if is_sorted:
         _check_order(names)
     return {name: tuple(values) for name, values in attributes.items()}
+
+
+def _stands_twice(element: _Element) -> bool:
+    """Whether one of oned's elements is there more than once that a VM has but once."""
+    tags = [child.tag for child in element if child.tag != _REPEATED]
+    return len(set(tags)) != len(tags)
 
 
 def _check_order(names: list[str]) -> None:

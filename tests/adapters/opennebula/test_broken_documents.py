@@ -167,6 +167,16 @@ def test_a_vm_whose_owner_smuggled_markup_past_the_end_of_a_section_is_left_out(
     assert "smuggled markup" in problems[0]
 
 
+def test_a_vm_with_snapshots_of_several_disks_is_read_though_oned_writes_an_element_for_each() -> None:
+    of_disks = b"".join(
+        b"<SNAPSHOTS><DISK_ID><![CDATA[%d]]></DISK_ID><SNAPSHOT><ID><![CDATA[0]]></ID></SNAPSHOT></SNAPSHOTS>" % disk_id
+        for disk_id in (0, 2)
+    )
+    machines, problems = read(with_vm_5(rb"</HISTORY_RECORDS>", b"</HISTORY_RECORDS>" + of_disks))
+    assert problems == []
+    assert machines[5] == read(POOL)[0][5]
+
+
 def test_a_host_that_cannot_be_read_does_not_take_the_others_along() -> None:
     pool = (RECORDING / "hostpool.info.xml").read_bytes()
     for broken in (b"<ID>2</ID><NAME>node03</NAME><STATE>soon", b"<NAME>node03</NAME><STATE>2"):
