@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, dumps
 
+import pyone
 import pytest
 
 from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
@@ -229,3 +231,15 @@ def test_pyone_calls_over_our_transport_keep_code_and_object(endpoint: Any, pati
         server.vm.deploy(7, 1, False, -1, "")
     assert set(endpoint.sessions) == {"oneadmin:canary-password"}
     assert endpoint.calls[0] == ("one.vm.action", ("stop", 7))
+
+
+def test_a_pyone_of_before_7_2_which_has_one_kind_of_server_alone_carries_calls_as_well(
+    endpoint: Any, patient_transport: OnedTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyone.server_xrpc import OneServerXRPC
+
+    monkeypatch.setitem(sys.modules, "pyone.server_xrpc", None)
+    monkeypatch.setattr(pyone, "OneServer", OneServerXRPC)
+    endpoint.answers(dumps(([True, 7, 0],), methodresponse=True).encode())
+    assert pyone_server(patient_transport).vm.action("stop", 7) == 7
+    assert endpoint.calls == [("one.vm.action", ("stop", 7))]
