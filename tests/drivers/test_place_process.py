@@ -66,6 +66,23 @@ def test_while_the_daemon_answers_place_prints_an_empty_plan(configuration: Path
     assert json.loads(asked[0])["kind"] == "place"
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["socket: {{path: {}}}\n", "socket:\n  path :\n    {}\n", '"socket":\n  path: {}\n'],
+    ids=["in one line", "the value below", "the key in quotation marks"],
+)
+def test_a_daemon_whose_socket_is_written_in_another_way_is_asked_before_anything_is_placed(
+    written: str, configuration: Path, tmp_path: Path
+) -> None:
+    configuration.write_text(written.format(tmp_path / "daemon.sock"))
+    with daemon(tmp_path / "daemon.sock", b'{"ok": true}\n') as asked:
+        ran = run([PLACE], RECORDED_LINE, configuration)
+        if not asked:  # let the one who waits for a question go
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as unasked:
+                unasked.connect(str(tmp_path / "daemon.sock"))
+    assert (ran.returncode, ran.stdout.decode(), ran.stderr) == (0, EMPTY_PLAN + "\n", b"")
+
+
 def test_a_daemon_that_refuses_is_told_of_and_still_the_only_one_that_places(
     configuration: Path, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """Where the daemon's socket is, found with the standard library alone.
 
 Reading the whole configuration takes longer than asking the daemon; so its one line is looked for. Whatever is
-written in another way than the shipped file has it counts as not written.
+written in another way than the shipped file has it counts as not written; `place` reads all of it where nobody answers.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from one_preempt.chosen_policies import match_options
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.plain_placement import Promised
-from one_preempt.settings import Settings, load_settings
+from one_preempt.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,11 @@ class Inputs:
         return replace(match_options(self.settings), max_vm=0, max_dispatch=0, check_access=False)
 
 
-def read_inputs(stream: BinaryIO, messages: Messages) -> Inputs:
-    """Read everything; objects that had to be left out are told. Raises `OnePreemptError`: then nothing may be planned.
+def read_inputs(settings: Settings, stream: BinaryIO, messages: Messages) -> Inputs:
+    """Read the rest; objects that had to be left out are told. Raises `OnePreemptError`: then nothing may be planned.
 
     A promise that oned's accounting shows already is not counted twice.
     """
-    settings = load_settings()
     rooms = read_held_capacity(settings.store.held_capacity_path, int(time.time()))
     document = read_driver_document(decoded(stream))
     for problem in document.snapshot.problems:

@@ -24,7 +24,7 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.inputs import Inputs, read_inputs
 from one_preempt.entrypoints.driver.plain_placement import hold_promised
-from one_preempt.settings import OptimizerSettings
+from one_preempt.settings import OptimizerSettings, load_settings
 
 OPTIMIZE_WITHIN_S = 10.0
 DAY_S = 86_400
@@ -44,7 +44,7 @@ class Wish:
 def optimize_cluster(cluster_id: int, stream: BinaryIO, messages: Messages) -> str:
     """The plan for one cluster: as many migrations, best first, as were found in time; each of them fits by itself."""
     started_s = time.monotonic()
-    inputs = read_inputs(stream, messages)
+    inputs = read_inputs(load_settings(), stream, messages)
     cluster = inputs.document.snapshot.clusters.get(cluster_id)
     if cluster is None:
         messages.error(f"cluster {cluster_id} is not in the document")

@@ -21,11 +21,19 @@ def main() -> None:
 
 def decide(document: BinaryIO, messages: Messages) -> str:
     """The plan: empty where the daemon answers, for then it places (DESIGN: one writer)."""
-    answer = ask_daemon("place", {}, daemon_socket_path())
+    path = daemon_socket_path()
+    answer = ask_daemon("place", {}, path)
     if answer is None:
-        from one_preempt.entrypoints.driver.placing_alone import place_alone
+        from one_preempt.settings import load_settings
 
-        return place_alone(document, messages)
+        settings = load_settings()
+        # Two that place would give room twice: a socket that is written in another way is asked now.
+        if settings.socket.path != path:
+            answer = ask_daemon("place", {}, settings.socket.path)
+        if answer is None:
+            from one_preempt.entrypoints.driver.placing_alone import place_alone
+
+            return place_alone(settings, document, messages)
     if not answer["ok"]:
         messages.error(f"the daemon of one_preempt answers, but not as it should: {answer.get('error')}")
     return plan_document(PLACEMENT_PLAN)

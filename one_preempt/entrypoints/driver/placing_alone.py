@@ -10,13 +10,14 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.inputs import read_inputs
 from one_preempt.entrypoints.driver.plain_placement import PlacementRound, place_waiting
+from one_preempt.settings import Settings
 
 PLACE_WITHIN_S = 20.0
 
 
-def place_alone(stream: BinaryIO, messages: Messages) -> str:
+def place_alone(settings: Settings, stream: BinaryIO, messages: Messages) -> str:
     """The placement plan of plain VMs. Raises `OnePreemptError` where nothing may be placed."""
-    inputs = read_inputs(stream, messages)
+    inputs = read_inputs(settings, stream, messages)
     deadline_s = time.monotonic() + PLACE_WITHIN_S
     found = place_waiting(
         inputs.document.snapshot,
