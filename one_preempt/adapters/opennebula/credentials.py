@@ -71,7 +71,10 @@ def checked_endpoint(endpoint: str, source: str) -> str:
 
 
 def _home(environment: Mapping[str, str], home: Path | None) -> Path:
-    return home or Path(environment.get("HOME") or Path.home())
+    try:
+        return home or Path(environment.get("HOME") or Path.home())
+    except RuntimeError:  # a number without a name, as in containers
+        return Path("/")
 
 
 def _exists(path: Path) -> bool:

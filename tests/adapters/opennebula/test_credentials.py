@@ -39,6 +39,16 @@ def test_no_credentials_anywhere_is_told_with_the_places_looked_at(tmp_path: Pat
     assert "ONE_AUTH" in str(caught.value)
 
 
+def test_a_user_without_a_home_is_told_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert find_endpoint({}) == found.DEFAULT_ENDPOINT
+    with pytest.raises(CredentialsError, match="ONE_AUTH"):
+        find_credentials({})
+
+
 @pytest.mark.parametrize("text", ["", "canary", "canary:", ":canary", "a:canary\nb:canary"])
 def test_a_malformed_file_is_named_without_its_content(text: str, tmp_path: Path) -> None:
     named = write(tmp_path / "auth", text)
