@@ -20,6 +20,7 @@ from one_preempt.adapters.opennebula.xml_document import (
     first_texts_of,
     parse_document,
     read_objects,
+    whole_number_or,
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
@@ -30,6 +31,7 @@ MINE, VISIBLE = -3, -2
 FROM_FIRST, TO_LAST, NOT_DONE = -1, -1, -1
 ON_HOLD = True
 NOT_PERSISTENT = False
+GREATEST_ID = (1 << 31) - 1  # what a call can carry
 LONGEST_FILE = 1 << 20
 _NO_TEMPLATES = "Who adds a LEASE to a VM template needs the right to create templates; without it submit a --file"
 
@@ -93,7 +95,10 @@ class OwnerAccount:
     def template_called(self, wanted: str) -> int:
         """The id of the VM template with this id or name; an own one before those of others."""
         if wanted.isdecimal() and wanted.isascii():
-            return amount(wanted)
+            number = whole_number_or(wanted, GREATEST_ID + 1)
+            if number > GREATEST_ID:
+                raise OnePreemptError(f"no VM template has the id {wanted[:40]}; see: onetemplate list")
+            return number
         document = self._document(
             "VM templates cannot be listed", "one.templatepool.info", VISIBLE, FROM_FIRST, TO_LAST
         )

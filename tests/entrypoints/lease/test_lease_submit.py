@@ -49,6 +49,14 @@ def test_a_template_is_found_by_its_name_and_its_lease_gives_way(users: CloudOfU
     assert [vm.name for vm in users.living()] == ["wörker-0", "leased-1"]
 
 
+@pytest.mark.parametrize("number", [str(1 << 31), "9" * 30])
+def test_a_number_that_no_template_can_have_is_told(users: CloudOfUsers, number: str) -> None:
+    result = users.run("eva", "lease", "submit", "--template", number, *TYPE)
+    assert result.exit_code == 1
+    assert f"no VM template has the id {number}" in result.output
+    assert users.living() == []
+
+
 def test_of_templates_with_one_name_the_own_one_is_taken_and_strangers_are_asked_about(users: CloudOfUsers) -> None:
     for _ in range(2):
         users.cloud.add_vm_template("twin", {"CPU": ["1"], "MEMORY": ["256"]}).permissions.other_u = True
