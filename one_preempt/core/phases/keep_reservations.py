@@ -129,6 +129,9 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s))
     if obstacle is not None:
         _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
+    elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
+        text = "others leave for it, and may not have left by then"
+        _warn(draft, lease, f"it may start later than {utc_text(stay.start_s)}: {text}")
 
 
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:

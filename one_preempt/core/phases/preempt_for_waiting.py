@@ -17,6 +17,7 @@ from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode, VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
@@ -27,6 +28,7 @@ from one_preempt.core.phases.room_ahead import (
     ceiling_for_the_rest,
     end_of,
     firm_ceiling,
+    firm_room_left,
     giving_way,
     rows_of,
     stay_at,
@@ -89,7 +91,7 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
         if not isinstance(outcome, frozenset):
             return outcome
         excluded |= outcome
-    return Reason("deadlines", "does not fit; those who could make room would miss their deadlines")
+    return Reason("deadlines", "does not fit; those who could make room would miss a deadline, or hold others up")
 
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
@@ -138,7 +140,7 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
         return placements
     if not chosen:
         return _start_before_the_queue(draft, wanted, placements)
-    missing = _late_for_deadlines(draft, wanted, chosen, placements)
+    missing = _hold_others_up(draft, wanted, chosen) or _late_for_deadlines(draft, wanted, chosen, placements)
     if missing:
         return missing
     return _decide_upon(draft, wanted, chosen, choice, placements)
@@ -234,6 +236,23 @@ def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVi
         return False
     draft.wake_by(prepared.begin_s)
     return draft.state.now_s < prepared.begin_s
+
+
+def _hold_others_up(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> frozenset[int]:
+    """Those of `chosen` who would be done before they could be saved, where others were promised their room by then."""
+    if not draft.timeline.firm_stays.reservations():
+        return frozenset()
+    rules, now_s, found = draft.policies.time, draft.state.now_s, set()
+    for one in chosen:
+        ends_s, vms = one.lease.expected_end_at_s, draft.members(one.lease)
+        left_s = now_s + rules.grace_s + leave_s(zip(vms, one.methods, strict=True), draft.rates, rules.exclusion)
+        if ends_s is None or not now_s < ends_s < left_s:
+            continue
+        rows = [draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms]
+        longer = stay_at(one.lease, vms, rows, ends_s, left_s, firm=True)
+        if any(amount < 0 for left in firm_room_left(draft, wanted.lease, longer, ()).values() for amount in left):
+            found.add(one.lease.id)
+    return frozenset(found)
 
 
 def _late_for_deadlines(

@@ -229,11 +229,16 @@ def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
 
 
 def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
-    """The leases that were promised a start to come firmly."""
+    """The leases that were promised a start to come firmly, and have others leave for it."""
+    leases = draft.state.leases
     return tuple(
         lease_id
         for lease_id, stays in draft.timeline.stays.items()
-        if stays[-1].firm and not stays[-1].promise and stays[-1].start_s > draft.state.now_s
+        if stays[-1].firm
+        and not stays[-1].promise
+        and stays[-1].start_s > draft.state.now_s
+        and leases[lease_id].preempts
+        and leases[lease_id].state is LeaseState.WAITING
     )
 
 

@@ -15,8 +15,10 @@ from tests.simulation.time_stories.watched_cycle import WatchedCycle
 STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "320"))
 
 
-# What was kept in mind said something else a second after a promised start than what is found from scratch.
-BESIDES = (435, 640)
+# What was kept in mind said something else a second after a promised start than what is found from scratch (435, 640).
+# A victim was saved until after a start that was promised behind its end (346). Best effort used the time before a
+# reservation for which nobody makes it leave (369).
+BESIDES = (346, 369, 435, 640)
 
 
 @pytest.mark.parametrize("seed", sorted({*range(STORIES), *BESIDES}))
