@@ -13,6 +13,7 @@ from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
+    LeaseStoreError,
     failures_in_words,
     is_sqlite,
     name_of,
@@ -75,14 +76,20 @@ class SqlLeaseStore:
         self._engine = open_engine(parsed, busy_timeout_s)
         self._reading_engine = reading_engine(self._engine)
         self._writer: WriterLock | None = None
+        self._writer_lost = False
         require_current(self._engine, self._name)
 
     def acquire_writer(self) -> None:
         """Become the one daemon that writes, until `release_writer`, `close` or death; raises where another one is.
 
-        Every later write first checks that the lock still stands. `set_paused` by another process needs none.
+        Every later write first checks that the lock still stands, and so does every later call of this. Where it was
+        lost they raise; it is taken anew by the call after that, so that whoever acts begins afresh in between.
+        `set_paused` by another process needs none.
         """
+        if self._writer_lost:
+            self.release_writer()
         if self._writer is not None:
+            self._check_writer()
             return
         with failures_in_words(self._name):
             self._writer = FileWriterLock(self._name) if self._is_sqlite else ServerWriterLock(self._engine, self._name)
@@ -91,7 +98,7 @@ class SqlLeaseStore:
         """Let another daemon write: this one's front-end does not lead any more."""
         if self._writer is not None:
             self._writer.release()
-            self._writer = None
+            self._writer, self._writer_lost = None, False
 
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know; ended leases and what is older than the windows are not read."""
@@ -308,7 +315,15 @@ class SqlLeaseStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        if self._writer is not None:
-            self._writer.check()
+        self._check_writer()
         with failures_in_words(self._name), self._engine.begin() as connection:
             yield connection
+
+    def _check_writer(self) -> None:
+        if self._writer is None:
+            return
+        try:
+            self._writer.check()
+        except LeaseStoreError:
+            self._writer_lost = True
+            raise

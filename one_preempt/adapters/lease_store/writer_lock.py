@@ -23,6 +23,7 @@ LOCK_NAME = "one_preempt_writer"
 SCHEMA_LOCK_NAME = "one_preempt_schema"
 # PostgreSQL names advisory locks by a number: the ASCII letters "onepreem".
 LOCK_NUMBER = int.from_bytes(b"onepreem", "big")
+_TAKEN_ANEW = "the next cycle takes the writer's lock anew, where no other daemon has it by then"
 
 
 class WriterLock(Protocol):
@@ -60,29 +61,30 @@ class FileWriterLock:
         except OSError:
             same = False
         if not same:
-            raise LeaseStoreError(f"the lock file {self._path} was removed; restart the scheduler")
+            raise LeaseStoreError(f"the lock file {self._path} was removed; {_TAKEN_ANEW}")
 
     def release(self) -> None:
         """Let another one write. The file stays: removing it could split the lock in two."""
         os.close(self._descriptor)
 
 
+# On MariaDB a name counts for the whole server, and may be short only: each database of one has its own.
+_NAME = f"CONCAT('{LOCK_NAME}_', MD5(DATABASE()))"
+_SCHEMA_NAME = f"CONCAT('{SCHEMA_LOCK_NAME}_', MD5(DATABASE()))"
 _TAKE = {
     "postgresql": f"SELECT pg_try_advisory_lock({LOCK_NUMBER})",
-    "mysql": f"SELECT GET_LOCK('{LOCK_NAME}', 0)",
-    "mariadb": f"SELECT GET_LOCK('{LOCK_NAME}', 0)",
+    "mysql": f"SELECT GET_LOCK({_NAME}, 0)",
+    "mariadb": f"SELECT GET_LOCK({_NAME}, 0)",
 }
 _LEAVE = {
     "postgresql": f"SELECT pg_advisory_unlock({LOCK_NUMBER})",
-    "mysql": f"SELECT RELEASE_LOCK('{LOCK_NAME}')",
-    "mariadb": f"SELECT RELEASE_LOCK('{LOCK_NAME}')",
+    "mysql": f"SELECT RELEASE_LOCK({_NAME})",
+    "mariadb": f"SELECT RELEASE_LOCK({_NAME})",
 }
-
-
 _TAKE_SCHEMA = {
     "postgresql": f"SELECT pg_advisory_lock({LOCK_NUMBER + 1})",
-    "mysql": f"SELECT GET_LOCK('{SCHEMA_LOCK_NAME}', 600)",
-    "mariadb": f"SELECT GET_LOCK('{SCHEMA_LOCK_NAME}', 600)",
+    "mysql": f"SELECT GET_LOCK({_SCHEMA_NAME}, 600)",
+    "mariadb": f"SELECT GET_LOCK({_SCHEMA_NAME}, 600)",
 }
 
 
@@ -117,13 +119,15 @@ class ServerWriterLock:
 
     def check(self) -> None:
         """Raise `LeaseStoreError` where the server has dropped the connection, and the lock with it."""
-        try:
-            self._connection.execute(text("SELECT 1"))
-        except DBAPIError:
-            raise LeaseStoreError(
-                f"the database server of {self._name} dropped the connection that held the writer's lock; "
-                f"restart the scheduler"
-            ) from None
+        if not self._connection.invalidated:
+            try:
+                self._connection.execute(text("SELECT 1"))
+                return
+            except DBAPIError:
+                self._connection.invalidate()
+        raise LeaseStoreError(
+            f"the database server of {self._name} dropped the connection that held the writer's lock; {_TAKEN_ANEW}"
+        )
 
     def release(self) -> None:
         """Let another one write, at once where the server still listens; else the lock went with the connection."""

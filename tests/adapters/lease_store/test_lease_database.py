@@ -325,6 +325,35 @@ def test_a_writer_whose_lock_file_was_removed_writes_no_more(
     Path(f"{database}.lock").unlink()
     with pytest.raises(LeaseStoreError, match="was removed"):
         store.set_paused(True, NOW_S)
+    assert not store.is_paused()
+
+
+def test_a_lock_that_was_lost_is_taken_anew_after_it_was_told(
+    open_store: Callable[[], SqlLeaseStore], database: Path
+) -> None:
+    store, other = open_store(), open_store()
+    store.acquire_writer()
+    Path(f"{database}.lock").unlink()
+    with pytest.raises(LeaseStoreError, match="was removed; the next cycle takes the writer's lock anew"):
+        store.acquire_writer()
+    store.acquire_writer()
+    store.set_paused(True, NOW_S)
+    with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
+        other.acquire_writer()
+
+
+def test_a_lock_that_was_lost_is_not_taken_from_another_daemon(
+    open_store: Callable[[], SqlLeaseStore], database: Path
+) -> None:
+    store, other = open_store(), open_store()
+    store.acquire_writer()
+    Path(f"{database}.lock").unlink()
+    other.acquire_writer()
+    with pytest.raises(LeaseStoreError, match="was removed"):
+        store.set_paused(True, NOW_S)
+    with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
+        store.acquire_writer()
+    other.set_paused(True, NOW_S)
 
 
 def test_processes_that_create_the_database_at_once_agree(tmp_path: Path) -> None:

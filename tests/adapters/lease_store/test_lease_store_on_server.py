@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from one_preempt.adapters.lease_store.database import LeaseStoreError, open_engi
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
+from one_preempt.adapters.lease_store.writer_lock import LOCK_NAME
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Transition
 from one_preempt.core.model.plan import Plan
@@ -70,19 +72,63 @@ def test_only_one_daemon_writes_to_a_server(open_on_server: Callable[[], SqlLeas
     second.acquire_writer()
 
 
+def drop_the_holder_of_the_lock(connection: Connection) -> None:
+    """End, as a restart of the server does, the connection that has the writer's lock of this database."""
+    if connection.dialect.name == "postgresql":
+        here = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        holder = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND {here}"
+        connection.execute(text(f"SELECT pg_terminate_backend(({holder}), 5000)"))
+        return
+    lock = f"CONCAT('{LOCK_NAME}_', MD5(DATABASE()))"
+    holder_id = connection.execute(text(f"SELECT IS_USED_LOCK({lock})")).scalar_one()
+    connection.execute(text(f"KILL {holder_id}"))
+    while connection.execute(text(f"SELECT IS_USED_LOCK({lock})")).scalar() is not None:
+        pass
+
+
 def test_a_writer_whose_lock_the_server_dropped_writes_no_more(
     open_on_server: Callable[[], SqlLeaseStore], connection: Connection
 ) -> None:
-    if connection.dialect.name != "postgresql":
-        pytest.skip("how to drop a connection is told for PostgreSQL")
     store, successor = open_on_server(), open_on_server()
     store.acquire_writer()
-    holder = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
-    connection.execute(text(f"SELECT pg_terminate_backend(({holder}), 5000)"))
-    with pytest.raises(LeaseStoreError, match="dropped the connection that held the writer's lock"):
-        store.apply(LedgerChanges(transitions=(MOVE,)))
+    drop_the_holder_of_the_lock(connection)
+    for _ in range(2):
+        with pytest.raises(LeaseStoreError, match="dropped the connection that held the writer's lock"):
+            store.apply(LedgerChanges(transitions=(MOVE,)))
     successor.acquire_writer()
     assert successor.transitions() == ()
+    with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
+        store.acquire_writer()
+
+
+def test_a_lock_that_the_server_dropped_is_taken_anew_by_the_cycle_after(
+    open_on_server: Callable[[], SqlLeaseStore], connection: Connection
+) -> None:
+    store = open_on_server()
+    store.acquire_writer()
+    drop_the_holder_of_the_lock(connection)
+    with pytest.raises(LeaseStoreError, match="dropped the connection that held the writer's lock"):
+        store.acquire_writer()
+    store.acquire_writer()
+    store.apply(LedgerChanges(transitions=(MOVE,)))
+    with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
+        open_on_server().acquire_writer()
+
+
+def test_the_lock_of_another_database_of_the_server_is_another_one(
+    open_on_server: Callable[[], SqlLeaseStore], server_url: str, connection: Connection
+) -> None:
+    beside = f"{connection.engine.url.database}_beside"
+    kind = "" if connection.dialect.name == "postgresql" else " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    outside = connection.execution_options(isolation_level="AUTOCOMMIT")
+    outside.execute(text(f"CREATE DATABASE {beside}{kind}"))
+    try:
+        url = parsed_url(server_url).set(database=beside).render_as_string(hide_password=False)
+        with closing(SqlLeaseStore(url)) as another_cloud:
+            open_on_server().acquire_writer()
+            another_cloud.acquire_writer()
+    finally:
+        outside.execute(text(f"DROP DATABASE {beside}"))
 
 
 def test_a_failed_transaction_leaves_nothing_behind_on_a_server(open_on_server: Callable[[], SqlLeaseStore]) -> None:
