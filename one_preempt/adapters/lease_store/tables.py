@@ -20,6 +20,7 @@ from sqlalchemy import (
     false,
     text,
 )
+from sqlalchemy.dialects.mysql import LONGTEXT
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
@@ -28,6 +29,8 @@ ID_LENGTH = 255
 WORD_LENGTH = 64
 # SQLite numbers rows by itself only in a column declared INTEGER.
 ROW_NUMBER: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+# Of what grows with the VMs of a lease: what MariaDB calls TEXT ends after 64 KiB.
+LONG_TEXT: TypeEngine[str] = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
 
 leases = Table(
     "leases",
@@ -157,7 +160,7 @@ preemptions = Table(
     Column("fulfilled", Boolean),
     Column("reason_code", String(ID_LENGTH), nullable=False),
     Column("reason_text", Text, nullable=False),
-    Column("document", Text, nullable=False),
+    Column("document", LONG_TEXT, nullable=False),
     Index("ix_preemptions_closed_at_s", "closed_at_s"),
 )
 
@@ -182,7 +185,7 @@ reservations = Table(
     Column("start_at_s", BigInteger, nullable=False),
     Column("end_at_s", BigInteger),
     Column("firm", Boolean, nullable=False),
-    Column("host_ids", Text, nullable=False),
+    Column("host_ids", LONG_TEXT, nullable=False),
 )
 
 # Never more of a kind and a datastore than are learned from.
@@ -213,7 +216,7 @@ host_power = Table(
     Column("outcome", String(WORD_LENGTH)),
     Column("outcome_at_s", BigInteger),
     Column("answer_text", Text, nullable=False),
-    Column("emptied_vm_ids", Text, nullable=False),
+    Column("emptied_vm_ids", LONG_TEXT, nullable=False),
     Column("began_at_s", BigInteger, nullable=False),
     Column("failures", Integer, nullable=False),
     Column("not_before_s", BigInteger, nullable=False),

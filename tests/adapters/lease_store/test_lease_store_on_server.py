@@ -9,7 +9,9 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
@@ -18,9 +20,9 @@ from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
 from one_preempt.adapters.lease_store.writer_lock import LOCK_NAME
-from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Transition
-from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.lease import LeaseTerms, LeaseType, PreemptionMethod
+from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, OpenPreemption, Transition
+from one_preempt.core.model.plan import Plan, Preemption, Victim
 from one_preempt.core.model.reservation import Booking, Reservation
 
 NOW_S = 1_800_000_000
@@ -151,3 +153,31 @@ def test_one_load_shows_one_state_while_another_process_writes(open_on_server: C
         daemon.record_plan(Plan(NOW_S, "moml", bookings=(Booking(7, (Reservation(7, NOW_S, None),)),)))
         assert reading.execute(text("SELECT count(*) FROM reservations")).scalar() == 0
     assert len(onlooker.load(NOW_S).reservations) == 1
+
+
+def test_a_preemption_of_hundreds_of_vms_is_kept(open_on_server: Callable[[], SqlLeaseStore]) -> None:
+    vm_ids = range(100_000, 100_800)
+    victims = tuple(Victim(vm_id, vm_id, 1234, PreemptionMethod.STOP) for vm_id in vm_ids)
+    large = Preemption("p7", 7, victims, (), "moml", 1, True, 1, NOW_S)
+    stay = Reservation(7, NOW_S, None, tuple(vm_ids) * 15)
+    store = open_on_server()
+    store.record_plan(Plan(NOW_S, "moml", preemptions=(large,), bookings=(Booking(7, (stay,)),)))
+    ledger = store.load(NOW_S)
+    assert ledger.preemptions == (OpenPreemption(large, NOW_S),)
+    assert ledger.reservations == {7: (stay,)}
+
+
+def test_a_database_of_an_older_schema_becomes_as_a_fresh_one(server_url: str, connection: Connection) -> None:
+    metadata.drop_all(connection)
+    connection.execute(text("DROP TABLE alembic_version"))
+    connection.commit()
+    config = Config()
+    config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "0004")
+    connection.execute(text("INSERT INTO preemptions VALUES ('p', 1, 'moml', false, 1, NULL, NULL, '', '', '{}')"))
+    connection.commit()
+    upgrade(server_url)
+    assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    assert connection.execute(text("SELECT document FROM preemptions")).scalar() == "{}"
+    connection.commit()

@@ -1,9 +1,13 @@
-"""What power control remembers of hosts that did not obey, and whether a host on its way up was enabled already."""
+"""What power control remembers of hosts that did not obey, and whether a host on its way up was enabled already.
+
+And on MariaDB, room for what is written down of large leases.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects.mysql import LONGTEXT
 
 revision = "0005"
 down_revision = "0004"
@@ -24,3 +28,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("host_name", "attempt"),
     )
     op.add_column("host_power", sa.Column("enabled", sa.Boolean(), nullable=False, server_default=sa.false()))
+    if op.get_bind().dialect.name in ("mysql", "mariadb"):
+        for table, column in (
+            ("preemptions", "document"),
+            ("reservations", "host_ids"),
+            ("host_power", "emptied_vm_ids"),
+        ):
+            op.alter_column(table, column, type_=LONGTEXT(), existing_type=sa.Text(), existing_nullable=False)
