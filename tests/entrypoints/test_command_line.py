@@ -121,6 +121,20 @@ def test_passwords_inside_urls_are_not_shown(tmp_path: Path) -> None:
     assert "postgresql://one:***@db/leases" in output
 
 
+def test_a_database_url_that_is_none_is_found_wrong(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text("store: {url: 'postgres://one:canary@db/leases'}\n")
+    result = run("config", "check", "--config", str(configuration))
+    assert result.exit_code == 1
+    assert "'postgres://one:***@db/leases' is no database URL: write into store.url" in result.output
+
+
+def test_a_password_in_the_query_of_a_url_is_not_shown(tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text("store: {url: 'mysql+pymysql://db/leases?user=one&password=canary'}\n")
+    assert "canary" not in run("config", "show", "--config", str(configuration)).output
+
+
 def test_a_configured_policy_that_does_not_exist_is_found_wrong(tmp_path: Path) -> None:
     configuration = tmp_path / "one_preempt.conf"
     configuration.write_text("preemption_policy: best\n")

@@ -16,6 +16,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from one_preempt.adapters.lease_store.rows import UnreadableRow
 from one_preempt.errors import OnePreemptError
+from one_preempt.shown_url import without_password
 
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
@@ -32,10 +33,14 @@ def parsed_url(url: str) -> URL:
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise LeaseStoreError(
-            f"{url[:80]!r} is no database URL; write for example sqlite:////var/lib/one/one_preempt.db"
+            f"{without_password(url)[:80]!r} is no database URL: write into store.url for example "
+            f"sqlite:////var/lib/one/one_preempt.db, or postgresql+psycopg://user:password@host/database"
         ) from None
     if is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
-        raise LeaseStoreError("the database of leases must be a file: sqlite:////var/lib/one/one_preempt.db")
+        raise LeaseStoreError(
+            "the database of leases must be a file: write into store.url for example "
+            "sqlite:////var/lib/one/one_preempt.db"
+        )
     return parsed
 
 
@@ -46,7 +51,7 @@ def is_sqlite(url: URL) -> bool:
 
 def name_of(url: URL) -> str:
     """How messages name the database: the path of its file, or the URL without the password."""
-    return str(url.database) if is_sqlite(url) else url.render_as_string(hide_password=True)
+    return str(url.database) if is_sqlite(url) else without_password(url.render_as_string(hide_password=False))
 
 
 def prepare_file(url: URL) -> None:

@@ -13,6 +13,7 @@ from one_preempt.entrypoints.cli.options import config_option, json_option, writ
 from one_preempt.explain import JsonObject, JsonValue
 from one_preempt.sched_conf import Yaml, import_sched_conf
 from one_preempt.settings import Settings, configuration_path, doubts, load_settings, parse_settings
+from one_preempt.shown_url import without_password
 
 
 @click.group("config")
@@ -39,10 +40,12 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
 @json_option
 def config_check(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration: unknown keys, wrong values, policies that do not exist."""
+    from one_preempt.adapters.lease_store.database import parsed_url
     from one_preempt.chosen_policies import policies
 
     settings = load_settings(config_path)
     policies(settings)
+    parsed_url(settings.store.url)
     source = configuration_path(config_path)
     if as_json:
         write_json({"file": str(source) if source else None, "ok": True, "doubts": doubts(settings)})
@@ -90,11 +93,3 @@ def shown(settings: Settings) -> JsonObject:
         )
     )
     return document
-
-
-def without_password(url: str) -> str:
-    """A URL that may be shown."""
-    scheme, separator, rest = url.partition("://")
-    credentials, at, place = rest.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}{separator}{user}:***@{place}" if at and ":" in credentials else url

@@ -146,7 +146,10 @@ def test_an_upgraded_database_keeps_all_it_knew(first_release: str) -> None:
         ("sqlite://", "must be a file"),
         ("sqlite:///:memory:", "must be a file"),
         ("oracle+nothing://host/db", "no database URL"),
+        ("postgres://u:secret@h/db", "no database URL"),
+        ("postgresql:/u:secret@h/db", "no database URL"),
         ("postgresql+psycopg2://u:secret@h/db", "psycopg2"),
+        ("postgresql+psycopg2://h/db?user=u&password=secret", "psycopg2"),
     ],
 )
 def test_a_url_that_names_no_usable_database_is_refused(url: str, words: str) -> None:
