@@ -154,6 +154,19 @@ def test_optimize_reads_the_recorded_document(configuration: Path) -> None:
     )
 
 
+def test_messages_that_nobody_takes_do_not_cost_the_plan(configuration: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "ONE_PREEMPT_CONF": str(configuration)}
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as deaf:
+        ran = subprocess.run(
+            [PLACE], input=RECORDED_LINE, stdout=subprocess.PIPE, stderr=deaf, check=False, env=environment
+        )
+    plan, said = placed(RECORDED_LINE)
+    assert said, "there is something to tell"
+    assert (ran.returncode, ran.stdout.decode()) == (0, plan + "\n")
+
+
 def test_nobody_at_the_other_end_is_no_failure(configuration: Path) -> None:
     command = f"{PLACE} 2>&- | true; exit ${{PIPESTATUS[0]}}"
     ran = run(["bash", "-c", command], RECORDED_LINE, configuration)

@@ -45,7 +45,8 @@ class Messages:
             words = f"{vm_id} {words}"
         elif words[:1].isdigit():
             words = f"({words})"  # oned takes a number there for a VM
-        self._stream.write(f"{level}: {words}\n")
+        with suppress(OSError):  # where nobody listens the plan is printed all the same
+            self._stream.write(f"{level}: {words}\n")
 
 
 def run(plan_id: int, decide: Callable[[BinaryIO, Messages], str]) -> None:
