@@ -33,6 +33,7 @@ LONGEST_PAUSE_S = 300
 # What wakes the daemon early comes in bursts: one cycle answers all of a second.
 SHORTEST_PAUSE_S = 1.0
 SIGN_OF_LIFE_S = 60
+LATEST_STEP_S = 2**33
 
 
 def run_daemon(settings: Settings) -> int:
@@ -79,13 +80,21 @@ def run_stepwise(settings: Settings, steps: TextIO, reports: TextIO) -> int:
         for line in steps:
             text = line.strip()
             try:
-                clock.set(int(text) if text else SystemClock().now_s())
+                clock.set(_instant(text) if text else SystemClock().now_s())
             except ValueError:
                 LOGGER.error("a step must be an instant in seconds since the epoch, not %r", text[:80])
                 return 2
             reports.write(json.dumps(_step(cycle, cycle_log)) + "\n")
             reports.flush()
     return 0
+
+
+def _instant(text: str) -> int:
+    """Seconds since the epoch. Raises ValueError, also where no calendar has that day."""
+    at_s = int(text)
+    if not 0 <= at_s <= LATEST_STEP_S:
+        raise ValueError
+    return at_s
 
 
 def _step(cycle: SchedulingCycle, cycle_log: CycleLog) -> dict[str, object]:

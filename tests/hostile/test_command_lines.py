@@ -68,6 +68,7 @@ def test_a_file_that_cannot_be_used_is_told(command: tuple[str, ...], path: str)
         (("lease", "cancel", "9" * 30, "--yes"), 1),
         (("lease", "show", "1.5"), 2),
         (("emulator", "--speed", "nan"), 2),
+        (("demo", "--speed", "nan"), 2),
         (("emulator", "--port", "70000"), 2),
         (("emulator", "--host", "nowhere.invalid", "--port", "0"), 1),
         (("nosuch",), 2),
@@ -134,7 +135,7 @@ def test_a_log_that_cannot_be_written_is_told(log: str, tmp_path: Path) -> None:
     assert "cannot write the log" in told_in_one_line("daemon", "--stepwise")
 
 
-@pytest.mark.parametrize("step", ["abc", "1e5", "9" * 5000, "\x00"])
+@pytest.mark.parametrize("step", ["abc", "1e5", "9" * 20, "9" * 5000, "-1", "\x00"])
 def test_a_step_that_is_no_instant_ends_the_daemon_in_words(step: str) -> None:
     result = CliRunner().invoke(cli, ["daemon", "--stepwise"], input=f"{step}\n")
     assert result.exit_code == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from one_preempt.entrypoints.cli.options import json_option, write_json
+from one_preempt.entrypoints.cli.options import NumberRange, json_option, write_json
 from one_preempt.entrypoints.demo import ACTS, DEFAULT_SPEED, run_demo
 from one_preempt.entrypoints.demo.story import Step, step_document
 
@@ -16,7 +16,7 @@ SEE_MORE = f"There are more acts: one-preempt demo {' or '.join(OTHERS)}"
 @click.argument("act", type=click.Choice(list(ACTS)), required=False)
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, max=1e6),
+    type=NumberRange(min=0, max=1e6),
     metavar="FACTOR",
     help=f"Seconds of the cloud that pass in a second, {DEFAULT_SPEED:g} unless given; 0: do not wait.",
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import click
 
+from one_preempt.entrypoints.cli.options import NumberRange
 from one_preempt.simulation.emulator.process import run_emulator
 from one_preempt.simulation.emulator.server import LOOPBACK
 
@@ -27,7 +27,7 @@ from one_preempt.simulation.emulator.server import LOOPBACK
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, min_open=True, max=1e6),
+    type=NumberRange(min=0, min_open=True, max=1e6),
     default=1.0,
     show_default=True,
     help="Seconds of the cloud that pass in a second.",
@@ -50,6 +50,4 @@ def emulator_command(
     It says where it listens: name that in ONE_XMLRPC, and in ONE_AUTH a file with the one line
     oneadmin:opennebula. A recording has no passwords; there everybody's password is the name.
     """
-    if math.isnan(speed):
-        raise click.BadParameter("nan is no speed", param_hint="'--speed'")
     run_emulator(description, recording, host, port, speed, virtual_time, control, events)

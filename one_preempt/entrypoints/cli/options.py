@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,6 +32,17 @@ source_option = click.option(
     help="A recording made by `record`, or a folder of raw pool documents; without it the cloud is read.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+class NumberRange(click.FloatRange):
+    """Numbers between bounds. "nan" is beyond no bound, so that click lets it through; it is no number all the same."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; click tells a mistake with the option's name."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return number
 
 
 def write_json(document: JsonValue) -> None:

@@ -55,6 +55,8 @@ def test_a_local_time_is_written_in_utc(text: str, written: str) -> None:
         "tomorrow",
         "2026-02-30 09:00",
         "9:00",
+        "0001-01-01 00:00 Asia/Tokyo",
+        "9999-12-31 23:00 America/St_Johns",
     ],
 )
 def test_what_is_no_local_time_is_left_to_others(text: str) -> None:

@@ -71,6 +71,10 @@ def _instant(option: str, text: str | None) -> str | None:
 def _deadline(text: str | None, now_s: int) -> str | None:
     if text is None or not text.startswith("+"):
         return _instant("--deadline", text)
-    duration_s = _judged({"TYPE": LeaseType.DC_NON_PREEMPTABLE, "DURATION": text[1:]}).duration_s
-    assert duration_s is not None, "it was given"
-    return utc_text(now_s + duration_s)
+    after = parse_lease_attribute(({"TYPE": LeaseType.DC_NON_PREEMPTABLE, "DURATION": text[1:]},))
+    if isinstance(after, MalformedLease) or after.duration_s is None:
+        raise click.UsageError(
+            f"--deadline: {text[:80]!r} is not usable: write +hours:minutes:seconds from now, such as +26:00:00, "
+            "at most ten years"
+        )
+    return utc_text(now_s + after.duration_s)

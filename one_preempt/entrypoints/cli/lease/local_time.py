@@ -29,7 +29,10 @@ def with_zone(text: str) -> str:
     except ValueError:  # no day of the calendar
         return text
     zone = _zone(found["zone"]) if found["zone"] else None
-    return utc_text(int(_the_one_instant(local, zone, text).timestamp()))
+    try:
+        return utc_text(int(_the_one_instant(local, zone, text).timestamp()))
+    except (OverflowError, ValueError):  # before the first or after the last day that there is in UTC
+        return text
 
 
 def in_both(at_s: int) -> str:

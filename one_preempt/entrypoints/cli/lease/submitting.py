@@ -15,7 +15,7 @@ from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms, TermOption
 from one_preempt.entrypoints.cli.lease.local_time import in_both
 from one_preempt.entrypoints.cli.lease.story import start_in_words
 from one_preempt.entrypoints.cli.lease.view import own_account
-from one_preempt.entrypoints.cli.options import json_option, write_json
+from one_preempt.entrypoints.cli.options import NumberRange, json_option, write_json
 from one_preempt.explain import printable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ LONGEST_WAIT_S = 7 * 86_400
 @click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted.")
 @click.option("--shutdown-ok", is_flag=True, help="The guests may be shut down instead of saved.")
 @click.option("--wait", is_flag=True, help="Until it runs, or --timeout is over (exit code 1).")
-@click.option("--timeout", type=click.FloatRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="Seconds.")
+@click.option("--timeout", type=NumberRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="Seconds.")
 @json_option
 def lease_submit(
     template: str | None, file: Path | None, wait: bool, timeout: float, as_json: bool, **options: Unpack[TermOptions]
