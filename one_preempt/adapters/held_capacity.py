@@ -24,7 +24,7 @@ class HeldCapacityError(OnePreemptError):
 
 
 class HeldCapacityFile:
-    """Implements `ports.HeldCapacity`. The file is touched only where its content changes."""
+    """Implements `ports.HeldCapacity`. The file is touched only where its content changes, or is gone."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,9 +33,9 @@ class HeldCapacityFile:
     def replace(self, rooms: Sequence[HeldRoom]) -> None:
         """Let the file name `rooms` and no others; on disk when this returns. Raises `HeldCapacityError`."""
         wanted = tuple(sorted(rooms))
-        if wanted == self._written or (not wanted and self._written is None and not self._path.exists()):
-            return
         try:
+            if wanted == self._written if self._path.exists() else not wanted:
+                return
             _write(self._path, wanted)
         except OSError as error:
             raise HeldCapacityError(
@@ -53,6 +53,11 @@ def _write(path: Path, rooms: tuple[HeldRoom, ...]) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     aside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # that the file is another one stands in its folder
+    finally:
+        os.close(folder)
 
 
 def read_held_capacity(path: Path, now_s: int) -> tuple[HeldRoom, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -54,6 +55,28 @@ def test_the_folder_is_made_and_what_stays_the_same_is_not_written_again(tmp_pat
     assert path.stat().st_ino == first
     file.replace(ROOMS[:1])
     assert read_held_capacity(path, NOW_S) == ROOMS[:1]
+
+
+def test_a_file_that_was_taken_away_is_written_again(path: Path) -> None:
+    file = HeldCapacityFile(path)
+    file.replace(ROOMS)
+    path.unlink()
+    file.replace(ROOMS)
+    assert read_held_capacity(path, NOW_S) == tuple(sorted(ROOMS))
+    path.unlink()
+    file.replace(())
+    assert not path.exists()
+
+
+def test_the_file_and_its_name_are_on_disk_before_anything_relies_on_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda number: synced.append((stat.S_ISDIR(os.fstat(number).st_mode), path.exists()))
+    )
+    HeldCapacityFile(path).replace(ROOMS)
+    assert synced == [(False, False), (True, True)]
 
 
 def test_promises_run_out(path: Path) -> None:
