@@ -184,6 +184,18 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "none.swf: cannot be read" in result.stderr
 
 
+@pytest.mark.parametrize("option", ["--csv", "--records", "--html"])
+def test_a_place_where_nothing_can_be_written_is_told_before_anything_is_played(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "play_all", lambda *_: pytest.fail("it was played"))
+    result = run(swf(tmp_path), option, tmp_path / "nowhere" / "out")
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: {tmp_path / 'nowhere' / 'out'} cannot be written: ")
+    result = run(swf(tmp_path), "--plots", swf(tmp_path) / "pictures")
+    assert (result.exit_code, "Not a directory" in result.output) == (1, True)
+
+
 def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from one_preempt import scheduling_cycle
     from one_preempt.core.verify import Violation, recounter

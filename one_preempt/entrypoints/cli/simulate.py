@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from one_preempt.entrypoints.cli.options import config_option, json_option, writ
 from one_preempt.entrypoints.cli.progress import progress
 from one_preempt.entrypoints.cli.simulated_results import document, record_lines, report, rows_of, show, write_pictures
 from one_preempt.entrypoints.cli.simulated_runs import Asked, Run, Study, play_all, study
+from one_preempt.errors import OnePreemptError
 from one_preempt.settings import load_settings
 from one_preempt.simulation.probes.writing import csv_text
 from one_preempt.simulation.scenario.trace import TraceReading
@@ -100,6 +102,9 @@ def simulate_command(
         keeps_stays=plots is not None or html_file is not None,
     )
     chosen = study(asked)
+    _require_folders(csv_file, records, html_file)
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
     runs = _played(chosen)
     if as_json:
         write_json(document(chosen, runs))
@@ -114,6 +119,13 @@ def simulate_command(
     if html_file is not None:
         html_file.write_text(report(chosen, runs), encoding="utf-8")
     return int(any(run.played.seen.refused_plans for run in runs))
+
+
+def _require_folders(*files: Path | None) -> None:
+    """Before hours are spent: is there where to write what comes of them?"""
+    for file in files:
+        if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise OnePreemptError(f"{file} cannot be written: make the folder {file.parent}, or name one of yours")
 
 
 def _played(chosen: Study) -> list[Run]:
