@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -52,11 +52,18 @@ def is_written_down(plan: Plan) -> bool:
     return bool(plan.power_sequences or plan.settled_power_orders) or plan.power_asked_at_s is not None
 
 
-def record_plan(connection: Connection, plan: Plan) -> None:
-    """What the plan begins, which orders it has settled, and that the policy was asked."""
+def record_plan(connection: Connection, plan: Plan, seen: Mapping[int, PowerOrder]) -> None:
+    """What the plan begins, which of the orders `seen` by it are settled, and that the policy was asked.
+
+    An order that came in the place of a seen one meanwhile stays: no plan knows of it yet.
+    """
     write_sequences(connection, plan.power_sequences)
     for host_id in plan.settled_power_orders:
-        connection.execute(delete(power_orders).where(power_orders.c.host_id == host_id))
+        settled = delete(power_orders).where(power_orders.c.host_id == host_id)
+        if host_id in seen:
+            goal, ordered_at_s = seen[host_id].goal.value, seen[host_id].ordered_at_s
+            settled = settled.where(power_orders.c.goal == goal, power_orders.c.ordered_at_s == ordered_at_s)
+        connection.execute(settled)
     if plan.power_asked_at_s is not None:
         asked = {"name": POWER_ASKED, "switched_on": True, "changed_at_s": plan.power_asked_at_s}
         replace(connection, control, [asked])

@@ -77,6 +77,7 @@ class SqlLeaseStore:
         self._reading_engine = reading_engine(self._engine)
         self._writer: WriterLock | None = None
         self._writer_lost = False
+        self._orders_seen: dict[int, PowerOrder] = {}
         require_current(self._engine, self._name)
 
     def acquire_writer(self) -> None:
@@ -103,6 +104,7 @@ class SqlLeaseStore:
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know; ended leases and what is older than the windows are not read."""
         with self._reading() as connection:
+            self._orders_seen = power_records.orders(connection)
             return Ledger(
                 leases={record.id: record for record in queries.lease_records(connection, include_ended=False)},
                 preemptions=queries.open_preemptions(connection),
@@ -115,7 +117,7 @@ class SqlLeaseStore:
                 reservations=queries.reservations_of(connection),
                 observed_overheads=queries.latest_overheads(connection),
                 power_sequences=power_records.power_sequences(connection),
-                power_orders=power_records.orders(connection),
+                power_orders=self._orders_seen.copy(),
                 power_asked_at_s=power_records.asked_at_s(connection),
             )
 
@@ -157,7 +159,7 @@ class SqlLeaseStore:
             writes.end_preemptions(connection, plan)
             writes.book(connection, plan.bookings)
             writes.give_verdicts(connection, plan.verdicts)
-            power_records.record_plan(connection, plan)
+            power_records.record_plan(connection, plan, self._orders_seen)
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued; raises LookupError where no plan has recorded it."""

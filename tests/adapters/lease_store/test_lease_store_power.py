@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,20 @@ def test_an_order_stands_until_a_plan_has_settled_it(store: AnyStore) -> None:
     assert store.load(NOW_S).power_orders == {1: replace(ORDER, host_id=1), 2: ORDER}
     store.record_plan(begun(settled_power_orders=(1, 2)))
     assert store.load(NOW_S).power_orders == {}
+
+
+def test_an_order_that_came_after_the_plan_had_looked_is_left_for_the_next(
+    open_store: Callable[[], SqlLeaseStore],
+) -> None:
+    daemon, command_line = open_store(), open_store()
+    command_line.order_power(ORDER)
+    assert daemon.load(NOW_S).power_orders == {2: ORDER}
+    contrary = PowerOrder(2, PowerGoal.OFF, NOW_S)
+    command_line.order_power(contrary)
+    daemon.record_plan(begun(settled_power_orders=(2,)))
+    assert daemon.load(NOW_S).power_orders == {2: contrary}
+    daemon.record_plan(begun(settled_power_orders=(2,)))
+    assert daemon.load(NOW_S).power_orders == {}
 
 
 def test_when_the_policy_was_asked_is_kept_and_a_plan_that_did_not_ask_leaves_it(store: AnyStore) -> None:
