@@ -15,11 +15,11 @@ from requests import exceptions as failures
 from urllib3.exceptions import HTTPError
 
 from one_preempt.adapters.opennebula.credentials import Credentials, CredentialsError, checked_endpoint
-from one_preempt.adapters.opennebula.deadline import DeadlineAdapter
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply, document_in, parse_reply
 from one_preempt.core.model.plain_words import plain_words
+from one_preempt.http_deadline import DeadlineAdapter
 from one_preempt.ports import CloudUnavailable
 
 T = TypeVar("T")

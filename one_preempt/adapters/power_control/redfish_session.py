@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -19,6 +18,7 @@ from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import obtain
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
+from one_preempt.http_deadline import DeadlineAdapter
 from one_preempt.power_settings import RedfishSettings, endpoint_fault
 
 SESSIONS_PATH = "/redfish/v1/SessionService/Sessions"
@@ -47,6 +47,8 @@ class RedfishSession:
         self._http = requests.Session()
         self._http.trust_env = False  # no proxy, no .netrc, no other certificates than those configured
         self._http.verify = settings.ca_file or True if settings.verify_tls else False
+        for scheme in ("https://", "http://"):
+            self._http.mount(scheme, DeadlineAdapter(settings.read_timeout_s))
         self._http.headers.update({"Accept": "application/json", "OData-Version": "4.0"})
 
     def __enter__(self) -> RedfishSession:
@@ -124,14 +126,11 @@ class RedfishSession:
         return document, headers
 
     def _body(self, response: requests.Response) -> bytes:
-        ends_at = time.monotonic() + self._settings.read_timeout_s
         body = bytearray()
         for chunk in response.iter_content(_CHUNK_BYTES):
             body += chunk
             if len(body) > _LONGEST_BODY_BYTES:
                 raise self.failure(PowerAnswer.NO_ANSWER, "answers with more than can be an answer")
-            if time.monotonic() > ends_at:
-                raise failures.ReadTimeout
         return bytes(body)
 
     def _connection_failure(self, method: str, error: Exception) -> PowerFailure:

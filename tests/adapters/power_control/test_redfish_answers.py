@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Event, Timer
 from typing import Any
 
 import pytest
@@ -184,3 +188,28 @@ def test_an_answer_that_is_none_is_a_refusal_and_no_crash(body: bytes) -> None:
 def test_an_endless_answer_is_not_read_to_its_end(service: Any) -> None:
     service.get(f"{ORIGIN}/redfish/v1/Systems/1", body=b" " * (3 << 20))
     assert "more than" in control().status(HOST).outcome.text
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_an_answer_that_drips_is_given_up_when_its_time_is_over(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = Event()
+
+    def drip(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(begin)
+            while not given_up.wait(0.05):
+                connection.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as threads:
+        threads.submit(drip, listener)
+        watchdog = Timer(10, given_up.set)
+        watchdog.start()
+        monkeypatch.setitem(ATTRIBUTES, "POWER_ADDRESS", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        outcome = control(read_timeout_s=0.3).status(HOST).outcome
+        in_time = not given_up.is_set()
+        given_up.set()
+        watchdog.cancel()
+    assert in_time
+    assert outcome.answer is PowerAnswer.UNREACHABLE
+    assert "gave no complete answer within 0.3 s" in outcome.text
