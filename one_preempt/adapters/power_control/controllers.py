@@ -8,7 +8,7 @@ from pathlib import Path
 
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.host_names import checked_host, with_host
-from one_preempt.adapters.power_control.secret import Secret, SecretSource
+from one_preempt.adapters.power_control.secret import Secret, SecretError, SecretSource
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.power_settings import HostSettings
 
@@ -95,5 +95,9 @@ def _from_attributes(host: str, own: HostSettings, attributes: Mapping[str, str]
                 PowerAnswer.MISCONFIGURED,
                 f"{host}: its template has {ADDRESS_ATTRIBUTE} but no {name}: write both, with {USER_ATTRIBUTE}",
             )
-    password = Secret(attributes[PASSWORD_ATTRIBUTE])
+    try:
+        password = Secret(attributes[PASSWORD_ATTRIBUTE])
+    except SecretError as error:
+        why = f"{host}: {PASSWORD_ATTRIBUTE} in its template cannot be used: {error}"
+        raise PowerFailure(PowerAnswer.MISCONFIGURED, why) from None
     return Controller(host, attributes[ADDRESS_ATTRIBUTE], attributes[USER_ATTRIBUTE], password, own.port, own.system)

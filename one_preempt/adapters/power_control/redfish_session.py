@@ -11,7 +11,7 @@ import msgspec
 import requests
 from requests import exceptions as failures
 from requests.auth import HTTPBasicAuth
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, LocationParseError
 
 from one_preempt.adapters.power_control.controllers import Controller
 from one_preempt.adapters.power_control.failure import PowerFailure
@@ -25,6 +25,7 @@ SESSIONS_PATH = "/redfish/v1/SessionService/Sessions"
 _LONGEST_BODY_BYTES = 1 << 20
 _LONGEST_CAUSE = 200
 _CHUNK_BYTES = 1 << 16
+_NOT_AN_ADDRESS = failures.InvalidURL | LocationParseError | UnicodeError
 Document = Mapping[str, Any]
 
 
@@ -139,7 +140,7 @@ class RedfishSession:
                 PowerAnswer.MISCONFIGURED,
                 "shows a certificate that is not trusted for this name: name the right authority in redfish.ca_file",
             )
-        if isinstance(error, failures.ConnectTimeout | failures.InvalidURL) or _was_not_connected(error):
+        if isinstance(error, _NOT_AN_ADDRESS | failures.ConnectTimeout) or _was_not_connected(error):
             return self.failure(
                 PowerAnswer.UNREACHABLE, "does not answer: look at the address, the network and the controller"
             )

@@ -109,7 +109,7 @@ def _answers(host: str, place: tuple[str, int], timeout_s: float) -> bool:
         return True
     except TimeoutError:
         return False
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # no name of a machine has such parts
         raise PowerFailure(
             PowerAnswer.MISCONFIGURED, f"{host}: nobody knows the address of '{place[0]}': look at the name service"
         ) from None

@@ -7,6 +7,7 @@ import pytest
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import Secret
+from one_preempt.core.model.power import PowerAnswer
 from one_preempt.power_settings import HostSettings
 
 HOST = "node-01"
@@ -46,6 +47,16 @@ def test_a_configured_password_is_never_sent_to_an_address_out_of_the_attributes
     own = HostSettings(user="root", password_file="/etc/one/other")
     with pytest.raises(PowerFailure, match=missing):
         Controllers(USUAL, {HOST: own}, lambda host: attributes).of(HOST)
+
+
+@pytest.mark.parametrize("password", ["two\nlines", "\x00"])
+def test_a_password_out_of_the_attributes_that_is_none_is_told_with_its_host_and_not_shown(password: str) -> None:
+    attributes = ATTRIBUTES | {"POWER_PASSWORD": password}
+    with pytest.raises(PowerFailure) as caught:
+        Controllers(USUAL, {}, lambda host: attributes).of(HOST)
+    assert str(caught.value).startswith(f"{HOST}: POWER_PASSWORD in its template cannot be used: ")
+    assert password not in str(caught.value)
+    assert caught.value.outcome.answer is PowerAnswer.MISCONFIGURED
 
 
 def test_a_configured_password_does_not_follow_a_user_out_of_the_attributes() -> None:

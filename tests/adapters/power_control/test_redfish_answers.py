@@ -213,3 +213,13 @@ def test_an_answer_that_drips_is_given_up_when_its_time_is_over(begin: bytes, mo
     assert in_time
     assert outcome.answer is PowerAnswer.UNREACHABLE
     assert "gave no complete answer within 0.3 s" in outcome.text
+
+
+@pytest.mark.parametrize("name", ["a..b", "a" * 64])
+def test_an_address_that_is_none_is_not_taken_for_an_answer_that_was_late(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ATTRIBUTES, "POWER_ADDRESS", f"https://{name}")
+    outcome = control().switch_on(HOST)
+    assert outcome.answer is PowerAnswer.UNREACHABLE
+    assert "look at the address" in outcome.text

@@ -117,8 +117,9 @@ def test_a_host_that_is_silent_each_time_counts_as_off() -> None:
     assert "3 times" in reading.outcome.text
 
 
-def test_a_host_whose_name_nobody_knows_is_neither_on_nor_off() -> None:
-    reading = probing(22, address="nonexistent.invalid").status(HOST)
+@pytest.mark.parametrize("address", ["nonexistent.invalid", "a..b", "a" * 64])
+def test_a_host_whose_name_nobody_knows_is_neither_on_nor_off(address: str) -> None:
+    reading = probing(22, address=address).status(HOST)
     assert (reading.status, reading.outcome.answer) == (PowerStatus.UNKNOWN, PowerAnswer.MISCONFIGURED)
 
 
