@@ -94,7 +94,7 @@ class _Reader:
         # lxml's own parser: it takes pieces, and gives objects when they are complete.
         self._parser = etree.XMLPullParser(
             events=("start", "end"), tag=(ROOT, *PARTS, *self._pools), huge_tree=True,
-            resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True,
+            resolve_entities=False, no_network=True,
         )  # fmt: skip
         self._parts_to_come = list(PARTS)
         self._hosts: HostReader | None = None

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 import numpy as np
-from lxml.etree import _Element
+from lxml.etree import Comment, ProcessingInstruction, XPath, _Element
 
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
@@ -45,6 +45,9 @@ _VECTORS = frozenset({"DISK", "NIC", "PCI", "NUMA_NODE", "TOPOLOGY", "VMGROUP", 
 # oned writes users' texts into CDATA sections without minding the end mark of a section inside them, so that a text
 # can hold elements: another owner, a restricted attribute. But what oned writes stands once, and its attributes are
 # sorted by name, while smuggled ones stand between two parts of the attribute that brought them.
+# Two texts of one user can hide between them what oned wrote: in a comment, or in an element of his own. oned writes no
+# comments, only vectors of texts, and the user template right behind the template.
+_NESTED = XPath("boolean((TEMPLATE | USER_TEMPLATE)/*/*/*)")
 _SMUGGLED = ": its owner has smuggled markup into an attribute; only documents as oned writes them are read"
 
 Vectors = dict[str, list[dict[str, str]]]
@@ -72,6 +75,8 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
         raise ValueError(f"an element stands twice in its document{_SMUGGLED}")
     # Only the short body of one.vmpool.info comes without permissions.
     extended = "PERMISSIONS" in parts
+    if _hides_something(element, parts["TEMPLATE"], parts.get("USER_TEMPLATE") if extended else None):
+        raise ValueError(f"a part of its document is hidden{_SMUGGLED}")
     texts = {tag: part.text or "" for tag, part in parts.items()}
     scalars, vectors = _template(parts["TEMPLATE"], is_sorted=extended and in_order)
     user_template = _user_template(parts.get("USER_TEMPLATE"), is_sorted=in_order)
@@ -166,6 +171,15 @@ def _stands_twice(element: _Element) -> bool:
     """Whether one of oned's elements is there more than once that a VM has but once."""
     tags = [child.tag for child in element if child.tag != _REPEATED]
     return len(set(tags)) != len(tags)
+
+
+def _hides_something(element: _Element, template: _Element, user_template: _Element | None) -> bool:
+    """Whether there is a place in which oned's own elements can have disappeared."""
+    return (
+        next(element.iter(Comment, ProcessingInstruction), None) is not None
+        or (user_template is not None and template.getnext() is not user_template)
+        or bool(_NESTED(element))
+    )
 
 
 def _check_order(names: list[str]) -> None:

@@ -114,7 +114,7 @@ def scalar_paths(
 
 def _collect(element: _Element, prefix: str, found: dict[str, list[str]], skipped: frozenset[str]) -> None:
     for child in element:
-        if child.tag in skipped:
+        if child.tag in skipped or not isinstance(child.tag, str):  # comments have no name
             continue
         path = f"{prefix}{child.tag!s}"
         if len(child):
@@ -181,9 +181,7 @@ def _is_legal(code: int) -> bool:
 
 
 def _parse(document: bytes) -> _Element:
-    parser = etree.XMLParser(
-        huge_tree=True, resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-    )
+    parser = etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True)
     root = etree.fromstring(document, parser)
     _refuse_dtd(root)
     return root
@@ -192,9 +190,8 @@ def _parse(document: bytes) -> _Element:
 def _stream(document: bytes, pool: str, tag: str) -> Iterator[_Element]:
     """The objects one by one; each is forgotten when the next is asked for, so that big pools stay small."""
     events = etree.iterparse(
-        BytesIO(document), events=("end",), tag=tag, huge_tree=True, resolve_entities=False, no_network=True,
-        remove_comments=True, remove_pis=True,
-    )  # fmt: skip
+        BytesIO(document), events=("end",), tag=tag, huge_tree=True, resolve_entities=False, no_network=True
+    )
     for _, element in events:
         parent = element.getparent()
         # A user may name an attribute like the object: only children of the root count.

@@ -74,7 +74,7 @@ HARMLESS = {
     "entities that stand for themselves": b"<X>&lt;VM&gt;&amp;#x1;</X>",
     "numbers where words are expected": b"<SERVICE_ID>-1e999</SERVICE_ID>",
     "a vector where a text is expected": b"<SERVICE_ID><A>1</A></SERVICE_ID>",
-    "a comment and a processing instruction": b"<!-- <VM> --><?php echo 1 ?>",
+    "a comment and a processing instruction": b"<X><![CDATA[<!-- <VM> --><?php echo 1 ?>]]></X>",
 }
 
 
@@ -167,6 +167,55 @@ def test_a_vm_whose_owner_smuggled_markup_past_the_end_of_a_section_is_left_out(
     assert "smuggled markup" in problems[0]
 
 
+def between(document: bytes, first: bytes, hidden: bytes, again: bytes) -> bytes:
+    """`document` with what two texts of one user add: `hidden` begins behind `first`, and ends before `again`."""
+    head, mark, rest = document.partition(first)
+    middle, last, tail = rest.partition(again)
+    assert mark
+    assert last
+    return head + hidden.replace(b"...", middle) + last + tail
+
+
+X = b"<X><![CDATA[]]></X>"
+HIDDEN = {
+    "in a comment": (
+        b"<USER_TEMPLATE>",
+        b"<USER_TEMPLATE><A></A><USER_PRIORITY>9</USER_PRIORITY><!--]]></A>...<Z><![CDATA[--><Z></Z>",
+        b"</USER_TEMPLATE>",
+    ),
+    "in an instruction": (
+        b"<USER_TEMPLATE>",
+        b"<USER_TEMPLATE><A></A><USER_PRIORITY>9</USER_PRIORITY><?x ]]></A>...<Z><![CDATA[?><Z></Z>",
+        b"</USER_TEMPLATE>",
+    ),
+    "in an attribute": (
+        b"<CONTEXT>",
+        b"<CONTEXT>%b</CONTEXT><CPU>0.01</CPU><D><CONTEXT>%b...<GRAPHICS></GRAPHICS></D>" % (X, X),
+        b"<GRAPHICS>",
+    ),
+    "behind the template": (
+        b"<CONTEXT>",
+        b"<CONTEXT>%b</CONTEXT><CPU>0.01</CPU><MEMORY>1</MEMORY></TEMPLATE><LOCK><LOCKED>4</LOCKED></LOCK><W>"
+        b"<TEMPLATE><CONTEXT>...</USER_TEMPLATE></W><USER_TEMPLATE>" % X,
+        b"</USER_TEMPLATE>",
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "hidden", "again"), HIDDEN.values(), ids=HIDDEN.keys())
+def test_a_vm_whose_owner_hid_what_oned_wrote_between_two_texts_is_left_out(
+    first: bytes, hidden: bytes, again: bytes
+) -> None:
+    original = VM_5.search(POOL)
+    assert original is not None
+    forged = between(original[0], first, hidden, again)
+    machines, problems = read(POOL.replace(original[0], forged))
+    assert list(machines) == OTHERS
+    assert len(problems) == 1
+    assert "VM '5' was left out: a part of its document is hidden" in problems[0]
+    assert "one by one" not in problems[0], "the document is well-formed"
+
+
 def test_a_vm_with_snapshots_of_several_disks_is_read_though_oned_writes_an_element_for_each() -> None:
     of_disks = b"".join(
         b"<SNAPSHOTS><DISK_ID><![CDATA[%d]]></DISK_ID><SNAPSHOT><ID><![CDATA[0]]></ID></SNAPSHOT></SNAPSHOTS>" % disk_id
@@ -253,6 +302,9 @@ def test_a_number_that_is_none_costs_itself_where_another_will_do(digits: str) -
 def test_nobody_can_pretend_that_another_vm_exists_but_cannot_be_read(words: bytes) -> None:
     pool = with_vm_5(rb"<STATE>3<", b"<STATE>x<")
     without_17 = re.sub(rb"<VM><ID>17</ID>.*?</VM>(?=<VM>|</VM_POOL>)", b"", pool, flags=re.DOTALL)
-    forged = without_17.replace(b"</USER_TEMPLATE>", b"<Z>" + words + b"</Z></USER_TEMPLATE>")
+    unreadable = VM_5.search(without_17)
+    assert unreadable is not None
+    told = unreadable[0].replace(b"</USER_TEMPLATE>", b"<Z>" + words + b"</Z></USER_TEMPLATE>")
+    forged = without_17.replace(unreadable[0], told)
     documents = {"vmpool.infoextended": forged, "hostpool.info": (RECORDING / "hostpool.info.xml").read_bytes()}
     assert assemble_snapshot(documents, 1).unreadable_vm_ids == {5}
