@@ -27,6 +27,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 PositiveRate = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
 Share = Annotated[float, msgspec.Meta(ge=0.01, le=1)]
+EntryName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
 MethodName = Literal["suspend", "stop", "undeploy", "terminate", "migrate", "live-migrate"]
@@ -172,7 +173,7 @@ class MatchSettings(Section, frozen=True):
 class LeaseRuleSettings(Section, frozen=True):
     """Gives VMs without a LEASE attribute a type or a duration. The first rule that matches counts."""
 
-    name: str
+    name: EntryName
     match: MatchSettings
     type: TypeName | None = None
     may_preempt: bool = False
@@ -185,7 +186,7 @@ class LeaseRuleSettings(Section, frozen=True):
 class RightsSettings(Section, frozen=True):
     """What the LEASE attributes of a user or group may claim. The first entry that matches counts."""
 
-    name: str
+    name: EntryName
     user: str | None = None
     group: str | None = None
     may_claim: list[TypeName] = []

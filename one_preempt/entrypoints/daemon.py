@@ -177,7 +177,9 @@ def _wait_s(report: CycleReport, interval_s: int) -> float:
 
 def _log_to(log: LogSettings) -> None:
     try:
-        handler = logging.FileHandler(log.file) if log.file else logging.StreamHandler(sys.stderr)
+        # Users' names hold characters that the language of this machine may not have.
+        file = logging.FileHandler(log.file, encoding="utf-8", errors="backslashreplace") if log.file else None
+        handler = file or logging.StreamHandler(sys.stderr)
     except OSError as error:
         raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

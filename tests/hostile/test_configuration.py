@@ -35,6 +35,14 @@ MISTAKES = {
         "victims: {methods: {BE: [stop]}}",
         "a key: Invalid enum value 'BE'; there are: BE-CANCELLABLE",
     ),
+    "a rule without a name": (
+        "leases: {rules: [{name: '', match: {user: eva}, type: BE-SUSPENDABLE}]}",
+        "leases.rules[0].name: expected `str` of length >= 1",
+    ),
+    "a name that no database takes": (
+        f"leases: {{rights: [{{name: {'x' * 256}, user: eva}}]}}",
+        "leases.rights[0].name: expected `str` of length <= 255",
+    ),
     "a policy that is none": ("preemption_policy: momml", "preemption_policy: no preemption policy is named 'momml'"),
     "an order that is none": ("queue_order: last", "queue_order: no queue order is named 'last'; there are: user-pr"),
     "a backfilling that is none": (
