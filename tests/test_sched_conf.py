@@ -46,6 +46,12 @@ def imported(folder: Path, name: str, text: str) -> Result:
     return CliRunner().invoke(cli, ["config", "import", str(path)])
 
 
+def test_a_file_without_end_is_none_of_the_matchmaker() -> None:
+    result = CliRunner().invoke(cli, ["config", "import", "/dev/zero"])
+    assert result.exit_code == 1
+    assert "is it really the matchmaker's?" in result.output
+
+
 def test_every_setting_of_a_sched_conf_is_taken_over(tmp_path: Path) -> None:
     result = imported(tmp_path, "sched.conf", SCHED_CONF.replace("# no comment", ""))
     assert result.exit_code == 0

@@ -28,7 +28,8 @@ NAMES = ["one_preempt-host-monitored", "one_preempt-vm-done", "one_preempt-vm-st
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedCloud]:
     built = shipped_cloud("demo")
     (tmp_path / "one_auth").write_text("oneadmin:opennebula")
-    (tmp_path / "hook").write_text("")
+    for name in ("hook", "former"):
+        (tmp_path / name).touch(0o755)
     with running_emulator(built) as url:
         monkeypatch.setenv("ONE_XMLRPC", url)
         monkeypatch.setenv("ONE_AUTH", str(tmp_path / "one_auth"))
@@ -62,7 +63,6 @@ def test_hooks_are_installed_once_listed_and_removed_and_others_are_left_alone(
 
 def test_a_hook_that_differs_is_shown_and_replaced(cloud: SimulatedCloud, tmp_path: Path) -> None:
     former, present = tmp_path / "former", tmp_path / "hook"
-    former.write_text("")
     run("install", "--command", str(former))
     assert set(conditions("--command", str(present)).values()) == {"differs"}
     assert run("install", "--command", str(present)).output.count(": replaced") == 4
@@ -71,7 +71,7 @@ def test_a_hook_that_differs_is_shown_and_replaced(cloud: SimulatedCloud, tmp_pa
 
 
 @pytest.mark.usefixtures("cloud")
-@pytest.mark.parametrize("command", ["one-preempt-hook", "/no/such/program", "/bin/true; rm x", "/opt/a b", "", "/"])
+@pytest.mark.parametrize("command", ["one-preempt-hook", "/no/such/program", "/bin/true; rm x", "/opt/a b", "", "/", "/etc/passwd"])
 def test_a_command_that_oned_could_not_start_is_refused(command: str) -> None:
     result = run("install", "--command", command)
     assert result.exit_code == 1

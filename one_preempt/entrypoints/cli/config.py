@@ -10,9 +10,17 @@ import msgspec
 import yaml
 
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.errors import OnePreemptError
 from one_preempt.explain import JsonObject, JsonValue
 from one_preempt.sched_conf import Yaml, import_sched_conf
-from one_preempt.settings import Settings, configuration_path, doubts, load_settings, parse_settings
+from one_preempt.settings import (
+    LONGEST_FILE,
+    Settings,
+    configuration_path,
+    doubts,
+    load_settings,
+    parse_settings,
+)
 from one_preempt.shown_url import without_password
 
 
@@ -62,7 +70,11 @@ def config_import(file: Path, as_json: bool) -> None:
     """Print the configuration that behaves as the matchmaker's FILE, a sched.conf or rank.conf."""
     from one_preempt.chosen_policies import policies
 
-    imported = import_sched_conf(file.read_text(encoding="utf-8", errors="replace"), str(file))
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        written = stream.read(LONGEST_FILE + 1)
+    if len(written) > LONGEST_FILE:
+        raise OnePreemptError(f"{file} is longer than {LONGEST_FILE} characters: is it really the matchmaker's?")
+    imported = import_sched_conf(written, str(file))
     document = {key: value for section in imported.sections.items() for key, value in _entries(*section)}
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
     policies(parse_settings(text, str(file)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from contextlib import closing
@@ -38,7 +39,7 @@ def hooks_command() -> None:
 @command_option
 def hooks_install(config_path: Path | None, command: str) -> None:
     """Create our hooks in OpenNebula, and replace those that differ."""
-    if not _PLAIN_PATH.fullmatch(command) or not Path(command).is_file():
+    if not _PLAIN_PATH.fullmatch(command) or not Path(command).is_file() or not os.access(command, os.X_OK):
         raise OnePreemptError(
             f"{printable(command, 200)} is no absolute path of a program without blanks and quotation marks; "
             f"name {EXECUTABLE} with --command"
