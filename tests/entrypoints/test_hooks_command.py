@@ -71,7 +71,9 @@ def test_a_hook_that_differs_is_shown_and_replaced(cloud: SimulatedCloud, tmp_pa
 
 
 @pytest.mark.usefixtures("cloud")
-@pytest.mark.parametrize("command", ["one-preempt-hook", "/no/such/program", "/bin/true; rm x", "/opt/a b", "", "/", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "command", ["one-preempt-hook", "/no/such/program", "/bin/true; rm x", "/opt/a b", "", "/", "/etc/passwd"]
+)
 def test_a_command_that_oned_could_not_start_is_refused(command: str) -> None:
     result = run("install", "--command", command)
     assert result.exit_code == 1
