@@ -5,7 +5,10 @@ alembic takes 0.3 s to import: it is loaded only where something must change.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine, inspect, text
+import re
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event, inspect, text
 
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
@@ -19,6 +22,8 @@ from one_preempt.adapters.lease_store.database import (
     reading_engine,
 )
 from one_preempt.adapters.lease_store.writer_lock import schema_lock
+
+_CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX)|^\s*ALTER TABLE \S+ ADD COLUMN) ")
 
 # Oldest first; the last is what this code reads and writes.
 REVISIONS = ("0001", "0002", "0003", "0004", "0005")
@@ -68,7 +73,10 @@ def stored_revision(engine: Engine, name: str) -> str | None:
 
 
 def migrate(engine: Engine, name: str) -> None:
-    """Run the migrations that are missing, in one transaction and one process at a time."""
+    """Run the migrations that are missing, one process at a time; in one transaction, where the database has such.
+
+    MariaDB commits each statement by itself. There what an interrupted run has done already is passed over.
+    """
     from alembic import command
     from alembic.config import Config
 
@@ -76,8 +84,16 @@ def migrate(engine: Engine, name: str) -> None:
     config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
     with failures_in_words(name), schema_lock(engine), engine.begin() as connection:
         _require_exact_text(connection, name)
+        if getattr(connection.dialect, "is_mariadb", False):
+            event.listen(connection, "before_cursor_execute", _unless_it_is_there, retval=True)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _unless_it_is_there(
+    _connection: Connection, _cursor: object, statement: str, parameters: Any, _context: object, _many: bool
+) -> tuple[str, Any]:
+    return _CREATING.sub(r"\1 IF NOT EXISTS ", statement, count=1), parameters
 
 
 def _require_exact_text(connection: Connection, name: str) -> None:

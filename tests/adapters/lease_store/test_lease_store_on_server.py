@@ -167,6 +167,27 @@ def test_a_preemption_of_hundreds_of_vms_is_kept(open_on_server: Callable[[], Sq
     assert ledger.reservations == {7: (stay,)}
 
 
+@pytest.mark.parametrize("last", [None, "0001", "0004"])
+def test_an_upgrade_that_was_interrupted_is_finished_by_the_next(
+    server_url: str, connection: Connection, last: str | None
+) -> None:
+    if connection.dialect.name == "postgresql":
+        pytest.skip("there it is one transaction")
+    connection.execute(text("DROP TABLE host_use_totals"))
+    connection.execute(text("ALTER TABLE host_power DROP COLUMN enabled"))
+    connection.execute(text("DELETE FROM alembic_version"))
+    if last is not None:
+        connection.execute(text(f"INSERT INTO alembic_version VALUES ('{last}')"))
+    else:
+        connection.execute(text("DROP TABLE transitions"))
+    connection.commit()
+    if last == "0004":
+        metadata.tables["host_use_totals"].create(connection)
+        connection.commit()
+    upgrade(server_url)
+    assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
 def test_a_database_of_an_older_schema_becomes_as_a_fresh_one(server_url: str, connection: Connection) -> None:
     metadata.drop_all(connection)
     connection.execute(text("DROP TABLE alembic_version"))
