@@ -41,7 +41,7 @@ class CycleLog:
         """A cycle was carried out."""
         if self._failure:
             self._failure = ""
-            self._say(logging.INFO, "the cloud can be observed again")
+            self._say(logging.INFO, "the trouble is over: cycles go on")
         if report.plan is None:
             self._say_once({f"this front-end is {RaftState(report.raft_state).name}: another one schedules"})
             return

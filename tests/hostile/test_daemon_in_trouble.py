@@ -105,7 +105,7 @@ def test_an_endpoint_that_comes_late_and_falls_ill_is_lived_with(daemon: Trouble
     for number, (kind, words) in enumerate(STRUCK.items(), start=2):
         faults.add(EndpointFault(kind, "one.hostpool.info", count=1 if kind is FaultKind.HANG else ATTEMPTS, delay_s=2))
         daemon.wait_for(words)
-        daemon.wait_for("the cloud can be observed again", number)
+        daemon.wait_for("the trouble is over: cycles go on", number)
     with daemon.lock:
         daemon.cloud.advance(30)
         assert daemon.cloud.vms[plain].lcm_state == LcmState.RUNNING
