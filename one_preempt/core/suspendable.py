@@ -9,7 +9,7 @@ from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.time_rules import Overrun, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import start_s
+from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.nop import POLICY as NOP
@@ -52,8 +52,19 @@ def is_on_shared_storage(state: ClusterState, lease: Lease) -> bool:
     return all(store is None or store.shared for store in stores)
 
 
-def worth_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
-    """How many seconds, at least 1, a lease must have to be worth starting: its overheads, and a run of some length."""
+def worth_s(
+    policies: Policies,
+    rates: RatesByStorage,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    methods: Sequence[PreemptionMethod],
+) -> int:
+    """How many seconds a lease must have to be worth starting: its overheads, and a run of some length, at least 1 s.
+
+    `methods`, one for each VM of the lease, are how it would leave again, which must be over before its room is needed.
+    """
     rules = policies.time
-    overheads_s = start_s(vms, rates, rules.exclusion)
-    return max(1, overheads_s + max(rules.least_run_before_suspension_s, undisturbed_s(lease, policies.limits)))
+    run_s = max(1, rules.least_run_before_suspension_s, undisturbed_s(lease, policies.limits))
+    leaving = dict(zip(lease.vm_ids, methods, strict=True))
+    leaves_s = leave_s(((vm, leaving[vm.id]) for vm in vms), rates, rules.exclusion)
+    return start_s(vms, rates, rules.exclusion) + run_s + rules.grace_s + leaves_s + rules.preparation_margin_s

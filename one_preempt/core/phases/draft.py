@@ -17,7 +17,7 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.plan import (
     Action,
@@ -154,9 +154,13 @@ class PlanDraft:
         known = self.memory.queue.startable_of(lease)
         return known if known is not None else startable(lease, self.members(lease))
 
+    def ways_out(self, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
+        """How each of its VMs would be taken off its host for what is firm; None where it would not."""
+        return self.memory.ways_out.of(self.state, self.policies, lease)
+
     def gives_way(self, lease: Lease) -> bool:
         """It would be taken off its hosts for what is firm."""
-        return self.memory.ways_out.of(self.state, self.policies, lease) is not None
+        return self.ways_out(lease) is not None
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""

@@ -194,9 +194,10 @@ class QueueRoom:
         reserved = [lease_id for lease_id in ahead if self._meets(lease_id, start_s, end_s)]
         if not reserved:
             return unplaced
-        if not draft.gives_way(turn.lease):
+        methods = draft.ways_out(turn.lease)
+        if methods is None:
             return unplaced
-        worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms)
+        worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms, methods)
         if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
         free_then = draft.timeline.free_without(reserved, start_s, end_s) if self._alike is None else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from one_preempt.core.model.host import HostState
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
@@ -61,7 +61,8 @@ def _is_promised_soon(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
     if draft.timeline.is_empty or is_guarded(lease) or not any(vm.id in draft.in_place.own_locks for vm in vms):
         return False
     now_s = draft.state.now_s
-    end_s = now_s + worth_s(draft.policies, draft.rates, lease, vms)
+    methods = draft.ways_out(lease) or (PreemptionMethod.SUSPEND,) * len(lease.vm_ids)
+    end_s = now_s + worth_s(draft.policies, draft.rates, lease, vms, methods)
     free = draft.timeline.firm_stays.free_during(now_s, end_s).copy()
     for vm, row in zip(vms, rows, strict=True):
         free[row] -= (vm.cpu_centi, vm.memory_mib)

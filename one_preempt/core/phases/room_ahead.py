@@ -270,7 +270,7 @@ def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
         if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
             continue
         vms = remembered.on_hosts(lease, state.snapshot.vms, row_of_host)
-        methods = draft.memory.ways_out.of(state, policies, lease) if vms else None
+        methods = draft.ways_out(lease) if vms else None
         if methods is None:
             continue
         if len(vms) < len(lease.vm_ids):
