@@ -20,6 +20,7 @@ from one_preempt.shown_url import without_password
 
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
+_FOR_EXAMPLE = "write into store.url for example sqlite:////var/lib/one/one_preempt.db"
 
 
 class LeaseStoreError(OnePreemptError):
@@ -33,13 +34,15 @@ def parsed_url(url: str) -> URL:
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise LeaseStoreError(
-            f"{without_password(url)[:80]!r} is no database URL: write into store.url for example "
-            f"sqlite:////var/lib/one/one_preempt.db, or postgresql+psycopg://user:password@host/database"
+            f"{without_password(url)[:80]!r} is no database URL: {_FOR_EXAMPLE}, "
+            "or postgresql+psycopg://user:password@host/database"
         ) from None
     if is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
+        raise LeaseStoreError(f"the database of leases must be a file: {_FOR_EXAMPLE}")
+    if is_sqlite(parsed) and not Path(str(parsed.database)).is_absolute():
+        # Where a command is called must not decide which database it looks into, or pauses.
         raise LeaseStoreError(
-            "the database of leases must be a file: write into store.url for example "
-            "sqlite:////var/lib/one/one_preempt.db"
+            f"the database of leases {str(parsed.database)[:80]!r} has no absolute path: {_FOR_EXAMPLE}"
         )
     return parsed
 

@@ -145,6 +145,7 @@ def test_an_upgraded_database_keeps_all_it_knew(first_release: str) -> None:
         ("nonsense", "no database URL"),
         ("sqlite://", "must be a file"),
         ("sqlite:///:memory:", "must be a file"),
+        ("sqlite:///leases.db", "'leases.db' has no absolute path"),
         ("oracle+nothing://host/db", "no database URL"),
         ("postgres://u:secret@h/db", "no database URL"),
         ("postgresql:/u:secret@h/db", "no database URL"),
