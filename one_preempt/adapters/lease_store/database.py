@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.engine import Connection
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -37,6 +38,8 @@ def parsed_url(url: str) -> URL:
             f"{without_password(url)[:80]!r} is no database URL: {_FOR_EXAMPLE}, "
             "or postgresql+psycopg://user:password@host/database"
         ) from None
+    if not is_sqlite(parsed) and not parsed.database:
+        raise LeaseStoreError(f"{name_of(parsed)} names a server and none of its databases: write it into store.url")
     if is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
         raise LeaseStoreError(f"the database of leases must be a file: {_FOR_EXAMPLE}")
     if is_sqlite(parsed) and not Path(str(parsed.database)).is_absolute():
@@ -90,8 +93,12 @@ def open_engine(url: URL, busy_timeout_s: float) -> Engine:
         raise LeaseStoreError(
             f"the driver for {name_of(url)} is not installed: python module {error.name!r} is missing"
         ) from None
+    except (TypeError, ValueError) as error:
+        raise _wrong_parameters(name_of(url), error) from None
     if is_sqlite(url):
         _prepare_sqlite(engine, busy_timeout_s)
+    else:
+        _tell_wrong_parameters(engine, name_of(url))
     return engine
 
 
@@ -100,6 +107,21 @@ def reading_engine(engine: Engine) -> Engine:
     if engine.dialect.name == "sqlite":
         return engine.execution_options(**{_READING: True})
     return engine.execution_options(isolation_level="REPEATABLE READ")
+
+
+def _tell_wrong_parameters(engine: Engine, name: str) -> None:
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        dialect: Dialect, _entry: ConnectionPoolEntry, arguments: Sequence[Any], parameters: Mapping[str, Any]
+    ) -> DBAPIConnection:
+        try:
+            return dialect.connect(*arguments, **parameters)
+        except (TypeError, ValueError) as error:  # what follows ? in the URL is handed to the driver as it is
+            raise _wrong_parameters(name, error) from None
+
+
+def _wrong_parameters(name: str, error: Exception) -> LeaseStoreError:
+    return LeaseStoreError(f"database of leases {name}: its driver takes no such parameters in store.url: {error}")
 
 
 def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:

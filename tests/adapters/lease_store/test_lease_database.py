@@ -147,6 +147,8 @@ def test_an_upgraded_database_keeps_all_it_knew(first_release: str) -> None:
         ("sqlite:///:memory:", "must be a file"),
         ("sqlite:///leases.db", "'leases.db' has no absolute path"),
         ("oracle+nothing://host/db", "no database URL"),
+        ("sqlite:////dev/null?timeout=soon", "takes no such parameters in store.url: could not convert"),
+        ("postgresql+psycopg2://u:secret@h", "names a server and none of its databases"),
         ("postgres://u:secret@h/db", "no database URL"),
         ("postgresql:/u:secret@h/db", "no database URL"),
         ("postgresql+psycopg2://u:secret@h/db", "psycopg2"),

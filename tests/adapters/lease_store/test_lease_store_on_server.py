@@ -62,6 +62,12 @@ def test_a_mariadb_database_that_confuses_texts_is_refused(server_url: str, conn
     upgrade(server_url)
 
 
+def test_a_parameter_that_the_driver_does_not_take_is_told(server_url: str) -> None:
+    url = parsed_url(server_url).update_query_dict({"nosuch": "1"}).render_as_string(hide_password=False)
+    with pytest.raises(LeaseStoreError, match="nosuch"):
+        SqlLeaseStore(url)
+
+
 def test_only_one_daemon_writes_to_a_server(open_on_server: Callable[[], SqlLeaseStore]) -> None:
     first, second = open_on_server(), open_on_server()
     first.acquire_writer()
