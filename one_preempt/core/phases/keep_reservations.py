@@ -77,6 +77,10 @@ def _promised_start_s(draft: PlanDraft, lease: Lease) -> int:
 def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
     """Of a gang some VMs have room already: the others follow for as long, and nothing is promised anew."""
     now_s = draft.state.now_s
+    if draft.is_accepted(lease) and (lease.terms.start_at_s or 0) > now_s:
+        # Those were deployed by somebody's hand, which is no reason to start the others before their time.
+        draft.wake_by(lease.terms.start_at_s or 0)
+        return
     stays = draft.timeline.stays.get(lease.id, ())
     end_at_s = stays[0].end_s if stays else end_of(now_s, takes_s(draft, lease, vms))
     free_then = firm_ceiling(draft, lease, now_s, end_at_s)
