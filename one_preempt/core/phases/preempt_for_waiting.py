@@ -30,6 +30,7 @@ from one_preempt.core.phases.room_ahead import (
     firm_ceiling,
     firm_room_left,
     giving_way,
+    preemptions_under_way,
     rows_of,
     stay_at,
     takes_s,
@@ -296,8 +297,8 @@ def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
 
 def _ceiling(draft: PlanDraft, new: int) -> Reason | None:
     """`victims_per_hour` counts VMs: those sent out lately, those decided upon that are still to go, and the new."""
-    going = [open_preemption.preemption for open_preemption in draft.state.preemptions] + draft.preemptions
-    spent = len(draft.state.victims_last_hour) + sum(_still_to_go(draft, preemption) for preemption in going)
+    to_go = sum(_still_to_go(draft, preemption) for preemption in preemptions_under_way(draft))
+    spent = len(draft.state.victims_last_hour) + to_go
     ceiling = draft.policies.limits.victims_per_hour
     if spent + new > ceiling:
         return Reason("victim-ceiling", f"does not fit; one more victim would exceed the {ceiling} allowed an hour")
@@ -306,8 +307,6 @@ def _ceiling(draft: PlanDraft, new: int) -> Reason | None:
 
 def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:
     """Victims of a preemption that were not sent out yet, and are not counted among those that were."""
-    if any(end.preemption_id == preemption.id for end in draft.ended):
-        return 0
     return sum(
         not has_left(draft.state.snapshot, victim) and _unsent(draft, leave_id(preemption, victim))
         for victim in preemption.victims

@@ -14,7 +14,7 @@ from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
-from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.plan import Placement, Preemption
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
@@ -242,12 +242,18 @@ def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
     )
 
 
+def preemptions_under_way(draft: PlanDraft) -> list[Preemption]:
+    """Those that go on in this cycle, and those that were decided upon in it."""
+    over = {end.preemption_id for end in draft.ended}
+    opened = [one.preemption for one in draft.state.preemptions]
+    return [*(one for one in opened if one.id not in over), *draft.preemptions]
+
+
 def leaving_leases(draft: PlanDraft) -> frozenset[int]:
     """Those whose room is somebody else's already: they are being sent out. What was moved has its own room again."""
-    under_way = [opened.preemption for opened in draft.state.preemptions]
     return frozenset(
         victim.lease_id
-        for one in (*under_way, *draft.preemptions)
+        for one in preemptions_under_way(draft)
         for victim in one.victims
         if not has_left(draft.state.snapshot, victim)
     )
