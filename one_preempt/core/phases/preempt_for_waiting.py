@@ -141,10 +141,7 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
         return placements
     if not chosen:
         return _start_before_the_queue(draft, wanted, placements)
-    missing = _hold_others_up(draft, wanted, chosen) or _late_for_deadlines(draft, wanted, chosen, placements)
-    if missing:
-        return missing
-    return _decide_upon(draft, wanted, chosen, choice, placements)
+    return _hold_others_up(draft, wanted, chosen) or _decide_or_undo(draft, wanted, chosen, choice, placements)
 
 
 def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Reason | None:
@@ -160,6 +157,30 @@ def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Se
     return None
 
 
+def _decide_or_undo(
+    draft: PlanDraft,
+    wanted: RoomWanted,
+    chosen: list[PossibleVictim],
+    choice: Choice,
+    placements: tuple[Placement, ...],
+) -> Reason | frozenset[int] | None:
+    """Decide upon the preemption; where nothing comes of it, nobody holds or was promised anything else than before."""
+    lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
+    before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
+    mark = draft.room.checkpoint()
+    late = _late_for_deadlines(draft, wanted, chosen, placements)
+    outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
+    if outcome is not None:
+        draft.room.rollback(mark)
+        for lease_id, stays, booking in before:
+            if draft.timeline.stays.get(lease_id, ()) != stays:
+                draft.timeline.replace(lease_id, stays)
+            draft.bookings.pop(lease_id, None)
+            if booking is not None:
+                draft.book(booking)
+    return outcome
+
+
 def _decide_upon(
     draft: PlanDraft,
     wanted: RoomWanted,
@@ -169,17 +190,14 @@ def _decide_upon(
 ) -> Reason | None:
     """Add the preemption to the draft, or what it would be where only advice is asked for."""
     policies, lease = draft.policies, wanted.lease
-    mark = draft.room.checkpoint()
     if wanted.start_s <= draft.state.now_s:
         leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
         draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
     victims = _victims(draft, chosen, _rules_for(draft, wanted.vms))
     if isinstance(victims, Reason):
-        draft.room.rollback(mark)
         return victims
     preemption = _preemption(draft, wanted, choice, victims, placements)
     if policies.mode is not Mode.ACT:
-        draft.room.rollback(mark)
         draft.advised.append(preemption)
         draft.advised_actions.extend(sequence_actions(draft, preemption, lease, victims, placements))
         return Reason(
@@ -265,9 +283,8 @@ def _late_for_deadlines(
     ]
     if not with_deadline or draft.policies.mode is not Mode.ACT:
         return frozenset()
-    leases = [wanted.lease, *(one.lease for one in with_deadline)]
-    booked_before = {lease.id: draft.bookings.get(lease.id) for lease in leases}
-    before = {lease.id: draft.timeline.withdraw(lease.id) for lease in leases}
+    for lease in (wanted.lease, *(one.lease for one in with_deadline)):
+        draft.timeline.withdraw(lease.id)
     stay = stay_at(wanted.lease, wanted.vms, rows_of(draft, placements), wanted.start_s, wanted.end_s, firm=True)
     draft.timeline.hold((stay,))
     missing = set()
@@ -277,13 +294,6 @@ def _late_for_deadlines(
             missing.add(one.lease.id)
         else:
             book(draft, one.lease, stays)
-    if missing:
-        for lease_id, stays_before in before.items():
-            draft.timeline.replace(lease_id, stays_before)
-            draft.bookings.pop(lease_id, None)
-            booking = booked_before[lease_id]
-            if booking is not None:
-                draft.book(booking)
     return frozenset(missing)
 
 
