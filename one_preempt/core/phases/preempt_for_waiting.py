@@ -41,6 +41,7 @@ from one_preempt.core.victims import (
     MOVES,
     PossibleVictim,
     has_left,
+    has_overrun,
     memory_images_obstacle,
     method_is_possible,
     methods_of,
@@ -217,7 +218,9 @@ def _decide_upon(
 
 
 def _has_ended_by(draft: PlanDraft, lease: Lease, start_s: int) -> bool:
-    """It will have left of its own accord."""
+    """It will have left of its own accord; of what outlives its DURATION nobody knows when."""
+    if has_overrun(lease, draft.state.now_s):
+        return False
     stays = draft.timeline.stays.get(lease.id, ())
     end_s = stays[0].end_s if stays and stays[0].start_s <= draft.state.now_s else None
     return end_s is not None and end_s <= start_s
