@@ -169,7 +169,11 @@ def _decide_or_undo(
     lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
     before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
     mark = draft.room.checkpoint()
-    late = _late_for_deadlines(draft, wanted, chosen, placements)
+    rows = rows_of(draft, placements)
+    # Held before anything else is looked for: nobody returns, or is moved, to where it will run.
+    stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
+    draft.timeline.replace(wanted.lease.id, (stay,))
+    late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
     if outcome is not None:
         draft.room.rollback(mark)
@@ -206,9 +210,6 @@ def _decide_upon(
             f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
         )
     draft.preemptions.append(preemption)
-    rows = rows_of(draft, placements)
-    stay = stay_at(lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
-    draft.timeline.replace(lease.id, (stay,))
     now = wanted.start_s <= draft.state.now_s
     draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
     draft.busy_leases.update({lease.id, *choice.lease_ids})
@@ -277,19 +278,15 @@ def _hold_others_up(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleV
     return frozenset(found)
 
 
-def _late_for_deadlines(
-    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], placements: tuple[Placement, ...]
-) -> frozenset[int]:
+def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> frozenset[int]:
     """Those of `chosen` who could not be done by their deadlines any more; none: the others' new slots are booked."""
     with_deadline = [
         one for one in chosen if one.lease.terms.deadline_at_s is not None and draft.is_accepted(one.lease)
     ]
     if not with_deadline or draft.policies.mode is not Mode.ACT:
         return frozenset()
-    for lease in (wanted.lease, *(one.lease for one in with_deadline)):
-        draft.timeline.withdraw(lease.id)
-    stay = stay_at(wanted.lease, wanted.vms, rows_of(draft, placements), wanted.start_s, wanted.end_s, firm=True)
-    draft.timeline.hold((stay,))
+    for one in with_deadline:
+        draft.timeline.withdraw(one.lease.id)
     missing = set()
     for one in sorted(with_deadline, key=lambda one: (one.lease.terms.deadline_at_s or 0, one.lease.id)):
         stays = plan_rest(draft, one.lease, draft.members(one.lease), one.methods)
