@@ -356,7 +356,13 @@ def _action(name: str, given: dict[str, Any]) -> ActionRecord:
 def _preemption(name: str, given: dict[str, Any]) -> OpenPreemption:
     preemptor = int(name.partition("@")[0])
     victims = tuple(
-        Victim(vm["vm"], vm.get("lease", vm["vm"]), vm["host"], PreemptionMethod(vm.get("method", "stop")))
+        Victim(
+            vm["vm"],
+            vm.get("lease", vm["vm"]),
+            vm["host"],
+            PreemptionMethod(vm.get("method", "stop")),
+            vm.get("target"),
+        )
         for vm in given["victims"]
     )
     placements = tuple(Placement(vm_id, host_id, SYSTEM_DATASTORE) for vm_id, host_id in given["places"].items())

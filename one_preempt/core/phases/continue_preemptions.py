@@ -50,7 +50,7 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
         outstanding = [victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim)]
         end = _obstacle(draft, open_preemption, outstanding)
         if end is None and not _is_due(draft, lease):
-            _prepare(draft, preemption, lease, outstanding)
+            end = _prepare(draft, preemption, lease, outstanding)
         elif end is None and outstanding:
             end = _keep_victims_leaving(draft, preemption, lease, outstanding)
         elif end is None:
@@ -74,8 +74,11 @@ def _is_due(draft: PlanDraft, lease: Lease) -> bool:
     return lease.verdict is not Verdict.ACCEPTED or (lease.terms.start_at_s or 0) <= draft.state.now_s
 
 
-def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> None:
+def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]) -> PreemptionEnd | None:
     """Have its victims leave before its START; the timeline keeps the room, and where it goes is settled then."""
+    full = _keep_targets(draft, preemption, outstanding)
+    if full is not None:
+        return full
     ours = _ours(draft, preemption, outstanding)
     for victim in preemption.victims:
         if is_resting(draft.state.snapshot, victim):
@@ -85,6 +88,7 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
     draft.wake_by(lease.terms.start_at_s or 0)
     draft.statuses[lease.id] = f"reserved: starts at {utc_text(lease.terms.start_at_s or 0)}; room is being made for it"
+    return None
 
 
 def _ours(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> list[Victim]:
@@ -153,7 +157,8 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
     if draft.state.paused:
         return _give_up(preemption, "paused", "preempting is paused")
     if draft.policies.mode is not Mode.ACT:
-        return _give_up(preemption, "advise", "the configuration says preemption: advise now")
+        text = "preempting is only advised now: the configuration says so, or a plan was refused by its own check"
+        return _give_up(preemption, "advise", text)
     if _is_too_slow(draft, open_preemption):
         return _give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
     for placement in preemption.placements:
@@ -205,8 +210,10 @@ def _keep_victims_leaving(
 ) -> PreemptionEnd | None:
     """Ask again for what is still to leave, and keep the room that comes free for the preemptor."""
     vms = draft.state.snapshot.vms
-    staying = [victim for victim in outstanding if phase_of(vms[victim.vm_id]) is VmPhase.RUNNING]
-    placements = _places_after(draft, preemption, lease, outstanding, staying)
+    full = _keep_targets(draft, preemption, outstanding)
+    if full is not None:
+        return full
+    placements = _places_after(draft, preemption, lease, outstanding)
     if isinstance(placements, Reason):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placements.text}")
     ours = _ours(draft, preemption, outstanding)
@@ -225,14 +232,26 @@ def _is_under_way(draft: PlanDraft, preemption: Preemption, victim: Victim) -> b
     return record is not None and record.attempts > 0
 
 
+def _keep_targets(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> PreemptionEnd | None:
+    """Keep the room to which victims are still to be moved; somebody else's hand may have taken it."""
+    room, mark = draft.room, draft.room.checkpoint()
+    for victim in outstanding:
+        vm, host_id = draft.state.snapshot.vms[victim.vm_id], victim.target_host_id
+        if host_id is None or phase_of(vm) is not VmPhase.RUNNING:
+            continue
+        room.hold(host_id, vm.resources)
+        if (room.free[draft.state.hosts.index_by_id[host_id]] < 0).any():
+            room.rollback(mark)
+            text = f"victim VM {vm.id} has no room on host {host_id} any more, where it was to move"
+            return _give_up(preemption, "victim-cannot-move", text)
+    return None
+
+
 def _places_after(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim], staying: list[Victim]
+    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]
 ) -> tuple[Placement, ...] | Reason:
-    """Where the preemptor goes once the outstanding victims have left; the room of their moves is kept."""
+    """Where the preemptor goes once the outstanding victims have left."""
     vms, room = draft.state.snapshot.vms, draft.room
-    for victim in staying:
-        if victim.target_host_id is not None:
-            room.hold(victim.target_host_id, vms[victim.vm_id].resources)
     mark = room.checkpoint()
     for victim in outstanding:
         if phase_of(vms[victim.vm_id]) is VmPhase.MOVING:
