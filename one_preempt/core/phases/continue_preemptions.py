@@ -19,6 +19,7 @@ from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
@@ -112,7 +113,7 @@ def _is_half_seen(draft: PlanDraft, preemption: Preemption) -> bool:
 def _wait_until_seen(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     """Keep all that it may need, but not for ever: an owner can make a VM unreadable on purpose."""
     preemption = open_preemption.preemption
-    if _is_too_slow(draft, open_preemption):
+    if _is_open_for_long(draft, open_preemption):
         draft.ended.append(_give_up(preemption, "unreadable", "a VM of it could not be read for preemption_timeout_s"))
         return
     draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
@@ -120,8 +121,29 @@ def _wait_until_seen(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
         draft.hold_whole_host(placement.host_id)
 
 
-def _is_too_slow(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:
+def _is_open_for_long(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:
+    """It was decided upon so long ago, or so far in what is the future since the clock was set back."""
     return abs(draft.state.now_s - open_preemption.opened_at_s) > draft.policies.limits.preemption_timeout_s
+
+
+def _is_too_slow(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:
+    """Its victims should have left so long ago."""
+    if not _is_open_for_long(draft, open_preemption):
+        return False
+    now_s = draft.state.now_s
+    late_s = now_s - _left_by_s(draft, open_preemption)
+    return now_s < open_preemption.opened_at_s or late_s > draft.policies.limits.preemption_timeout_s
+
+
+def _left_by_s(draft: PlanDraft, open_preemption: OpenPreemption) -> int:
+    """When its victims were to have left: by its START; else as soon as all of them can."""
+    preemption, vms = open_preemption.preemption, draft.state.snapshot.vms
+    leaving = [(vms[victim.vm_id], victim.method) for victim in preemption.victims if victim.vm_id in vms]
+    left_by_s = open_preemption.opened_at_s + leave_s(leaving, draft.rates, draft.policies.time.exclusion)
+    lease = draft.state.leases.get(preemption.preemptor_lease_id)
+    if lease is None or lease.verdict is not Verdict.ACCEPTED:
+        return left_by_s
+    return max(left_by_s, lease.terms.start_at_s or 0)
 
 
 def _give_up(preemption: Preemption, code: str, text: str) -> PreemptionEnd:
