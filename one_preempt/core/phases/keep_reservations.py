@@ -23,7 +23,7 @@ from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
-from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
+from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import lacks_room
@@ -46,8 +46,8 @@ ENABLED_WITHIN_S = 30
 
 
 def keep_reservations(draft: PlanDraft) -> None:
-    """Take each promised lease that does not run one step further; the first to start comes first."""
-    for lease in sorted(_holders(draft), key=lambda lease: (_promised_start_s(draft, lease), lease.id)):
+    """Take each promised lease that does not run one step further; the first for which something begins comes first."""
+    for lease in sorted(_holders(draft), key=lambda lease: (_begins_s(draft, lease), lease.id)):
         draft.reserved.add(lease.id)
         vms = draft.startable(lease)
         if not vms:
@@ -69,7 +69,11 @@ def _holders(draft: PlanDraft) -> list[Lease]:
     ]
 
 
-def _promised_start_s(draft: PlanDraft, lease: Lease) -> int:
+def _begins_s(draft: PlanDraft, lease: Lease) -> int:
+    """When others must begin to leave for it; else its promised start."""
+    prepared = draft.preparations.get(lease.id)
+    if prepared is not None:
+        return prepared.begin_s
     stays = draft.timeline.stays.get(lease.id, ())
     return stays[0].start_s if stays else lease.terms.start_at_s or 0
 
@@ -123,15 +127,19 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
-    look_at_s = draft.state.now_s
+    begin_s = look_at_s = draft.state.now_s
     if prepared is not None:
-        in_good_time_s = 2 * prepared.begin_s - stay.start_s
-        look_at_s = min(prepared.begin_s, max(in_good_time_s, spared_until_s(draft, leaving)))
+        begin_s = prepared.begin_s
+        in_good_time_s = 2 * begin_s - stay.start_s
+        look_at_s = min(begin_s, max(in_good_time_s, spared_until_s(draft, leaving)))
     if draft.state.now_s < look_at_s:
         draft.wake_by(look_at_s)
         return
     obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s))
-    if obstacle is not None:
+    if obstacle is not None and obstacle.code == NEXT_CYCLE:
+        # Those that must begin before it were looked at: nothing has gone wrong yet.
+        draft.wake_by(max(begin_s, draft.state.now_s + 1))
+    elif obstacle is not None:
         _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
     elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
         text = "others leave for it, and may not have left by then"

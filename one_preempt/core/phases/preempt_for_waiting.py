@@ -50,6 +50,7 @@ from one_preempt.core.victims import (
 
 # Choosing among thousands of leases takes a second or two; what is not looked at now is looked at next.
 CHOICES_A_CYCLE = 4
+NEXT_CYCLE = "next-cycle"
 
 
 # How often victims are chosen anew because one with a deadline would miss it.
@@ -109,7 +110,7 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
             "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
         )
     if draft.choices >= CHOICES_A_CYCLE:
-        return Reason("next-cycle", "does not fit; who could make room is looked at in the next cycle")
+        return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
     return _ceiling(draft, 1)
 
 
