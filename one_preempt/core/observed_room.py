@@ -60,9 +60,21 @@ NO_ROOM = LeaseRoom()
 _lease_room, _stay = quick_constructor(LeaseRoom), quick_constructor(Stay)
 
 
+def is_return_promised(lease: Lease) -> bool:
+    """It was suspended as often as it may be, and is best effort (SR11). What never had to leave does not return."""
+    return is_guarded(lease) and lease.preemptions > 0 and lease.terms.type.best_effort
+
+
+def keeps_reservations(lease: Lease) -> bool:
+    """What was booked firmly for it holds. Its owner may have dropped since what it was booked for."""
+    return lease.verdict is Verdict.ACCEPTED or is_return_promised(lease)
+
+
 def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:
     """What one lease has and is promised; nothing of it where its end is not known and it gives way to nobody."""
     state, policies, rates = surroundings.state, surroundings.policies, surroundings.rates
+    if reserved and not keeps_reservations(lease):
+        reserved = tuple(one for one in reserved if not one.firm)
     is_preemptor = lease.id in surroundings.preemptors
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
         return NO_ROOM
@@ -222,9 +234,10 @@ def _reserved_stays(
         named = bool(one.host_ids) or one.firm
         if named and len(usable) != len(vms):
             return []
-        firm = one.firm or is_guarded(lease)
         stays.append(
-            _stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), firm, promise=not one.firm)
+            _stay(
+                lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), one.firm, promise=not one.firm
+            )
         )
     return stays
 

@@ -26,7 +26,7 @@ HOSTS, ONE_VM = 4, (100, 1024)
 DOCUMENT: dict[str, Any] = {
     "settings": {
         "time": {"backfilling": "conservative"},
-        "leases": {"rights": [{"name": "plain", "group": "plain"}]},
+        "leases": {"rights": [{"name": "plain", "group": "plain", "may_claim": ["DC-MIGRATABLE"]}]},
     },
     "hosts": {0: {"cpu": 1}, 1: {"cpu": 1}},
     "vms": {

@@ -8,9 +8,10 @@ import pytest
 
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
-from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.verify import verify
 from one_preempt.core.verify.recounter import FROM_SCRATCH_EVERY, Recounter
@@ -21,6 +22,7 @@ RUNS, WAITS = running(1, 0, cpus=2), waiting(2, cpus=2)
 RESTS = replace(
     RUNS, state=VmState.SUSPENDED, lcm_state=LcmState.LCM_INIT, lock_level=LockLevel.MANAGE, lock_owner_uid=0
 )
+WISH = LeaseTerms(start_at_s=NOW_S + 60, duration_s=60)
 PROMISED = {2: (Reservation(2, NOW_S + 60, NOW_S + 120, (0,), firm=True),)}
 
 
@@ -62,6 +64,8 @@ def test_what_is_promised_and_told_is_counted() -> None:
     recounter = Recounter()
     recounter.verify(state(WAITS, waiting(3, cpus=2)), IDLE)
     told = replace(state(WAITS, waiting(3, cpus=2)), reservations=PROMISED, changed_lease_ids=frozenset({2}))
+    accepted = replace(told.leases[2], terms=WISH, verdict=Verdict.ACCEPTED)
+    told = replace(told, leases={**told.leases, 2: accepted})
     found = recounter.verify(told, start(3))
     assert "promise-broken" in {one.code for one in found}
     assert found == verify(told, start(3))

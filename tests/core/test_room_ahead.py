@@ -172,7 +172,6 @@ def test_what_is_taken_back_unseen_is_no_change() -> None:
 
 # VMs 1 and 2 give way; 3 does not. VM 7 is to have hosts 0 and 1, where one of them still is, VM 8 host 2 in pieces.
 DOCUMENT: dict[str, Any] = {
-    "settings": {"leases": {"rights": [{"name": "plain", "group": "plain"}]}},
     "hosts": {0: {"cpu": 2}, 1: {"cpu": 2}, 2: {"cpu": 2}},
     "vms": {
         1: {"user": "eva", "host": 0, "lease": {"TYPE": "BE-SUSPENDABLE", "DURATION_S": 9000}},

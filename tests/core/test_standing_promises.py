@@ -9,9 +9,10 @@ import pytest
 
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import deliberate
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
@@ -26,7 +27,7 @@ WAITING: dict[str, Any] = {"user": "paul", "state": "HOLD", "lease": {"TYPE": "D
 DOCUMENT: dict[str, Any] = {
     "settings": {
         "time": {"backfilling": "conservative"},
-        "leases": {"rights": [{"name": "plain", "group": "plain"}]},
+        "leases": {"rights": [{"name": "plain", "group": "plain", "may_claim": ["DC-MIGRATABLE"]}]},
     },
     "hosts": {0: {"cpu": 1}, 1: {"cpu": 1}},
     "vms": {1: {**RUNNING, "host": 0}, 2: {**RUNNING, "host": 1}, 3: WAITING, 4: WAITING, 5: WAITING},
@@ -97,6 +98,52 @@ def test_what_runs_and_is_to_go_on_later_keeps_its_firm_reservation(
     state: ClusterState, promised: dict[int, tuple[Reservation, ...]]
 ) -> None:
     later = Reservation(1, state.now_s + 7200, state.now_s + 9000, (0,), firm=True)
-    draft, plan = decided(state, {**promised, 1: (later,)})
+    accepted = {**state.leases, 1: replace(state.leases[1], verdict=Verdict.ACCEPTED)}
+    draft, plan = decided(replace(state, leases=accepted), {**promised, 1: (later,)})
     assert len(draft.timeline.stays[1]) == 2
     assert 1 not in {booking.lease_id for booking in plan.bookings}
+
+
+def unlike(lease: dict[str, Any], **waiting: Any) -> ClusterState:
+    """A lease that waits behind another one for part of a host: promises name hosts there."""
+    document = {
+        **DOCUMENT,
+        "hosts": {0: {"cpu": 2}},
+        "vms": {1: {**RUNNING, "host": 0, "cpu": 2}, 3: {**WAITING, "lease": {**WAITING["lease"], **lease}}},
+        "ledger": {"leases": {3: waiting}},
+    }
+    snapshot = scenario_reader.snapshot_of(document)
+    ledger = scenario_reader.ledger_of(document, snapshot)
+    rules = admission_rules(scenario_reader.settings_of(document))
+    state = reconcile(snapshot, ledger, rules, scenario_reader.NOW_S).state
+    return replace(state, memory=DecisionMemory())
+
+
+def time_and_again(state: ClusterState) -> list[tuple[Reservation, ...]]:
+    """What is reserved for lease 3 after each of some decisions that start from the one before."""
+    reserved = []
+    for cycle in range(4):
+        plan = deliberate(replace(state, now_s=state.now_s + 15 * cycle), POLICIES).plan()
+        written = {booking.lease_id: booking.reservations for booking in plan.bookings}
+        state = replace(state, reservations={**state.reservations, **written})
+        reserved.append(state.reservations.get(3, ()))
+    return reserved
+
+
+def test_what_nobody_may_preempt_is_promised_no_firm_start_by_the_queue() -> None:
+    promises = time_and_again(unlike({"MAX_SUSPENSIONS": 0}))
+    assert [one.firm for one in promises[0]] == [False]
+    assert promises == time_and_again(unlike({}))
+
+
+def test_what_may_not_be_moved_again_is_promised_no_firm_start_by_the_queue() -> None:
+    lease = {"TYPE": "DC-MIGRATABLE", "MAX_SUSPENSIONS": 1}
+    assert [one.firm for one in time_and_again(unlike(lease, preemptions=1))[-1]] == [False]
+
+
+def test_what_its_owner_has_dropped_is_the_queues_to_promise() -> None:
+    """The very slot that the queue promises to lease 3 is reserved firmly for it still, and it asks for no time now."""
+    state = unlike({})
+    promised = time_and_again(state)
+    dropped = replace(state, reservations={3: (replace(promised[0][0], firm=True),)}, memory=DecisionMemory())
+    assert time_and_again(dropped) == promised

@@ -87,7 +87,13 @@ def test_only_what_was_promised_something_is_booked_firmly() -> None:
     lease = timed(1, kind=LeaseType.BE_SUSPENDABLE, duration_s=50, max_suspensions=1)
     made = replace(plan(), bookings=(booking(slot(1, 10, 60, 0)),))
     assert codes(waits(lease), made) == ["not-promised"]
-    assert codes(waits(replace(lease, preemptions=1, preempted_by=9)), made) == []
+    returns = replace(lease, preemptions=1, preempted_by=9)
+    assert codes(waits(returns), made) == []
+    assert codes(waits(replace(returns, verdict=Verdict.REFUSED, state=LeaseState.PREEMPTED)), made) == []
+    for terms in ({"type": LeaseType.DC_MIGRATABLE}, {"max_suspensions": 2}, {"duration_s": None}):
+        assert codes(waits(replace(returns, terms=replace(lease.terms, **terms))), made) == ["not-promised"]
+    never_left = replace(lease, terms=replace(lease.terms, max_suspensions=0))
+    assert codes(waits(never_left), made) == ["not-promised"]
     for host_ids in ((), (0,)):
         promise = replace(plan(), bookings=(booking(slot(1, 10, 60, *host_ids, firm=False)),))
         assert codes(waits(lease), promise) == []
@@ -135,6 +141,14 @@ def test_what_was_accepted_before_may_be_late_and_still_starts_at_once() -> None
     assert codes(state, replace(started, bookings=(booking(slot(1, 0, 100, 0)),))) == []
     assert codes(state, replace(plan(), bookings=(booking(slot(1, 1, 200, 0)),))) == ["past-deadline"]
     assert codes(state, replace(plan(), bookings=(booking(slot(1, 1, 100, 0)),))) == ["too-short"]
+
+
+def test_what_was_booked_for_a_wish_that_was_dropped_is_in_nobodys_way() -> None:
+    wished = timed(1, **DEADLINE, verdict=Verdict.ACCEPTED)
+    dropped = replace(wished, terms=replace(wished.terms, deadline_at_s=None), verdict=Verdict.NONE)
+    for lease, expected in ((wished, ["promise-broken"]), (dropped, [])):
+        state = promised(waits(lease, timed(2), cpus=1, hosts=1), slot(1, 100, 300, 0))
+        assert codes(state, plan(deploy(2, 0))) == expected
 
 
 def test_a_promise_is_not_taken_back() -> None:

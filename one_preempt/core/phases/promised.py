@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.observed_room import is_return_promised
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.victims import is_guarded
 
 
 def is_promised(draft: PlanDraft, lease: Lease) -> bool:
-    """A reservation decides about its next start: an accepted one, or its starvation guard (SR11)."""
+    """A reservation decides about its next start: an accepted one, or that of its return (SR11)."""
     # An advance reservation that has run and gave way is best effort from then on, if its type says so.
     still_counts = lease.terms.deadline_at_s is not None or lease.preempted_by is None
     if still_counts and draft.is_accepted(lease) and lease.terms.asks_for_time and not lease.terms.at_once:
         return True
-    return is_guarded(lease) and lease.terms.type.best_effort
+    return is_return_promised(lease)
 
 
 def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Booking
+from one_preempt.core.observed_room import keeps_reservations
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import is_promised
 from one_preempt.core.phases.queue_room import promised_stay
@@ -24,11 +25,12 @@ def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
 
 
 def _strike_out(draft: PlanDraft, lease_id: int) -> None:
-    """What runs does not wait for a start any more: it was started before the one that the queue was promised."""
+    """What runs was started before what the queue promised to it; what was booked firmly may not hold any more."""
     lease, reserved = draft.state.leases.get(lease_id), draft.state.reservations[lease_id]
-    if lease is None or lease.state is not LeaseState.RUNNING or any(one.firm for one in reserved):
+    if lease is None or lease_id in draft.busy_leases or lease_id in draft.bookings:
         return
-    if lease_id not in draft.busy_leases and lease_id not in draft.bookings:
+    is_booked = any(one.firm for one in reserved)
+    if not keeps_reservations(lease) if is_booked else lease.state is LeaseState.RUNNING:
         draft.book(Booking(lease_id, ()))
 
 

@@ -31,6 +31,11 @@ def was_suspended_often_enough(lease: Lease) -> bool:
     return most is not None and lease.terms.duration_s is not None and lease.preemptions >= most
 
 
+def has_return_promised(lease: Lease) -> bool:
+    """It is best effort, had to leave, and may not be made to leave again (SR11)."""
+    return lease.terms.type.best_effort and lease.preemptions > 0 and was_suspended_often_enough(lease)
+
+
 def is_accepted(recount: Recount, lease: Lease) -> bool:
     """It was promised the time it asked for, before or by this plan."""
     return recount.verdict_by_lease.get(lease.id, lease.verdict) is Verdict.ACCEPTED
@@ -64,14 +69,12 @@ def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservat
 
 
 def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
-    """Its firm reservations from now on.
+    """Its firm reservations from now on, where anything is still promised to it.
 
     None where a host of one is lost, or where one went by unused and the others are too short: all are looked for anew.
     """
-    gave_way = lease.preempted_by is not None and not (
-        has_deadline_promised(recount, lease) or was_suspended_often_enough(lease)
-    )
-    if gave_way:
+    promised = has_deadline_promised(recount, lease) or has_start_promised(recount, lease) or has_return_promised(lease)
+    if not promised:
         return ()
     now_s = recount.state.now_s
     firm = [one for one in recorded(recount, lease, planned=planned) if one.firm]

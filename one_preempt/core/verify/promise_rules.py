@@ -10,11 +10,11 @@ from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.verify.lease_over_time import (
     booked_s,
     has_deadline_promised,
+    has_return_promised,
     has_start_promised,
     is_accepted,
     left_s,
     recorded,
-    was_suspended_often_enough,
 )
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
@@ -133,13 +133,14 @@ def _bookings_give_what_was_asked_for(recount: Recount) -> Iterator[Violation]:
         firm = [one for one in booking.reservations if one.firm]
         if lease is None or not firm:
             continue
-        if Verdict.REFUSED in (recount.verdict_by_lease.get(lease_id), lease.verdict):
+        refused = Verdict.REFUSED in (recount.verdict_by_lease.get(lease_id), lease.verdict)
+        if refused and not has_return_promised(lease):
             yield Violation("refused-lease", f"lease {lease_id} was refused, and is booked")
         elif has_deadline_promised(recount, lease):
             yield from _deadline_is_kept(recount, lease, firm)
         elif has_start_promised(recount, lease):
             yield from _start_is_kept(recount, lease, firm)
-        elif not was_suspended_often_enough(lease):
+        elif not has_return_promised(lease):
             yield Violation("not-promised", f"lease {lease_id} is booked firmly, and was promised nothing")
 
 
