@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
-from one_preempt.core.model.ledger import ActionRecord, Ledger
+from one_preempt.core.model.ledger import ActionRecord, Ledger, Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
@@ -18,6 +18,7 @@ OVERRUN = "overrun"
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
 _DONE = Progress.DONE
+_NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 _SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
 _closed = quick_variant(ActionRecord, "closed_at_s", "succeeded", "error_text")
@@ -75,6 +76,9 @@ def settle_actions(
 
 def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:
     """It leaves its host or has left it, or rests there, by our hand."""
+    if record.outcome in _NOT_DONE and record.attempts == 1:
+        # By somebody else's, which is why oned did not take ours. Of several calls it may have taken an earlier one.
+        return False
     if record.kind is ActionKind.SUSPEND:
         resting = vm is not None and vm.state == VmState.SUSPENDED
         return progress is Progress.UNDER_WAY or (progress is Progress.LASTING and resting)
