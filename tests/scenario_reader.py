@@ -392,6 +392,11 @@ def sentences(plan: Plan) -> list[str]:
     return told
 
 
+def advised_sentences(plan: Plan) -> list[str]:
+    """The same of the actions that are only advised."""
+    return sentences(replace(plan, actions=plan.advised_actions))
+
+
 def bookings(plan: Plan) -> dict[int, list[str]]:
     """The plan's bookings by lease, as short sentences in seconds from now on: "600 to 4240 on 0, 1 (firm)"."""
     return {booking.lease_id: [_stay(one) for one in booking.reservations] for booking in plan.bookings}

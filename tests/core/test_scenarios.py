@@ -35,6 +35,8 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
         assert chosen == expected["victims"]
     if "advised" in expected:
         assert [list(preemption.victim_lease_ids) for preemption in decided.plan.advised] == expected["advised"]
+    if "advised_actions" in expected:
+        assert scenario_reader.advised_sentences(decided.plan) == expected["advised_actions"]
     if "ended" in expected:
         ended = {end.preemption_id: end.reason.code for end in decided.plan.ended_preemptions}
         assert ended == expected["ended"]

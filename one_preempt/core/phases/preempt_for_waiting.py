@@ -35,7 +35,7 @@ from one_preempt.core.phases.room_ahead import (
     stay_at,
     takes_s,
 )
-from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions
+from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions, steps_of
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (
     MOVES,
@@ -205,7 +205,7 @@ def _decide_upon(
     preemption = _preemption(draft, wanted, choice, victims, placements)
     if policies.mode is not Mode.ACT:
         draft.advised.append(preemption)
-        draft.advised_actions.extend(sequence_actions(draft, preemption, lease, victims, placements))
+        draft.advised_actions.extend(steps_of(draft, preemption, lease, victims, placements))
         return Reason(
             "advise",
             f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",

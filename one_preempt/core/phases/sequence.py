@@ -43,10 +43,25 @@ def sequence_actions(
 ) -> list[Action]:
     """What is still to be done while `outstanding` victims hold their hosts: they leave, and then the starts.
 
-    Nothing yet while their guests are being warned.
+    Nothing yet while their guests are being warned. Their owners are told.
     """
     if _are_being_warned(draft, preemption, lease, outstanding):
         return []
+    for victim in outstanding:
+        if victim.method is PreemptionMethod.SUSPEND:
+            draft.statuses[victim.lease_id] = in_place_status(lease.id)
+            draft.warned.add(victim.lease_id)
+    return steps_of(draft, preemption, lease, outstanding, placements)
+
+
+def steps_of(
+    draft: PlanDraft,
+    preemption: Preemption,
+    lease: Lease,
+    outstanding: Sequence[Victim],
+    placements: Sequence[Placement],
+) -> list[Action]:
+    """The same as if nobody had to be warned, and without a word to anybody: it may be advice."""
     vms = draft.state.snapshot.vms
     leaving = [
         _paced(draft, _leave(draft, preemption, lease, victim))
@@ -54,9 +69,6 @@ def sequence_actions(
         if victim.method is not PreemptionMethod.SUSPEND or vms[victim.vm_id].state != VmState.SUSPENDED
     ]
     resting = [victim for victim in outstanding if victim.method is PreemptionMethod.SUSPEND]
-    for victim in resting:
-        draft.statuses[victim.lease_id] = in_place_status(lease.id)
-        draft.warned.add(victim.lease_id)
     told = [victim for victim in resting if _is_told(draft, preemption, victim)]
     locks = [_lock(draft, preemption, lease, victim) for victim in told]
     # What is not told yet is told in this cycle; its lock, and the starts after that, come in the next.
