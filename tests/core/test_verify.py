@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.model.host import HostState
-from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption, Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Preemption, Reason, Victim
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, PciRequest, VmState
@@ -180,6 +181,17 @@ def test_a_victim_belongs_to_its_preemption() -> None:
     assert codes(STATE, plan(STOP)) == ["foreign-victim"]
     other = replace(DECIDED, victims=(Victim(1, 1, 0, PreemptionMethod.UNDEPLOY),))
     assert codes(STATE, plan(STOP, START, preemptions=(other,))) == ["foreign-method"]
+
+
+@pytest.mark.parametrize("lease_type", [one for one in LeaseType if one.preemptable])
+def test_what_may_be_preempted_preempts_nobody(lease_type: LeaseType) -> None:
+    state = with_lease(STATE, replace(lease(9, 9, lease_type=lease_type), may_preempt=True))
+    assert codes(state, PREEMPTING) == ["preemptor-preemptable"]
+
+
+def test_what_returns_preempts_nobody() -> None:
+    state = with_lease(STATE, replace(lease(9, 9), may_preempt=True, state=LeaseState.PREEMPTED, preempted_by=4))
+    assert codes(state, PREEMPTING) == ["preemptor-returns"]
 
 
 def test_only_a_lease_that_may_preempts_and_never_itself() -> None:

@@ -96,6 +96,11 @@ def _preemptors_may_preempt(recount: Recount) -> Iterator[Violation]:
             yield Violation("no-right-to-preempt", f"preemption {preemption.id}: its lease may not preempt")
         elif lease.id in preemption.victim_lease_ids:
             yield Violation("preempts-itself", f"preemption {preemption.id}: its lease is among the victims")
+        elif lease.terms.type.preemptable:
+            text = f"preemption {preemption.id}: its lease may itself be preempted"
+            yield Violation("preemptor-preemptable", text)
+        elif lease.preempted_by is not None:
+            yield Violation("preemptor-returns", f"preemption {preemption.id}: its lease was itself preempted")
 
 
 def _victims_leave_as_a_whole(recount: Recount) -> Iterator[Violation]:
