@@ -219,7 +219,7 @@ class QueueRoom:
         return self._reserved
 
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:
-        """Hold the room of what starts now, up to where something firm begins."""
+        """Hold the room of what starts now, up to where something firm begins; firmly where it gives way to nobody."""
         self.placed[turn.id] = placed
         if self._reserved is not None and turn.lease.id in self._reserved:
             self._reserved = None
@@ -229,7 +229,8 @@ class QueueRoom:
             until_s = timeline.cut_end(GangSlot(start_s, rows), amounts, end_s)
         else:
             until_s = self._alike.profile.free_until(len(amounts), start_s, end_s)
-        timeline.hold((stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=False),))
+        firm = not self._draft.gives_way(turn.lease)
+        timeline.hold((stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=firm),))
 
 
 @lru_cache(maxsize=1024)
