@@ -8,8 +8,9 @@ import pytest
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.ledger import HostCapacity
-from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.ledger import HostCapacity, OpenPreemption
+from one_preempt.core.model.plan import Placement, Plan, Preemption
 from one_preempt.core.model.power_sequence import (
     HostPowerStep,
     KnownPower,
@@ -20,7 +21,7 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, plan, running, waiting
+from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, lease, plan, running, waiting
 
 ON = (HostState.MONITORED,)
 BOUNDS = PowerBounds(handed_over=frozenset({0, 1}), floor=1, most_booting=1, boot_s=120)
@@ -204,3 +205,24 @@ def test_a_sleeping_host_may_be_promised_as_large_as_it_was() -> None:
 def test_what_was_promised_to_a_lease_that_has_ended_keeps_no_host_on() -> None:
     promised = Reservation(9, NOW_S, NOW_S + 4000, (0,), firm=True)
     assert codes(replace(state(), reservations={9: (promised,)}), BEGIN) == []
+
+
+def test_a_host_goes_whose_promise_is_over() -> None:
+    """Room is made elsewhere, or it gave way, or failed, or another of its hosts is lost: decide looks for it anew."""
+    promised = Reservation(9, NOW_S + 60, NOW_S + 4000, (0, 2), firm=True)
+    vms = (waiting(9), waiting(10))
+    hosts = (host(0), host(1), host(2))
+    held = replace(state(hosts=hosts, vms=vms), leases={9: lease(9, 9, 10)}, reservations={9: (promised,)})
+    assert codes(held, BEGIN) == ["power-promised"]
+    elsewhere = Preemption(
+        "9@1", 9, (), (Placement(9, 1), Placement(10, 2)), "moml", 0, optimal=True, bound_ms=0, decided_at_s=NOW_S
+    )
+    assert codes(replace(held, preemptions=(OpenPreemption(elsewhere, NOW_S),)), BEGIN) == []
+    for changed in (
+        replace(held.leases[9], preempted_by=3),
+        replace(held.leases[9], state=LeaseState.FAILED),
+    ):
+        assert codes(replace(held, leases={9: changed}), BEGIN) == []
+    hosts_then = {**held.snapshot.hosts, 2: in_state(HostState.ERROR, 2)}
+    lost = replace(held, snapshot=replace(held.snapshot, hosts=hosts_then))
+    assert codes(lost, BEGIN) == []

@@ -57,6 +57,8 @@ def is_unanswered(draft: PlanDraft, lease: Lease) -> bool:
 
 def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
     """Refuse a wish for a time, or let the lease wait in the queue instead (SR11's AR-to-BE conversion)."""
+    if draft.power is not None:
+        draft.power.turned_down(lease.id)
     if draft.policies.time.refused_reservation is RefusedReservation.QUEUE:
         draft.judge(lease, Verdict.CONVERTED, f"{why.text}; it waits in the queue instead")
         return

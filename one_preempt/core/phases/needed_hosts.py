@@ -5,13 +5,20 @@ Who fits on the hosts that are on only as long as all of them stay on would have
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
+from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
-from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.room_ahead import gang_demand
 from one_preempt.core.phases.supply_question import largest_need, places, suited_rows
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
@@ -29,12 +36,72 @@ def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:
     return lease.id in draft.lacking_room
 
 
-@dataclass(slots=True)
-class _Need:
-    """The places of a lease by row, shape (H,), and how many more there are on hosts that are on than it has VMs."""
+def are_counted(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
+    """Is it enough to count the places for the largest of these VMs? How many devices serve nobody counts."""
+    return len(vms) == 1 or draft.matchmaker.are_alike(vms) or any(map(needs_hardware, vms))
 
-    places: IntArray
-    to_spare: int
+
+def demand_anywhere(draft: PlanDraft, power: PowerDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> GangDemand:
+    """What the VMs of a lease need together, on hosts that are on or sleep."""
+    with power.granting(lease.id, power.asleep):
+        return gang_demand(draft, vms)
+
+
+def fits_on(draft: PlanDraft, demand: GangDemand, rows: IntArray) -> tuple[int, ...] | None:
+    """The rows of these, the first ones first, that would take a gang were nobody there; None where none would."""
+    others = np.ones(len(draft.state.hosts.capacity), dtype=np.bool_)
+    others[rows] = False
+    capacity = np.where(others[:, None], -1, draft.state.hosts.capacity)
+    order = np.concatenate([rows, np.flatnonzero(others)])
+    return fit_in(replace(demand, allowed=demand.allowed & ~others, host_order=order), capacity)
+
+
+class _Counted:
+    """A lease that needs so many places for its largest VM."""
+
+    def __init__(self, draft: PlanDraft, lease: Lease, on: BoolArray, known: BoolArray) -> None:
+        vms = draft.startable(lease)
+        self._places = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
+        self._to_spare = int(self._places[on].sum()) - len(vms)
+        self.fits_at_all = int(self._places[known].sum()) >= len(vms)
+
+    def spares(self, row: int) -> bool:
+        """There are as many places without the host of this row."""
+        return int(self._places[row]) <= max(self._to_spare, 0)
+
+    def do_without(self, row: int) -> None:
+        """The host of this row goes."""
+        self._to_spare -= int(self._places[row])
+
+
+class _Packed:
+    """A lease of VMs that differ: it is looked where all of them would be."""
+
+    def __init__(self, draft: PlanDraft, power: PowerDraft, lease: Lease, on: BoolArray, known: BoolArray) -> None:
+        self._draft, self._on = draft, on.copy()
+        self._demand = demand_anywhere(draft, power, lease, draft.startable(lease))
+        self._found = self._fit_on(on)
+        self.fits_at_all = self._found is not None or self._fit_on(known) is not None
+
+    def spares(self, row: int) -> bool:
+        """It fits without the host of this row as well; what does not fit anyway keeps those that it could be on."""
+        if self._found is None:
+            return not self._demand.allowed[:, row].any()
+        return row not in self._found or self._without(row) is not None
+
+    def do_without(self, row: int) -> None:
+        """The host of this row goes."""
+        if self._found is not None and row in self._found:
+            self._found = self._without(row)
+        self._on[row] = False
+
+    def _without(self, row: int) -> tuple[int, ...] | None:
+        mask = self._on.copy()
+        mask[row] = False
+        return self._fit_on(mask)
+
+    def _fit_on(self, mask: BoolArray) -> tuple[int, ...] | None:
+        return fits_on(self._draft, self._demand, np.flatnonzero(mask))
 
 
 class NeededHosts:
@@ -43,18 +110,19 @@ class NeededHosts:
     def __init__(self, draft: PlanDraft, power: PowerDraft) -> None:
         on = power.awake | power.coming
         known = on | power.asleep
-        self._needs: list[_Need] = []
-        for lease in lacking_room(draft)[:LOOKED_AT]:
-            vms = draft.startable(lease)
-            room = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
-            # Who would not even fit if nobody else were there is no reason to keep hosts on.
-            if int(room[known].sum()) >= len(vms):
-                self._needs.append(_Need(room, int(room[on].sum()) - len(vms)))
+        needs = [
+            _Counted(draft, lease, on, known)
+            if are_counted(draft, draft.startable(lease))
+            else _Packed(draft, power, lease, on, known)
+            for lease in lacking_room(draft)[:LOOKED_AT]
+        ]
+        # Who would not even fit if nobody else were there is no reason to keep hosts on.
+        self._needs = [need for need in needs if need.fits_at_all]
 
     def spare(self, row: int) -> bool:
         """May the host of this row, which is on, go as well? Then it counts as gone from now on."""
-        if any(need.places[row] > max(need.to_spare, 0) for need in self._needs):
+        if not all(need.spares(row) for need in self._needs):
             return False
         for need in self._needs:
-            need.to_spare -= int(need.places[row])
+            need.do_without(row)
         return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
@@ -111,6 +112,25 @@ class PowerDraft:
             return mask & self.narrowed[lease_id]
         granted = None if lease_id is None else self.granted.get(lease_id)
         return mask & (~self.to_come.asleep if granted is None else ~self.to_come.asleep | granted)
+
+    def turned_down(self, lease_id: int) -> None:
+        """The hosts that a wish for a time might have had count for it no more: it waits like all others, if at all."""
+        self.granted.pop(lease_id, None)
+        self.narrowed.pop(lease_id, None)
+        self.bound.discard(lease_id)
+
+    @contextmanager
+    def granting(self, lease_id: int, mask: BoolArray) -> Iterator[None]:
+        """As if a lease could count on these of the sleeping hosts, shape (H,), and on no others of them."""
+        before = self.granted.get(lease_id)
+        self.granted[lease_id] = mask
+        try:
+            yield
+        finally:
+            if before is None:
+                del self.granted[lease_id]
+            else:
+                self.granted[lease_id] = before
 
     @property
     def asleep(self) -> BoolArray:

@@ -25,7 +25,13 @@ from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import is_unanswered, tables_for
 from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.needed_hosts import LOOKED_AT, lacking_room
+from one_preempt.core.phases.needed_hosts import (
+    LOOKED_AT,
+    are_counted,
+    demand_anywhere,
+    fits_on,
+    lacking_room,
+)
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import take_orders_to_wake
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
@@ -152,10 +158,8 @@ def _fitted(
     draft: PlanDraft, power: PowerDraft, request: Request, woken: Sequence[int], *, preempting: bool
 ) -> tuple[int, ...] | None:
     """Rows for the request on hosts that are on or come, and on these."""
-    granted = power.granted[request.lease.id]
-    power.granted[request.lease.id] = _mask(power, woken)
-    demand = gang_demand(draft, request.vms)
-    power.granted[request.lease.id] = granted
+    with power.granting(request.lease.id, _mask(power, woken)):
+        demand = gang_demand(draft, request.vms)
     tables = [draft.timeline.all_stays.table, *([draft.timeline.firm_stays] if preempting else [])]
     fits = (table.fit_at(demand, request.start_s, request.end_s) for table in tables)
     return next((found for found in fits if found is not None), None)
@@ -187,8 +191,15 @@ def supply_waiting(draft: PlanDraft) -> None:
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)
-    for lease in waiting:
+    for lease in (*waiting, *_too_late(draft)):
         _where_all_sleep(draft, power, lease)
+
+
+def _too_late(draft: PlanDraft) -> list[Lease]:
+    """What was promised a time and could not have it starts as soon as it can: it has no slot for which hosts wake."""
+    concerned = draft.concerns.all(Concern.TIME)
+    late = (concerned[one] for one in sorted(draft.reserved & draft.waits.keys() & concerned.keys()))
+    return [lease for lease in late if lease.state in WAITING_STATES and not draft.timeline.stays.get(lease.id)]
 
 
 def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
@@ -225,20 +236,38 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     vms = draft.startable(lease)
     if not power.asleep.any() or not vms:
         return
-    need, capacity = largest_need(vms), draft.state.hosts.capacity
-    room = places(capacity, need, suited_rows(draft, vms))
-    on = power.awake | power.coming
-    lacking = len(vms) - int(room[on].sum())
-    if lacking <= 0:
-        return
     request = Request(lease, tuple(vms), power.latest_up_s, end_of(power.latest_up_s, takes_s(draft, lease, vms)))
-    for row in ask(draft, power, Occasion.PERIODIC, request).rows_to_wake:
-        if lacking <= 0:
-            break
-        if room[row] and power.can_wake(row):
+    counts = are_counted(draft, vms)
+    rows = _lacking_rows(draft, power, request) if counts else _rows_of_unlike(draft, power, request)
+    for row in rows:
+        if power.can_wake(row):
             power.wake(row, "queue", f"{lease.label} fits on no host that is on")
-        lacking -= int(room[row])
-    _waits_for_hosts(draft, lease)
+    if rows:
+        _waits_for_hosts(draft, lease)
+
+
+def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: Request) -> list[int]:
+    """The hosts that have the places which those that are on and come lack, were nobody there."""
+    vms = request.vms
+    room = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
+    lacking = len(vms) - int(room[power.awake | power.coming].sum())
+    rows = []
+    for row in ask(draft, power, Occasion.PERIODIC, request).rows_to_wake if lacking > 0 else ():
+        if lacking > 0 and room[row]:
+            rows.append(row)
+            lacking -= int(room[row])
+    return rows
+
+
+def _rows_of_unlike(draft: PlanDraft, power: PowerDraft, request: Request) -> list[int]:
+    """The same where VMs differ, and do not count as so many of the largest."""
+    on = np.flatnonzero(power.awake | power.coming)
+    demand = demand_anywhere(draft, power, request.lease, request.vms)
+    if fits_on(draft, demand, on) is not None:
+        return []
+    to_wake = ask(draft, power, Occasion.PERIODIC, request).rows_to_wake
+    found = fits_on(draft, demand, np.array([*on.tolist(), *to_wake], dtype=np.int64))
+    return [row for row in to_wake if found is not None and row in found]
 
 
 def _waits_for_hosts(draft: PlanDraft, lease: Lease) -> None:

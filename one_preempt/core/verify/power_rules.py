@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from one_preempt.core.model.host import HostState
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerStepKind
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.verify.lease_over_time import has_deadline_promised, recorded, was_suspended_often_enough
 from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
 
 _TO_SLEEP = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
@@ -82,27 +85,46 @@ def _promised_room_stays_on(recount: Recount) -> Iterator[Violation]:
     if not going:
         return
     coming = {one.host_id: one.id for one in recount.plan.actions if one.kind in ARRIVALS}
-    for preemption in recount.preemptions.values():
-        if not any(end.preemption_id == preemption.id for end in recount.plan.ended_preemptions):
-            coming.update({one.host_id: f"preemption {preemption.id}" for one in preemption.placements})
+    ended = {end.preemption_id for end in recount.plan.ended_preemptions}
+    going_on = [one for one in recount.preemptions.values() if one.id not in ended]
+    for preemption in going_on:
+        coming.update({one.host_id: f"preemption {preemption.id}" for one in preemption.placements})
+    # For whom room is being made elsewhere the hosts that he was promised are free.
+    elsewhere = {one.preemptor_lease_id for one in going_on}
     soon_s = recount.state.now_s + recount.state.power.bounds.boot_s
-    booked = {**recount.state.reservations}
-    booked.update({one.lease_id: one.reservations for one in recount.plan.bookings})
-    for lease_id, slots in booked.items():
-        for slot in () if _has_its_hosts(recount, lease_id) else slots:
-            if slot.firm and slot.start_at_s <= soon_s and (slot.end_at_s or soon_s + 1) > recount.state.now_s:
+    for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - elsewhere:
+        lease = recount.state.leases.get(lease_id)
+        if lease is None or _has_its_hosts(recount, lease) or _is_best_effort_by_now(recount, lease):
+            continue
+        for slot in recorded(recount, lease, planned=True):
+            is_near = slot.start_at_s <= soon_s and (slot.end_at_s or soon_s + 1) > recount.state.now_s
+            if slot.firm and is_near and _has_all_hosts(recount, slot, going):
                 coming.update(dict.fromkeys(slot.host_ids, f"lease {lease_id}"))
     for host_id in sorted(going & {one for one in coming if one is not None}):
         yield Violation("power-promised", f"host {host_id} goes to sleep, and {coming[host_id]} needs it")
 
 
-def _has_its_hosts(recount: Recount, lease_id: int) -> bool:
-    """All its VMs are on hosts, come to some by this plan, or are gone: what was promised elsewhere is over."""
-    lease = recount.state.leases.get(lease_id)
-    if lease is None:
+def _has_all_hosts(recount: Recount, slot: Reservation, going: Set[int]) -> bool:
+    """A promise of which a host is lost is looked for anew; one that goes to sleep is not lost yet."""
+    hosts = [(host_id, recount.host_then(host_id)) for host_id in slot.host_ids]
+    return all(host is not None and (host.accepts_vms or host_id in going) for host_id, host in hosts)
+
+
+def _has_its_hosts(recount: Recount, lease: Lease) -> bool:
+    """All its VMs are on hosts, come to some by this plan, or are gone: what was promised elsewhere is over.
+
+    So it is with a lease that failed: nobody starts what is left of it before its owner has seen to it.
+    """
+    if lease.state is LeaseState.FAILED:
         return True
     coming = {one.vm_id for one in recount.plan.actions if one.kind in ARRIVALS}
     return all(vm_id in coming or recount.vms[vm_id].host_id is not None for vm_id in lease.vm_ids)
+
+
+def _is_best_effort_by_now(recount: Recount, lease: Lease) -> bool:
+    """It gave way, and what it was promised before is over."""
+    kept = has_deadline_promised(recount, lease) or was_suspended_often_enough(lease)
+    return lease.preempted_by is not None and not kept
 
 
 def _begun(recount: Recount, phase: PowerPhase) -> list[int]:

@@ -22,9 +22,15 @@ IN_DANGER = "reservation-in-danger"
 SUSPENSIONS = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY})
 
 
-def judge(story: DrawnStory, watched: WatchedCycle, result: SimulationResult, cloud: SimulatedCloud) -> list[str]:
-    """All that is wrong."""
-    trial = _Trial(story, watched, result, cloud)
+def judge(
+    story: DrawnStory,
+    watched: WatchedCycle,
+    result: SimulationResult,
+    cloud: SimulatedCloud,
+    late_ms: int = ONE_CYCLE_MS,
+) -> list[str]:
+    """All that is wrong. What is due may start so late, unless its owner was told before."""
+    trial = _Trial(story, watched, result, cloud, late_ms)
     wrong = [*watched.wrong, *cloud.audit(), *map(str, cloud.overcommits)]
     for record in result.records:
         wrong += trial.of_lease(record)
@@ -48,9 +54,14 @@ class _Case:
 
 class _Trial:
     def __init__(
-        self, story: DrawnStory, watched: WatchedCycle, result: SimulationResult, cloud: SimulatedCloud
+        self,
+        story: DrawnStory,
+        watched: WatchedCycle,
+        result: SimulationResult,
+        cloud: SimulatedCloud,
+        late_ms: int,
     ) -> None:
-        self._story, self._looked = story, watched.looked
+        self._story, self._looked, self._late_ms = story, watched.looked, late_ms
         self._origin_ms = 1000 * story.site.start_s
         self._requests = {one.id: one for one in story.workload.requests}
         self._ended_by_owners = {one.request_id for one in story.happenings if isinstance(one, OwnerEnds)}
@@ -100,7 +111,7 @@ class _Trial:
             return
         if life.gone_ms is not None and life.gone_ms <= start_ms + ONE_CYCLE_MS and life.started_ms is None:
             return
-        if life.started_ms is not None and life.started_ms <= max(start_ms, case.judged_ms) + ONE_CYCLE_MS:
+        if life.started_ms is not None and life.started_ms <= max(start_ms, case.judged_ms) + self._late_ms:
             return
         last = self._last_look_before(start_ms, case.judged_ms)
         said = last.waits.get(case.record.lease_id) if last is not None else None

@@ -18,14 +18,18 @@ from one_preempt.core.decide import deliberate
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.power_sequence import KnownPower
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.ports import Clock
+from one_preempt.ports import Clock, PowerControl
+from one_preempt.power_enactment import PowerEnactment
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import Settings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor
+from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
 from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
+from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 from tests.core.reconciled_twice import ReconciledTwice, SeenReader, SeenStore
 
 # The daemon looks again after a while though nothing happens.
@@ -48,7 +52,7 @@ class Looked:
 class WatchedCycle:
     """A `Scheduler`. With `stubborn` owners the simulator does not hear of refusals, so that nothing is taken back.
 
-    `clock` is the daemon's where it is not the cloud's.
+    `clock` is the daemon's where it is not the cloud's. `control` switches the cloud's machines.
     """
 
     settings: Settings
@@ -56,6 +60,7 @@ class WatchedCycle:
     cloud: SimulatedCloud
     stubborn: bool = False
     clock: Clock | None = None
+    control: PowerControl | None = None
     looked: list[Looked] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     _left_alone: set[int] = field(default_factory=set)
@@ -73,7 +78,14 @@ class WatchedCycle:
             self.clock or self.cloud.clock,
             self.policies,
             rules,
+            power=self._power(),
         )
+
+    def _power(self) -> PowerEnactment | None:
+        if self.control is None:
+            return None
+        clock = self.clock or self.cloud.clock
+        return PowerEnactment(self._store, SimulatedHostEnactor(self.cloud), ImmediatePowerCalls(self.control), clock)
 
     def run(self) -> CycleReport:
         """One cycle; what is wrong with it is noted."""
@@ -83,7 +95,12 @@ class WatchedCycle:
         plan, state = report.plan, report.state
         self.wrong += [f"at {state.now_s}: {one.code}: {one.text}" for one in report.violations]
         assert self._reader.seen is not None
-        differences = self._reconciled.differences(self._reader.seen, self._store.loaded, state)
+        reconciled = state
+        if self.control is not None:
+            # Host power is observed on its own.
+            told = tuple(one for one in state.discrepancies if not one.code.startswith("power-"))
+            reconciled = replace(state, power=KnownPower(), discrepancies=told)
+        differences = self._reconciled.differences(self._reader.seen, self._store.loaded, reconciled)
         self.wrong += [f"at {state.now_s}, reconciled: {text}" for text in differences]
         if not report.violations:
             self._compare(plan, state)
