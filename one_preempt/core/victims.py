@@ -36,6 +36,14 @@ class PossibleVictim:
     methods: tuple[PreemptionMethod, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Hindered:
+    """Why those who were chosen cannot leave; others might if these leases stayed, nobody else where there are none."""
+
+    lease_ids: frozenset[int]
+    reason: Reason
+
+
 def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
     """The victim's VM holds nothing any more on the host it was to leave, or rests there and cannot be resumed."""
     if victim.vm_id in snapshot.unreadable_vm_ids:
@@ -247,8 +255,8 @@ def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine) -> boo
     return datastore is None or vm.memory_mib < _free_mib(snapshot, vm, datastore)
 
 
-def memory_images_obstacle(snapshot: PoolSnapshot, victims: Iterable[PossibleVictim]) -> Reason | None:
-    """Whether the memory images of all `victims` together fit where they are written; else the reason."""
+def memory_images_obstacle(snapshot: PoolSnapshot, victims: Iterable[PossibleVictim]) -> Hindered | None:
+    """Whose memory image does not fit beside the others' where it is written; None where all of them do."""
     written_mib: dict[tuple[int, int], int] = {}
     for victim in victims:
         for vm_id, method in zip(victim.lease.vm_ids, victim.methods, strict=True):
@@ -259,10 +267,8 @@ def memory_images_obstacle(snapshot: PoolSnapshot, victims: Iterable[PossibleVic
             place = (datastore.id, -1 if datastore.shared else vm.history[-1].host_id)
             written_mib[place] = written_mib.get(place, 0) + vm.memory_mib
             if written_mib[place] >= _free_mib(snapshot, vm, datastore):
-                return Reason(
-                    "datastore-full",
-                    f"does not fit; the memory of the VMs that would leave has no room on datastore {datastore.id}",
-                )
+                text = f"does not fit; the memory of the VMs that would leave has no room on datastore {datastore.id}"
+                return Hindered(frozenset({victim.lease.id}), Reason("datastore-full", text))
     return None
 
 

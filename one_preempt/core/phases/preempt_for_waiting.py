@@ -6,45 +6,46 @@ The same for what is to start at a time to come: others begin to leave early eno
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
-from one_preempt.core.model.policies import Mode, VictimRules
+from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.leaving_together import (
+    TOO_LATE,
+    as_victims,
+    hold_others_up,
+    over_limits,
+    rules_for,
+    victim_ceiling,
+)
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.room_ahead import (
     book,
-    ceiling_for_the_rest,
     end_of,
     firm_ceiling,
-    firm_room_left,
     giving_way,
-    preemptions_under_way,
     rows_of,
     stay_at,
     takes_s,
 )
-from one_preempt.core.phases.sequence import leave_id, named_leases, sequence_actions, steps_of
+from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of
 from one_preempt.core.preemption.problem import Choice, NoChoice
+from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import (
-    MOVES,
+    Hindered,
     PossibleVictim,
-    has_left,
     has_overrun,
-    memory_images_obstacle,
-    method_is_possible,
-    methods_of,
     possible_victims,
 )
 
@@ -52,8 +53,7 @@ from one_preempt.core.victims import (
 CHOICES_A_CYCLE = 4
 NEXT_CYCLE = "next-cycle"
 
-
-# How often victims are chosen anew because one with a deadline would miss it.
+# How often victims are chosen for one request, each time without some who could not leave after all.
 CHOICES_A_REQUEST = 3
 
 
@@ -86,15 +86,17 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     if obstacle is not None:
         return obstacle
     draft.choices += 1
-    excluded: frozenset[int] = frozenset()
+    staying: frozenset[int] = frozenset()
+    first: Reason | None = None
     for _ in range(CHOICES_A_REQUEST):
-        outcome = _preempt_for(draft, wanted, excluded)
-        if isinstance(outcome, Reason) and excluded:
-            break
-        if not isinstance(outcome, frozenset):
+        outcome = _preempt_for(draft, wanted, staying)
+        if not isinstance(outcome, Hindered):
             return outcome
-        excluded |= outcome
-    return Reason("deadlines", "does not fit; those who could make room would miss a deadline, or hold others up")
+        first = first or outcome.reason
+        if not outcome.lease_ids:
+            break
+        staying |= outcome.lease_ids
+    return first
 
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
@@ -111,27 +113,32 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
         )
     if draft.choices >= CHOICES_A_CYCLE:
         return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
-    return _ceiling(draft, 1)
+    return victim_ceiling(draft, 1)
 
 
-def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int]) -> Reason | frozenset[int] | None:
-    """Decide one preemption and add it to the draft; else say why there is none, or who would miss a deadline."""
+def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) -> Hindered | Reason | None:
+    """Decide one preemption without those who are `staying`, and add it to the draft.
+
+    Else say why there is none, and who of those chosen had better stay; a reason alone is advice.
+    """
     policies = draft.policies
-    taking_part = frozenset(draft.busy_leases) | excluded
+    taking_part = frozenset(draft.busy_leases) | staying
     possible, spared = possible_victims(
-        draft.state, policies.limits, _rules_for(draft, wanted.vms), taking_part, policies.time.overrun
+        draft.state, policies.limits, rules_for(draft, wanted.vms), taking_part, policies.time.overrun
     )
     possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
     free = _free_then(draft, wanted, possible)
     problem = request_problem(draft, wanted.vms, possible, free)
-    choice = draft.memory.choices.of(
-        wanted.lease.id, problem, policies.preemption, policies.search, len(draft.state.leases)
-    )
+    if staying:
+        # Kept in mind is what will be asked first again.
+        choice = choose_victims(problem, policies.preemption, policies.search)
+    else:
+        leases = len(draft.state.leases)
+        choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, leases)
     if isinstance(choice, NoChoice):
-        return _with_spared(choice.reason, spared)
+        return Hindered(frozenset(), _with_spared(choice.reason, spared))
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
-    new = sum(len(victim.lease.vm_ids) for victim in chosen)
-    obstacle = _ceiling(draft, new) or memory_images_obstacle(draft.state.snapshot, chosen)
+    obstacle = over_limits(draft, chosen)
     if obstacle is not None:
         return obstacle
     if _there_is_time(draft, wanted, chosen):
@@ -139,18 +146,19 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, excluded: frozenset[int])
     if not chosen and wanted.start_s > draft.state.now_s:
         return None
     placements = _placements(draft, wanted, chosen, choice, free)
-    if isinstance(placements, Reason):
+    if isinstance(placements, Hindered):
         return placements
     if not chosen:
         return _start_before_the_queue(draft, wanted, placements)
-    return _hold_others_up(draft, wanted, chosen) or _decide_or_undo(draft, wanted, chosen, choice, placements)
+    obstacle = hold_others_up(draft, wanted.lease, chosen)
+    return obstacle or _decide_or_undo(draft, wanted, chosen, choice, placements)
 
 
-def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Reason | None:
+def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Hindered | None:
     """Nobody has to leave: it takes room that was only promised to the queue."""
     placed = draft.matchmaker.place_at(wanted.vms, placements, draft.room)
     if isinstance(placed, Unplaced):
-        return placed.reason
+        return Hindered(frozenset(), placed.reason)
     rows = rows_of(draft, placed)
     stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
     draft.timeline.replace(wanted.lease.id, (stay,))
@@ -165,7 +173,7 @@ def _decide_or_undo(
     chosen: list[PossibleVictim],
     choice: Choice,
     placements: tuple[Placement, ...],
-) -> Reason | frozenset[int] | None:
+) -> Hindered | Reason | None:
     """Decide upon the preemption; where nothing comes of it, nobody holds or was promised anything else than before."""
     lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
     before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
@@ -193,14 +201,14 @@ def _decide_upon(
     chosen: list[PossibleVictim],
     choice: Choice,
     placements: tuple[Placement, ...],
-) -> Reason | None:
+) -> Hindered | Reason | None:
     """Add the preemption to the draft, or what it would be where only advice is asked for."""
     policies, lease = draft.policies, wanted.lease
     if wanted.start_s <= draft.state.now_s:
         leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
         draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
-    victims = _victims(draft, chosen, _rules_for(draft, wanted.vms))
-    if isinstance(victims, Reason):
+    victims = as_victims(draft, chosen, rules_for(draft, wanted.vms))
+    if isinstance(victims, Hindered):
         return victims
     preemption = _preemption(draft, wanted, choice, victims, placements)
     if policies.mode is not Mode.ACT:
@@ -262,40 +270,23 @@ def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVi
     return draft.state.now_s < prepared.begin_s
 
 
-def _hold_others_up(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> frozenset[int]:
-    """Those of `chosen` who would be done before they could be saved, where others were promised their room by then."""
-    if not draft.timeline.firm_stays.reservations():
-        return frozenset()
-    rules, now_s, found = draft.policies.time, draft.state.now_s, set()
-    for one in chosen:
-        ends_s, vms = one.lease.expected_end_at_s, draft.members(one.lease)
-        left_s = now_s + rules.grace_s + leave_s(zip(vms, one.methods, strict=True), draft.rates, rules.exclusion)
-        if ends_s is None or not now_s < ends_s < left_s:
-            continue
-        rows = [draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms]
-        longer = stay_at(one.lease, vms, rows, ends_s, left_s, firm=True)
-        if any(amount < 0 for left in firm_room_left(draft, wanted.lease, longer, ()).values() for amount in left):
-            found.add(one.lease.id)
-    return frozenset(found)
-
-
-def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> frozenset[int]:
-    """Those of `chosen` who could not be done by their deadlines any more; none: the others' new slots are booked."""
+def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> Hindered | None:
+    """Some of `chosen` could not be done by their deadlines any more; none: the others' new slots are booked."""
     with_deadline = [
         one for one in chosen if one.lease.terms.deadline_at_s is not None and draft.is_accepted(one.lease)
     ]
     if not with_deadline or draft.policies.mode is not Mode.ACT:
-        return frozenset()
+        return None
     for one in with_deadline:
         draft.timeline.withdraw(one.lease.id)
-    missing = set()
+    missing: set[int] = set()
     for one in sorted(with_deadline, key=lambda one: (one.lease.terms.deadline_at_s or 0, one.lease.id)):
         stays = plan_rest(draft, one.lease, draft.members(one.lease), one.methods)
         if stays is None:
             missing.add(one.lease.id)
         else:
             book(draft, one.lease, stays)
-    return frozenset(missing)
+    return Hindered(frozenset(missing), TOO_LATE) if missing else None
 
 
 def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
@@ -306,32 +297,9 @@ def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
     return Reason(reason.code, f"{reason.text}; leases that are spared: {causes}")
 
 
-def _ceiling(draft: PlanDraft, new: int) -> Reason | None:
-    """`victims_per_hour` counts VMs: those sent out lately, those decided upon that are still to go, and the new."""
-    to_go = sum(_still_to_go(draft, preemption) for preemption in preemptions_under_way(draft))
-    spent = len(draft.state.victims_last_hour) + to_go
-    ceiling = draft.policies.limits.victims_per_hour
-    if spent + new > ceiling:
-        return Reason("victim-ceiling", f"does not fit; one more victim would exceed the {ceiling} allowed an hour")
-    return None
-
-
-def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:
-    """Victims of a preemption that were not sent out yet, and are not counted among those that were."""
-    return sum(
-        not has_left(draft.state.snapshot, victim) and _unsent(draft, leave_id(preemption, victim))
-        for victim in preemption.victims
-    )
-
-
-def _unsent(draft: PlanDraft, action_id: str) -> bool:
-    record = draft.last_attempt(action_id)
-    return record is None or record.attempts == 0
-
-
 def _placements(
     draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, free_then: IntArray
-) -> tuple[Placement, ...] | Reason:
+) -> tuple[Placement, ...] | Hindered:
     """Where the request goes once the victims have left, with datastores and networks; the room is left as it was.
 
     Of a time to come only the hosts are known.
@@ -354,48 +322,8 @@ def _placements(
             placed = draft.matchmaker.place_together(wanted.vms, room)
     room.rollback(mark)
     if isinstance(placed, Unplaced):
-        return Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
+        return Hindered(frozenset(), Reason(placed.reason.code, f"even after preempting: {placed.reason.text}"))
     return placed
-
-
-def _rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
-    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (FACTS 3.3)."""
-    rules = draft.policies.victims
-    counted = any(vm.pci_requests or vm.topology is not None for vm in vms)
-    return replace(rules, suspend_in_place=False) if counted else rules
-
-
-def _victims(draft: PlanDraft, chosen: list[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Reason:
-    """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken."""
-    victims = []
-    for possible in chosen:
-        for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
-            victim = _victim(draft, possible.lease, vm, method, rules)
-            if victim is None:
-                return Reason("nowhere-to-move", f"does not fit; VM {vm.id} would have to move and fits nowhere else")
-            victims.append(victim)
-    return tuple(victims)
-
-
-def _victim(
-    draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod, rules: VictimRules
-) -> Victim | None:
-    methods = methods_of(lease, rules)
-    host_id = vm.history[-1].host_id
-    for method in methods[methods.index(first) :]:
-        if method is PreemptionMethod.SUSPEND is not first and len(lease.vm_ids) > 1:
-            # The others have another way: what rests in place must return as a whole.
-            continue
-        if method not in MOVES:
-            if method_is_possible(draft.state.snapshot, vm, lease, method):
-                return Victim(vm.id, lease.id, host_id, method)
-            continue
-        elsewhere = draft.state.hosts.ids != host_id
-        with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-            target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
-        if not isinstance(target, Unplaced):
-            return Victim(vm.id, lease.id, host_id, method, target.host_id)
-    return None
 
 
 def _preemption(

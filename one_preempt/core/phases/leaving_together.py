@@ -1,0 +1,124 @@
+"""Can those who were chosen leave, all together, and how? Where they cannot, who of them had better stay is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.plan import Preemption, Reason, Victim
+from one_preempt.core.model.policies import VictimRules
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import (
+    ceiling_for_the_rest,
+    firm_room_left,
+    preemptions_under_way,
+    stay_at,
+)
+from one_preempt.core.phases.sequence import leave_id
+from one_preempt.core.victims import (
+    MOVES,
+    Hindered,
+    PossibleVictim,
+    has_left,
+    memory_images_obstacle,
+    method_is_possible,
+    methods_of,
+)
+
+# Those who would be done too late by a deadline, their own or somebody else's.
+TOO_LATE = Reason("deadlines", "does not fit; those who could make room would miss a deadline, or hold others up")
+
+
+def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
+    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (FACTS 3.3)."""
+    rules = draft.policies.victims
+    counted = any(vm.pci_requests or vm.topology is not None for vm in vms)
+    return replace(rules, suspend_in_place=False) if counted else rules
+
+
+def over_limits(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> Hindered | None:
+    """They are too many for this hour, or their memory has no room together where it is written."""
+    ceiling = victim_ceiling(draft, sum(len(victim.lease.vm_ids) for victim in chosen))
+    if ceiling is not None:
+        largest = sorted(chosen, key=lambda victim: (-len(victim.lease.vm_ids), victim.lease.id))[:1]
+        return Hindered(frozenset(victim.lease.id for victim in largest), ceiling)
+    return memory_images_obstacle(draft.state.snapshot, chosen)
+
+
+def victim_ceiling(draft: PlanDraft, new: int) -> Reason | None:
+    """`victims_per_hour` counts VMs: those sent out lately, those decided upon that are still to go, and the new."""
+    to_go = sum(_still_to_go(draft, preemption) for preemption in preemptions_under_way(draft))
+    spent = len(draft.state.victims_last_hour) + to_go
+    ceiling = draft.policies.limits.victims_per_hour
+    if spent + new > ceiling:
+        return Reason("victim-ceiling", f"does not fit; one more victim would exceed the {ceiling} allowed an hour")
+    return None
+
+
+def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:
+    """Victims of a preemption that were not sent out yet, and are not counted among those that were."""
+    return sum(
+        not has_left(draft.state.snapshot, victim) and _unsent(draft, leave_id(preemption, victim))
+        for victim in preemption.victims
+    )
+
+
+def _unsent(draft: PlanDraft, action_id: str) -> bool:
+    record = draft.last_attempt(action_id)
+    return record is None or record.attempts == 0
+
+
+def hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[PossibleVictim]) -> Hindered | None:
+    """Some of `chosen` would be done before they could be saved, where others were promised their room by then."""
+    if not draft.timeline.firm_stays.reservations():
+        return None
+    rules, now_s = draft.policies.time, draft.state.now_s
+    found: set[int] = set()
+    for one in chosen:
+        ends_s, vms = one.lease.expected_end_at_s, draft.members(one.lease)
+        left_s = now_s + rules.grace_s + leave_s(zip(vms, one.methods, strict=True), draft.rates, rules.exclusion)
+        if ends_s is None or not now_s < ends_s < left_s:
+            continue
+        rows = [draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms]
+        longer = stay_at(one.lease, vms, rows, ends_s, left_s, firm=True)
+        if any(amount < 0 for left in firm_room_left(draft, preemptor, longer, ()).values() for amount in left):
+            found.add(one.lease.id)
+    return Hindered(frozenset(found), TOO_LATE) if found else None
+
+
+def as_victims(draft: PlanDraft, chosen: Sequence[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Hindered:
+    """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken."""
+    victims: list[Victim] = []
+    for possible in chosen:
+        for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
+            victim = _as_victim(draft, possible.lease, vm, method, rules)
+            if victim is None:
+                text = f"does not fit; VM {vm.id} would have to move and fits nowhere else"
+                return Hindered(frozenset({possible.lease.id}), Reason("nowhere-to-move", text))
+            victims.append(victim)
+    return tuple(victims)
+
+
+def _as_victim(
+    draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod, rules: VictimRules
+) -> Victim | None:
+    methods = methods_of(lease, rules)
+    host_id = vm.history[-1].host_id
+    for method in methods[methods.index(first) :]:
+        if method is PreemptionMethod.SUSPEND is not first and len(lease.vm_ids) > 1:
+            # The others have another way: what rests in place must return as a whole.
+            continue
+        if method not in MOVES:
+            if method_is_possible(draft.state.snapshot, vm, lease, method):
+                return Victim(vm.id, lease.id, host_id, method)
+            continue
+        elsewhere = draft.state.hosts.ids != host_id
+        with draft.room.capped(ceiling_for_the_rest(draft, lease)):
+            target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
+        if not isinstance(target, Unplaced):
+            return Victim(vm.id, lease.id, host_id, method, target.host_id)
+    return None
