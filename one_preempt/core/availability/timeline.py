@@ -166,14 +166,40 @@ class Timeline:
         self._stays[lease_id] = stays
         self._touched.add(lease_id)
         for stay in stays:
-            if stay.promise and stay.host_rows:
-                self.all_stays.hold_stay(stay.slot_reservation)
-            elif stay.host_rows:
-                self.all_stays.table.reserve(stay.slot_reservation)
-            if stay.firm and stay.host_rows:
-                self.firm_stays.reserve(stay.slot_reservation)
+            self._reserve(stay)
         if self.alike is not None:
             _count(self.alike, stays)
+
+    def hold_beside(self, stay: Stay) -> None:
+        """Hold one more stay of a lease, free or not, beside all that it has and is promised.
+
+        Several that begin and end together are one: the tables know no two that are the same.
+        """
+        known, taken = self._stays.get(stay.lease_id, ()), stay
+        span = (stay.start_s, stay.end_s, stay.firm)
+        twin = next((one for one in known if (one.start_s, one.end_s, one.firm) == span and not one.promise), None)
+        if twin is not None:
+            known = tuple(one for one in known if one is not twin)
+            self.all_stays.table.release(twin.slot_reservation)
+            if twin.firm:
+                self.firm_stays.release(twin.slot_reservation)
+            taken = replace(stay, host_rows=twin.host_rows + stay.host_rows, amounts=twin.amounts + stay.amounts)
+        self._reserve(taken)
+        self._stays[stay.lease_id] = (*known, taken)
+        self._touched.add(stay.lease_id)
+        if self.alike is not None:
+            _count(self.alike, (stay,))
+
+    def _reserve(self, stay: Stay) -> None:
+        """Have the tables know of a stay."""
+        if not stay.host_rows:
+            return
+        if stay.promise:
+            self.all_stays.hold_stay(stay.slot_reservation)
+        else:
+            self.all_stays.table.reserve(stay.slot_reservation)
+        if stay.firm:
+            self.firm_stays.reserve(stay.slot_reservation)
 
     def _take_out(self, lease_id: int) -> tuple[Stay, ...]:
         """Hold nothing more for a lease. Stays that have ended are forgotten by the tables already."""

@@ -12,7 +12,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
+from one_preempt.core.phases.room_ahead import ceiling_for_the_rest, rows_of, stay_at
 
 _MOVABLE_STATES = ("RUNNING", "UNKNOWN", "POWEROFF")
 
@@ -37,10 +37,21 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
             placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed, action_id))
+            _hold_target(draft, lease, vm, placed)
             return True
         hindrance = placed.reason
     draft.waits.setdefault(lease.id, Reason(hindrance.code, f"To be rescheduled: {hindrance.text}"))
     return False
+
+
+def _hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:
+    """Whoever is placed after it finds it on its new host for as long as it may run, and on its old one."""
+    now_s, end_at_s = draft.state.now_s, lease.expected_end_at_s
+    if end_at_s is not None and end_at_s <= now_s:
+        # Nobody knows when what outlives its DURATION ends.
+        end_at_s = None
+    firm = not draft.gives_way(lease)
+    draft.timeline.hold_beside(stay_at(lease, [vm], rows_of(draft, [placement]), now_s, end_at_s, firm=firm))
 
 
 def _hindrance(draft: PlanDraft, vm: VirtualMachine, action_id: str) -> Reason | None:
