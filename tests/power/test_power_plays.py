@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
+from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase, PowerStepKind
 from one_preempt.policy_registry import energy_policies
@@ -83,6 +84,16 @@ def test_advice_switches_nothing_and_says_what_would_be() -> None:
     assert play.store.power_sequences() == ()
 
 
+def test_advice_keeps_the_floor_too_and_empties_no_host_onto_one_that_is_to_sleep() -> None:
+    play = PowerPlay(hosts=4, rules=replace(RULES, mode=PowerMode.ADVISE, floor=3))
+    for host in range(4):
+        vm = play.submit(1, 'TYPE = "DC-MIGRATABLE"', external=True)
+        play.cloud.vm_deploy(play.user("oneadmin"), vm, host)
+    play.pass_time(400)
+    advised = [report.plan.advised_power_steps for report in play.reports if report.plan is not None]
+    assert max(map(len, advised)) == 1
+
+
 def test_without_hosts_handed_over_nothing_is_looked_at() -> None:
     play = PowerPlay(rules=replace(RULES, handed_over=()))
     play.pass_time(60)
@@ -121,6 +132,44 @@ def test_no_more_boot_at_once_than_may() -> None:
         play.pass_time(5)
         most = max(most, sum(play.machines.state(host).is_coming for host in play.cloud.hosts))
     assert most == 2
+
+
+def test_hosts_that_somebody_enabled_while_they_slept_start_in_turns() -> None:
+    play = PowerPlay(hosts=6, rules=replace(RULES, most_booting=2, least_on_s=3600))
+    play.until(lambda: len(play.asleep()) == 6)
+    for host in range(6):
+        play.cloud.host_status(play.user("oneadmin"), host, HostStatus.ENABLED)
+    most = 0
+    while play.machines.boots < 6:
+        play.cloud.run_until_ms(play.cloud.clock.now_ms + 5000)
+        play.cycle()
+        most = max(most, sum(play.machines.state(host).is_coming for host in play.cloud.hosts))
+    assert most == 2
+
+
+def test_what_was_not_told_to_start_yet_has_not_failed() -> None:
+    play = PowerPlay(hosts=1, rules=replace(RULES, least_on_s=3600))
+    play.until(lambda: play.asleep() == [0])
+    play.store.set_paused(True, play.cloud.clock.now_s())
+    play.cloud.host_status(play.user("oneadmin"), 0, HostStatus.ENABLED)
+    for _ in range(500):
+        play.cloud.run_until_ms(play.cloud.clock.now_ms + 5000)
+        play.cycle()
+    (known,) = play.store.power_sequences()
+    assert (known.phase, known.failures) == (PowerPhase.SWITCHING_ON, 0)
+    play.store.set_paused(False, play.cloud.clock.now_s())
+    play.cycle()
+    play.until(lambda: play.phase(0) is AWAKE)
+    assert play.machines.boots == 1
+
+
+def test_a_clock_that_was_set_back_keeps_no_host_asleep() -> None:
+    play = PowerPlay(hosts=1, rules=replace(RULES, least_off_s=400))
+    play.until(lambda: play.asleep() == [0])
+    (known,) = play.store.power_sequences()
+    play.store.apply(LedgerChanges(power_sequences=(replace(known, since_s=known.since_s + 86_400),)))
+    vm = play.submit()
+    play.until(lambda: play.host_of(vm) is not None, at_most_s=300)
 
 
 # -- administrators ------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ IN_USE = "in-use"
 FAILED = "failed"
 DONE = "done"
 POWER_CAME = "power-came"
+# What is to be switched on and was not told to yet has its boot counted from so long before at most.
+CLOCK_RESTARTS_S = 60
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
@@ -305,7 +307,7 @@ def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
         # Nothing was done, so that it still runs.
         text = f"it cannot be switched off: {sequence.answer_text}"
         return _with_failure(given_up(sequence, now_s, FAILED, ""), rules, now_s, text)
-    if now_s - sequence.since_s > rules.shutdown_timeout_s and now_s >= sequence.not_before_s:
+    if now_s - sequence.since_s > rules.shutdown_timeout_s and not sequence.rests_at(now_s):
         text = f"it was told to switch off and did not within {rules.shutdown_timeout_s} s"
         again = replace(sequence, since_s=now_s, outcome=None, outcome_at_s=None)
         return _with_failure(again, rules, now_s, text)
@@ -335,6 +337,9 @@ def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, 
     ordered_at_s = sequence.outcome_at_s
     if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.ON:
         return next_phase(sequence, PowerPhase.ENABLING, now_s)
+    if sequence.attempts == 0:
+        # It is paused, or too many boot: nobody has told it to start.
+        return sequence if 0 <= now_s - sequence.began_at_s < CLOCK_RESTARTS_S else replace(sequence, began_at_s=now_s)
     if sequence.outcome is Outcome.REFUSED:
         text = f"it cannot be switched on: {sequence.answer_text}"
     elif now_s - sequence.began_at_s > rules.boot_timeout_s:
@@ -379,7 +384,7 @@ def _failed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s:
         return _awake(sequence, now_s)
     if _is_administrators(sequence, sight):
         return _taken_over(sequence, now_s, sight.host.state)
-    if now_s < sequence.not_before_s:
+    if sequence.rests_at(now_s):
         return sequence
     # An order to start does nothing to what has power. Once only: what hangs again is broken.
     is_stuck = sequence.reason_code == STUCK and sequence.failures == 1

@@ -27,8 +27,9 @@ class PowerColumns:
     """All of shape (hosts,), not to be written to by others, and good until the next observation or `note`.
 
     `handed_over`: may be switched. `occupied`: some VM is in the host's own list. `going_down`: on the way to sleep, or
-    asleep. `ours`: by our hand not in use. `booting`: has been told to start and is not in use yet. `leaving`: to be
-    disabled, or `turnable`: on the way to sleep with its power still. `wakeable`: sleeps, or was told to and did not.
+    asleep. `ours`: by our hand not in use. `booting`: has been told to start and is not in use yet. `turnable`: on the
+    way to sleep with its power still. `leaving`: that, or to be disabled, or told to switch off and not heard to have
+    taken it. `wakeable`: sleeps, or was told to and did not.
     `since_s`: when the phase was entered. `rested_at_s`: from then on it may be let sleep again.
     """
 
@@ -65,7 +66,8 @@ class PowerColumns:
         is_up_again = phase is PowerPhase.ENABLING and sequence.began_at_s > 0
         self.booting[row] = phase is PowerPhase.SWITCHING_ON or is_up_again
         self.turnable[row] = turnable = can_turn_back(sequence)
-        self.leaving[row] = turnable or phase is PowerPhase.DISABLING
+        unanswered = phase is PowerPhase.SWITCHING_OFF and sequence.outcome is None
+        self.leaving[row] = turnable or unanswered or phase is PowerPhase.DISABLING
         self.wakeable[row] = phase is PowerPhase.ASLEEP or (phase is PowerPhase.SWITCHING_OFF and sequence.failures > 0)
         self.since_s[row] = sequence.since_s
         self.rested_at_s[row] = max(sequence.not_before_s, sequence.since_s + self._rules.least_on_s)

@@ -105,6 +105,10 @@ class PowerSequence:
         """The call of its phase may have been carried out, as far as it was answered."""
         return self.attempts > (1 if self.outcome is Outcome.DROPPED else 0)
 
+    def rests_at(self, now_s: int) -> bool:
+        """It is left alone after a failure; what began in the future was written by a clock that was set back since."""
+        return self.since_s <= now_s < self.not_before_s
+
     @property
     def is_ours(self) -> bool:
         """By our hand it is not in use: we have to bring it back."""

@@ -94,9 +94,10 @@ class PowerDraft:
 
     @property
     def awake(self) -> BoolArray:
-        """The rows of hosts that take VMs and are not on their way to sleep, shape (H,)."""
+        """The rows of hosts that take VMs and are not on their way to sleep, nor advised to, shape (H,)."""
         if self._awake is None:
             self._awake = self._hosts.accepts_vms & ~self.columns.going_down
+            self._awake[[self._hosts.index_by_id[step.host_id] for step in self.advised]] = False
         return self._awake
 
     def visible(self, mask: BoolArray, vm: VirtualMachine, lease_id: int | None) -> BoolArray:
@@ -172,7 +173,7 @@ class PowerDraft:
             ready = sequence.phase is PowerPhase.ASLEEP or (ordered and sequence.phase is PowerPhase.FAILED)
         if ordered or not ready:
             return ready
-        rested = promised or self.now_s - sequence.since_s >= self.rules.least_off_s
+        rested = promised or not 0 <= self.now_s - sequence.since_s < self.rules.least_off_s
         return rested and not self._is_quiet and bool(self.columns.handed_over[row])
 
     @property
@@ -183,13 +184,26 @@ class PowerDraft:
             return np.zeros_like(columns.turnable)
         if self._is_quiet:
             return columns.turnable
-        rested = columns.since_s <= self.now_s - self.rules.least_off_s
+        # An instant in the future was written by a clock that has been set back since: it holds nothing up.
+        rested = (columns.since_s <= self.now_s - self.rules.least_off_s) | (columns.since_s > self.now_s)
         return columns.turnable | (columns.wakeable & columns.handed_over & rested)
 
     @property
     def boots_left(self) -> int:
         """How many more hosts may be woken now."""
         return max(self.rules.most_booting - int(self.columns.booting.sum()), 0)
+
+    def may_start_one_more(self) -> bool:
+        """May one more host that was not told to start be told so? Those whose pauses end together take turns."""
+        told = sum(
+            one.began_at_s > 0 and (one.attempts > 0 or one.phase is PowerPhase.ENABLING)
+            for one in self.sequences.values()
+            if one.is_coming
+        )
+        told += sum(
+            step.kind is PowerStepKind.SWITCH_ON and self.sequences[step.host_id].attempts == 0 for step in self.steps
+        )
+        return told < self.rules.most_booting
 
     def economical(self, rows: Iterable[int]) -> list[int]:
         """Rows in the order in which to wake their hosts."""
@@ -228,7 +242,9 @@ class PowerDraft:
                 self._able_to_sleep = np.zeros_like(self._hosts.accepts_vms)
             else:
                 # It is left alone for a while once it came up, and after a failure.
-                self._able_to_sleep = self._switchable & (self.columns.rested_at_s <= self.now_s)
+                columns = self.columns
+                rested = (columns.rested_at_s <= self.now_s) | (columns.since_s > self.now_s)
+                self._able_to_sleep = self._switchable & rested
         return self._able_to_sleep
 
     @property
@@ -259,6 +275,7 @@ class PowerDraft:
             self.write(sequence)
         else:
             self.advised.append(disable_step(sequence))
+            self._awake = self._able_to_sleep = None
 
     # -- all ---------------------------------------------------------------------------------------------------
 

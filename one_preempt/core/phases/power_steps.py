@@ -159,7 +159,8 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
             yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.SWITCHING_ON:
             on = power_step(sequence, PowerStepKind.SWITCH_ON)
-            yield from _order(power, sequence, on, allowed=not power.paused or sequence.attempts > 0)
+            may_begin = not power.paused and power.may_start_one_more()
+            yield from _order(power, sequence, on, allowed=sequence.attempts > 0 or may_begin)
         case PowerPhase.CUTTING_POWER:
             states = _ENABLED_NOT_UP_STATES if sequence.enabled else (HostState.OFFLINE, *_ENABLED_NOT_UP_STATES)
             cut = power_step(sequence, PowerStepKind.CUT_POWER, states, must_be_empty=True)

@@ -239,10 +239,9 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     request = Request(lease, tuple(vms), power.latest_up_s, end_of(power.latest_up_s, takes_s(draft, lease, vms)))
     counts = are_counted(draft, vms)
     rows = _lacking_rows(draft, power, request) if counts else _rows_of_unlike(draft, power, request)
-    for row in rows:
-        if power.can_wake(row):
-            power.wake(row, "queue", f"{lease.label} fits on no host that is on")
-    if rows:
+    text = f"{lease.label} fits on no host that is on"
+    woken = [row for row in rows if power.can_wake(row) and power.wake(row, "queue", text)]
+    if woken or (rows and power.coming.any()):
         _waits_for_hosts(draft, lease)
 
 

@@ -153,15 +153,18 @@ def _the_floor_is_kept(recount: Recount) -> Iterator[Violation]:
 
 
 def _not_too_many_boot(recount: Recount) -> Iterator[Violation]:
-    begun = _begun(recount, PowerPhase.SWITCHING_ON)
-    if not begun:
-        return
-    hosts = recount.state.power.sequences.keys() | {one.host_id for one in recount.plan.power_sequences}
-    booting = [one for one in (recount.power_then.get(host_id) for host_id in sorted(hosts)) if one is not None]
-    count = sum(one.began_at_s > 0 and one.is_coming for one in booting)
+    """Neither are more begun to be woken, nor are more told to start at once, whoever began with them."""
+    then = recount.power_then
     most = recount.state.power.bounds.most_booting
-    if count > most:
-        yield Violation("power-boots", f"host {begun[0]} is woken, and {count} boot at once, {most} may")
+    booting = [one for one in then.values() if one.began_at_s > 0 and one.is_coming]
+    begun = _begun(recount, PowerPhase.SWITCHING_ON)
+    if begun and len(booting) > most:
+        yield Violation("power-boots", f"host {begun[0]} is woken, and {len(booting)} boot at once, {most} may")
+    first = [one.host_id for one in recount.plan.power_steps if one.kind is PowerStepKind.SWITCH_ON]
+    first = [host_id for host_id in first if host_id in then and then[host_id].attempts == 0]
+    told = [one for one in booting if one.attempts > 0 or one.phase is not PowerPhase.SWITCHING_ON]
+    if first and len(told) + len(first) > most:
+        yield Violation("power-boots", f"host {first[-1]} is told to start while more boot than the {most} that may")
 
 
 def _pause_is_respected(recount: Recount) -> Iterator[Violation]:

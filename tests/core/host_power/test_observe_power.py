@@ -192,6 +192,12 @@ def test_only_a_boot_of_ours_that_ends_nowhere_is_stuck() -> None:
     assert seen(P.SWITCHING_ON, S.OFFLINE, **TRIED | late).reason_code == "failed"  # type: ignore[arg-type]
 
 
+def test_a_pause_that_a_clock_set_back_has_put_far_off_is_over() -> None:
+    far = {"since_s": NOW_S + 86_400, "not_before_s": NOW_S + 86_700}
+    assert seen(P.FAILED, S.OFFLINE, **far).phase is P.ASLEEP  # type: ignore[arg-type]
+    assert seen(P.FAILED, S.OFFLINE, not_before_s=NOW_S + 300).phase is P.FAILED
+
+
 def test_that_it_was_enabled_is_known_until_it_is_in_nobody_s_hand() -> None:
     late = {"since_s": NOW_S - 901, "began_at_s": NOW_S - 901}
     assert seen(P.ENABLING, S.ERROR, **TRIED | late).enabled  # type: ignore[arg-type]
