@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import accumulate
+
 import numpy as np
 
 from one_preempt.core.model.lease import Lease
@@ -20,7 +23,7 @@ def share_exceeded(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | No
         return None
     capacity = np.maximum(draft.state.hosts.capacity[draft.state.hosts.accepts_vms], 0).sum(axis=0)
     most = Resources(*(int(amount) * most_percent // PER_CENT for amount in capacity))
-    if (_peak(draft, lease, start_s, end_s) + lease.total).fits_in(most):
+    if (most_reserved(draft, lease, start_s, end_s) + lease.total).fits_in(most):
         return None
     return Reason(
         "share-exceeded",
@@ -28,23 +31,19 @@ def share_exceeded(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | No
     )
 
 
-def _peak(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> Resources:
+def most_reserved(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> Resources:
     """The most that the others of the same entry have reserved at any instant of the time asked for."""
-    held = [
-        (one, other.total)
-        for other in draft.state.leases.values()
-        if other.id != lease.id and other.rights_name == lease.rights_name and draft.is_accepted(other)
-        for one in _reservations(draft, other)
-        if _meet(one, start_s, end_s)
-    ]
-    peaks = [NO_RESOURCES]
-    for instant_s in sorted({max(start_s, one.start_at_s) for one, _ in held}):
-        total = NO_RESOURCES
-        for one, amounts in held:
-            if one.start_at_s <= instant_s and (one.end_at_s is None or one.end_at_s > instant_s):
-                total = total + amounts
-        peaks.append(total)
-    return Resources(max(peak.cpu_centi for peak in peaks), max(peak.memory_mib for peak in peaks))
+    changes: dict[int, Resources] = defaultdict(lambda: NO_RESOURCES)
+    for other in draft.state.leases.values():
+        if other.id == lease.id or other.rights_name != lease.rights_name or not draft.is_accepted(other):
+            continue
+        for one in _reservations(draft, other):
+            if _meet(one, start_s, end_s):
+                changes[max(start_s, one.start_at_s)] += other.total
+                if one.end_at_s is not None:
+                    changes[one.end_at_s] -= other.total
+    held = list(accumulate((changes[instant_s] for instant_s in sorted(changes)), initial=NO_RESOURCES))
+    return Resources(max(one.cpu_centi for one in held), max(one.memory_mib for one in held))
 
 
 def _reservations(draft: PlanDraft, lease: Lease) -> tuple[Reservation, ...]:
