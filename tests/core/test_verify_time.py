@@ -151,6 +151,13 @@ def test_what_was_booked_for_a_wish_that_was_dropped_is_in_nobodys_way() -> None
         assert codes(state, plan(deploy(2, 0))) == expected
 
 
+def test_nobody_knows_which_hosts_are_for_whom_once_a_vm_of_a_gang_is_gone() -> None:
+    gang = timed(1, 1, 2, start_at_s=NOW_S - 10, duration_s=300, verdict=Verdict.ACCEPTED)
+    for host_ids, expected in (((0, 1), ["promise-broken"]), ((0, 1, 2), [])):
+        state = promised(waits(gang, timed(3), cpus=1, hosts=3), slot(1, -10, 290, *host_ids))
+        assert codes(state, plan(deploy(3, 0))) == expected
+
+
 def test_a_promise_is_not_taken_back() -> None:
     state = promised(waits(timed(1, **RESERVATION, verdict=Verdict.ACCEPTED)), slot(1, 100, 150, 0))
     assert codes(state, replace(plan(), bookings=(Booking(1),))) == ["promise-dropped"]
