@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
-from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, BeyondRightsClaim, GroupRights, claim_beyond
+from one_preempt.core.admission.rules import AdmissionRules, BeyondRightsClaim, GroupRights, claim_beyond
 from one_preempt.core.admission.standing import asks_alike, may_preempt, review
 from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
@@ -227,8 +227,7 @@ class _AdmissionDesk:
         return judgement
 
     def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
-        a_vm_as_any = terms.size == 1 and not terms.asks_for_time
-        if self.rules.beyond_rights is BeyondRights.FALL_BACK and a_vm_as_any:
+        if self.rules.serve_as_plain(terms):
             self.notes.append(AdmissionNote("fell-back", f"served as a plain VM: {claim.text}", vm.id))
             self._record([vm], PLAIN, explicit=True)
         else:

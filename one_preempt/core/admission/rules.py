@@ -154,6 +154,10 @@ class AdmissionRules:
             self._rights_of_owner[owner] = known
         return known
 
+    def serve_as_plain(self, beyond: LeaseTerms) -> bool:
+        """A claim `beyond` its owner's rights is served as a VM as any other, and does not wait."""
+        return self.beyond_rights is BeyondRights.FALL_BACK and beyond.size == 1 and not beyond.asks_for_time
+
     def claimed_terms(self, vm: VirtualMachine) -> LeaseTerms | MalformedLease:
         """What the LEASE attribute of `vm` asks for, its MAX_SUSPENSIONS within the bounds of its owner's rights."""
         terms = parse_lease_attribute(vm.user_template[LEASE])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
 from one_preempt.core.admission.rules import AdmissionRules, claim_beyond
-from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, why_wish_stays
+from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, spared_after, why_wish_stays
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
@@ -93,7 +93,8 @@ def review(
     preempts = may_preempt(unlike, rules)
     current = record if preempts == record.may_preempt else replace(record, may_preempt=preempts)
     same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
-    if same_owner and request.terms == as_asked(record.terms) and _agree(unlike[1:], request, rules):
+    stands = request.terms == as_asked(record.terms) or _fell_back(record, first, request, rules, now_s)
+    if same_owner and stands and _agree(unlike[1:], request, rules):
         return Review(current)
     shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
     granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken)
@@ -111,6 +112,14 @@ def review(
     if anew or not granted.asks_for_time:
         changed = replace(changed, verdict=Verdict.NONE, verdict_text="")
     return Review(changed, "change-accepted", f"the changed terms or owner of lease {record.id} were admitted")
+
+
+def _fell_back(record: LeaseRecord, vm: VirtualMachine, request: _Request, rules: AdmissionRules, now_s: int) -> bool:
+    """It was admitted as a VM as any other because it claims too much, and that was said then."""
+    asked = request.terms
+    if not (record.explicit and request.explicit and record.terms == LeaseTerms()) or isinstance(asked, MalformedLease):
+        return False
+    return rules.serve_as_plain(asked) and claim_beyond(asked, rules, vm, now_s) is not None
 
 
 def _agree(others: Sequence[VirtualMachine], request: _Request, rules: AdmissionRules) -> bool:
@@ -154,6 +163,4 @@ def _protects_more(new: LeaseTerms, old: LeaseTerms) -> bool:
     """Is anything in `new` harder to preempt?"""
     if _PROTECTION[new.type] > _PROTECTION[old.type] or (old.shutdown_ok and not new.shutdown_ok):
         return True
-    if new.max_suspensions is None:
-        return False
-    return old.max_suspensions is None or new.max_suspensions < old.max_suspensions
+    return spared_after(new) < spared_after(old)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
@@ -57,6 +58,11 @@ def impossible_wish(asked: LeaseTerms, now_s: int) -> ImpossibleWish | None:
     return None
 
 
+def spared_after(terms: LeaseTerms) -> float:
+    """After how many suspensions nobody may make it leave any more. What has no end is never spared so (SR11)."""
+    return inf if terms.max_suspensions is None or terms.duration_s is None else terms.max_suspensions
+
+
 def asks_anew(record: LeaseRecord, vms: Sequence[VirtualMachine], asked: LeaseTerms) -> bool:
     """Is this another wish in place of one that was not granted, while its VMs still wait?"""
     return record.verdict in _NOT_GRANTED and _still_waits(vms) and _wish(asked) != _wish(as_asked(record.terms))
@@ -82,8 +88,12 @@ def _why_started_stays(record: LeaseRecord, before: LeaseTerms, asked: LeaseTerm
     """Others may have been promised the room after the end of a lease that nobody can make leave earlier."""
     if asked.deadline_at_s != before.deadline_at_s:
         return "DEADLINE cannot change once its VMs have started"
-    if record.explicit and not before.type.preemptable and _is_longer(asked.duration_s, before.duration_s):
+    if not record.explicit or not _is_longer(asked.duration_s, before.duration_s):
+        return ""
+    if not before.type.preemptable:
         return f"DURATION of {before.type} cannot become longer once its VMs have started"
+    if asked.duration_s is not None and record.preemptions >= spared_after(before):
+        return "DURATION cannot become longer once MAX_SUSPENSIONS is used up"
     return ""
 
 

@@ -172,6 +172,23 @@ def test_falling_back_serves_a_claim_as_a_plain_vm() -> None:
     lease = lease_of(admission, 1)
     assert (lease.state, lease.terms, lease.explicit) == (LeaseState.WAITING, LeaseTerms(), True)
     assert [note.code for note in admission.notes] == ["fell-back"]
+    records = {record.id: record for record in admission.records}
+    again = admitted(vm(1, {"TYPE": "DC-MIGRATABLE"}), rules=rules, records=records)
+    assert (again.records, again.notes) == ((), ())
+    assert lease_of(again, 1).terms == LeaseTerms()
+    for attribute in ({"TYPE": "SPOT"}, {"TYPE": "BE-CANCELLABLE", "START": "now"}):
+        refused = admitted(vm(1, attribute), rules=rules, records=records)
+        assert [note.code for note in refused.notes] == ["change-refused"]
+    granted = admitted(
+        vm(1, {"TYPE": "BE-CANCELLABLE"}),
+        rules=replace(GENEROUS, beyond_rights=BeyondRights.FALL_BACK),
+        records=records,
+    )
+    assert lease_of(granted, 1).terms.type is LeaseType.BE_CANCELLABLE
+    standing = {record.id: record for record in granted.records}
+    beyond = admitted(vm(1, {"TYPE": "DC-MIGRATABLE"}), rules=rules, records=standing)
+    assert lease_of(beyond, 1).terms.type is LeaseType.BE_CANCELLABLE
+    assert [note.code for note in beyond.notes] == ["change-refused"]
 
 
 @pytest.mark.parametrize(

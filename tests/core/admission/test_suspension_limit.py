@@ -13,7 +13,7 @@ from one_preempt.core.admission.rules import AdmissionRules, GroupRights, LeaseR
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VmState
-from tests.core.admission.lease_requests import NOW_S, USERS, admitted, changed_to, only_lease, standing, vm
+from tests.core.admission.lease_requests import GENEROUS, NOW_S, USERS, admitted, changed_to, only_lease, standing, vm
 
 AN_HOUR = {"TYPE": "BE-SUSPENDABLE", "DURATION": "01:00:00"}
 BOUNDED = AdmissionRules(rights=(replace(USERS, least_max_suspensions=2, most_suspensions=5),))
@@ -88,6 +88,37 @@ def test_an_endless_best_effort_lease_has_no_limit_until_it_gets_a_duration() ->
 def test_an_endless_deadline_lease_keeps_its_limit() -> None:
     records = standing({"TYPE": "DC-MIGRATABLE", "MAX_SUSPENSIONS": "3"}, Verdict.NONE)
     assert records[1].terms.max_suspensions == 3
+
+
+def test_a_duration_that_makes_the_limit_count_is_more_protection() -> None:
+    """What a migratable lease without an end says of suspensions spares it from none."""
+    endless = {"TYPE": "DC-MIGRATABLE", "MAX_SUSPENSIONS": "1"}
+    records = standing(endless, Verdict.NONE)
+    one = vm(1, endless | {"DURATION": "01:00:00"}, VmState.ACTIVE)
+    during = admit({1: one}, records, GENEROUS, NOW_S, (1,))
+    assert only_lease(during).terms.duration_s is None
+    assert [note.code for note in during.notes] == ["change-refused"]
+    assert only_lease(admit({1: one}, records, GENEROUS, NOW_S, ())).terms.duration_s == 3600
+    longer = vm(1, AN_HOUR | {"DURATION": "02:00:00"}, VmState.ACTIVE)
+    admission = admit({1: longer}, standing(AN_HOUR, Verdict.NONE), GENEROUS, NOW_S, (1,))
+    assert only_lease(admission).terms.duration_s == 7200
+
+
+@pytest.mark.parametrize(
+    ("duration", "granted_s"), [("02:00:00", 3600), ("00:30:00", 1800), (None, None)], ids=["longer", "shorter", "none"]
+)
+def test_what_nobody_may_suspend_any_more_does_not_become_longer(duration: str | None, granted_s: int | None) -> None:
+    """Others may have been promised the room after its end. Without one it may be suspended again."""
+    once = {"TYPE": "BE-SUSPENDABLE", "MAX_SUSPENSIONS": "1"}
+    attribute = once if duration is None else once | {"DURATION": duration}
+    for preemptions in (0, 1):
+        records = {1: replace(standing(AN_HOUR | once, Verdict.NONE)[1], preemptions=preemptions)}
+        admission = changed_to(attribute, records, state=VmState.ACTIVE)
+        longer = duration == "02:00:00"
+        assert only_lease(admission).terms.duration_s == (7200 if longer and not preemptions else granted_s)
+        assert any("MAX_SUSPENSIONS is used up" in note.text for note in admission.notes) is (
+            longer and preemptions > 0
+        )
 
 
 @pytest.mark.parametrize(
