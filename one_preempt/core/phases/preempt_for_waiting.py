@@ -52,6 +52,8 @@ from one_preempt.core.victims import (
 # Choosing among thousands of leases takes a second or two; what is not looked at now is looked at next.
 CHOICES_A_CYCLE = 4
 NEXT_CYCLE = "next-cycle"
+# Knuth's multiplier: consecutive instants, and those at any steady interval, come to fall far apart.
+_SCATTER = 2654435761
 
 # How often victims are chosen for one request, each time without some who could not leave after all.
 CHOICES_A_REQUEST = 3
@@ -73,11 +75,24 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
     if not preempting:
         return
     requests = [lease for lease in waiting_leases(draft) if lease.id in preempting]
-    for lease in requests:
+    for lease in looked_at_in_turn(requests, draft.state.now_s):
         vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
         obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, end_of(now_s, takes_s(draft, lease, vms))))
         if obstacle is not None:
             draft.waits[lease.id] = obstacle
+
+
+def looked_at_in_turn(requests: Sequence[Lease], now_s: int) -> Sequence[Lease]:
+    """The queue's order, but that the last look of a cycle goes to anyone behind those who get the others.
+
+    Else a few at the head for whom nobody can make room would keep all behind them from ever being looked at. Who it is
+    depends on the instant alone, in no step with how often there are cycles.
+    """
+    first, behind = requests[: CHOICES_A_CYCLE - 1], list(requests[CHOICES_A_CYCLE - 1 :])
+    if len(behind) < 2:
+        return requests
+    drawn = behind.pop((now_s * _SCATTER & 0xFFFFFFFF) * len(behind) >> 32)
+    return (*first, drawn, *behind)
 
 
 def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
