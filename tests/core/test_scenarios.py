@@ -33,10 +33,13 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     if "victims" in expected:
         chosen = [list(preemption.victim_lease_ids) for preemption in decided.plan.preemptions]
         assert chosen == expected["victims"]
-    if "advised" in expected:
-        assert [list(preemption.victim_lease_ids) for preemption in decided.plan.advised] == expected["advised"]
-    if "advised_actions" in expected:
-        assert scenario_reader.advised_sentences(decided.plan) == expected["advised_actions"]
+    advised = {
+        "advised": [list(preemption.victim_lease_ids) for preemption in decided.plan.advised],
+        "advised_actions": scenario_reader.advised_sentences(decided.plan),
+    }
+    assert {key: advised[key] for key in advised.keys() & expected.keys()} == {
+        key: expected[key] for key in advised.keys() & expected.keys()
+    }
     if "ended" in expected:
         ended = {end.preemption_id: end.reason.code for end in decided.plan.ended_preemptions}
         assert ended == expected["ended"]
