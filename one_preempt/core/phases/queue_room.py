@@ -224,13 +224,15 @@ class QueueRoom:
         if self._reserved is not None and turn.lease.id in self._reserved:
             self._reserved = None
         timeline, rows, amounts = self._draft.timeline, rows_of(self._draft, placed), amounts_of(turn.vms)
-        timeline.withdraw(turn.lease.id)
+        # Of a gang some VMs may be on hosts already: these stay there.
+        there = timeline.stays.get(turn.lease.id, ()) if len(turn.vms) < len(turn.lease.vm_ids) else ()
+        timeline.replace(turn.lease.id, tuple(one for one in there if not one.promise))
         if self._alike is None:
             until_s = timeline.cut_end(GangSlot(start_s, rows), amounts, end_s)
         else:
             until_s = self._alike.profile.free_until(len(amounts), start_s, end_s)
         firm = not self._draft.gives_way(turn.lease)
-        timeline.hold((stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=firm),))
+        timeline.hold_beside(stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=firm))
 
 
 @lru_cache(maxsize=1024)
