@@ -404,6 +404,27 @@ def test_no_host_is_emptied_that_somebody_in_the_queue_cannot_do_without() -> No
     assert all(play.host_of(vm) is None for vm in gang)
 
 
+def test_what_moves_off_a_host_is_counted_where_it_will_be() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    for host in range(2):
+        vm = play.submit(1, 'TYPE = "DC-MIGRATABLE"', external=True)
+        play.cloud.vm_deploy(play.user("oneadmin"), vm, host)
+
+    def moves() -> bool:
+        plan = play.reports[-1].plan if play.reports else None
+        return plan is not None and any(action.id.startswith("consolidate/") for action in plan.actions)
+
+    play.until(moves)
+    report = play.reports[-1]
+    assert report.plan is not None
+    assert report.state is not None
+    (move,) = (action for action in report.plan.actions if action.id.startswith("consolidate/"))
+    assert report.state.memory is not None
+    assert report.state.memory.timeline is not None
+    target = report.state.hosts.index_by_id[move.host_id or 0]
+    assert any(target in stay.host_rows for stay in report.state.memory.timeline.stays[move.lease_id])
+
+
 def test_a_host_ordered_off_to_which_a_vm_goes_meanwhile_stays_on_and_the_vm_runs() -> None:
     play = PowerPlay(hosts=2, rules=with_policy("always-on"))
     vms = [play.submit() for _ in range(2)]

@@ -25,6 +25,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.move_reservations import move_reservations, reserved_only
 from one_preempt.core.phases.needed_hosts import NeededHosts
 from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.reschedule import hold_target
 from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
 from one_preempt.core.phases.supply_question import UNKNOWN_END_S
 from one_preempt.core.phases.waking_times import may_sleep_until
@@ -127,6 +128,7 @@ def _move(draft: PlanDraft, power: PowerDraft, lease: Lease, vm: VirtualMachine)
         return
     placed = _place(draft, power, (lease, vm, method))
     if placed is not None:
+        hold_target(draft, lease, vm, placed)
         draft.actions.append(
             Action(
                 id=action_id,

@@ -37,14 +37,14 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
             placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed, action_id))
-            _hold_target(draft, lease, vm, placed)
+            hold_target(draft, lease, vm, placed)
             return True
         hindrance = placed.reason
     draft.waits.setdefault(lease.id, Reason(hindrance.code, f"To be rescheduled: {hindrance.text}"))
     return False
 
 
-def _hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:
+def hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:
     """Whoever is placed after it finds it on its new host for as long as it may run, and on its old one."""
     now_s, end_at_s = draft.state.now_s, lease.expected_end_at_s
     if end_at_s is not None and end_at_s <= now_s:
