@@ -113,7 +113,6 @@ class Lease:
     preemptions: int = 0
     preempted_by: int | None = None
     last_preempted_at_s: int | None = None
-    running_since_s: int | None = None
     total: Resources = Resources(0, 0)
     rights_name: str = ""
     max_share_percent: int | None = None
