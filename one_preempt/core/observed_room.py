@@ -88,7 +88,8 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     known: list[Stay] = []
     lasts = _are_on_shared_storage(state, vms)
     if on_hosts:
-        gives_way = is_suspendable(state, policies, lease)
+        # A victim's room is its preemptor's already, whoever else may not be suspended.
+        gives_way = lease.id in surroundings.victims or is_suspendable(state, policies, lease)
         running, is_late = _running_stay(surroundings, lease, on_hosts, reserved, amounts, gives_way=gives_way)
         lasts = lasts and not is_late
         if running.end_s is not None:
