@@ -15,7 +15,7 @@ from one_preempt.simulation.simulated_cloud.faults import Fault, Misbehaviour
 from one_preempt.simulation.simulator.site import START_S, Site, simulation_settings
 from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, HostReturns, TimedFault
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
-from tests.simulation.time_stories.happenings import CalmDown, OwnerEnds, PlainVm, PlainVmEnds
+from tests.simulation.time_stories.happenings import PLAIN, CalmDown, OwnerEnds, PlainVm, PlainVmEnds
 
 CALM_AT_S = 3600
 CALM_AGAIN_AT_S = 4200
@@ -227,8 +227,8 @@ def _fits_when_empty(sets: list[MachineSet], hosts: list[MachineSet]) -> bool:
 def _plain_vms(chance: random.Random) -> Iterator[TimedFault]:
     for number in range(chance.choice((0, 0, 1, 2, 3))):
         at_s = chance.randint(0, 700)
-        yield PlainVm(at_s, f"plain{number}", chance.choice((50, 100, 200)), chance.choice((256, 512)))
-        yield PlainVmEnds(at_s + chance.choice((50, 300, 1500)), f"plain{number}")
+        yield PlainVm(at_s, f"{PLAIN}{number}", chance.choice((50, 100, 200)), chance.choice((256, 512)))
+        yield PlainVmEnds(at_s + chance.choice((50, 300, 1500)), f"{PLAIN}{number}")
 
 
 def _owners_ends(chance: random.Random, workload: Workload) -> Iterator[TimedFault]:

@@ -12,6 +12,8 @@ from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.site import LOCALS
 
 DELETE_RECREATE = 4
+# How the names of all VMs without a LEASE attribute begin.
+PLAIN = "plain"
 _FAILED = frozenset(FAILURES.values())
 
 
@@ -58,7 +60,10 @@ class OwnerEnds:
 
 @dataclass(frozen=True, slots=True)
 class CalmDown:
-    """Nothing goes wrong any more: dead hosts return, failed VMs are made anew, what is switched off is switched on."""
+    """Nothing goes wrong any more: dead hosts return, failed VMs are made anew, what is switched off is switched on.
+
+    Owners who were refused when they took a VM without a LEASE attribute away (it booted, its host was lost) try again.
+    """
 
     at_s: int
 
@@ -69,7 +74,9 @@ class CalmDown:
             if not host.alive:
                 cloud.revive_host(host.id, guests_survived=True)
         for vm in list(cloud.vms.values()):
-            if vm.state == VmState.POWEROFF:
+            if vm.name.startswith(PLAIN):
+                _try(cloud, owner_of(cloud, LOCALS), "terminate-hard", vm)
+            elif vm.state == VmState.POWEROFF:
                 _try(cloud, cloud.caller(vm.uid), "resume", vm)
             elif vm.state == VmState.ACTIVE and vm.lcm_state in _FAILED:
                 cloud.vm_recover(ONEADMIN, vm.id, DELETE_RECREATE)
