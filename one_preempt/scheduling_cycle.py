@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -154,12 +154,15 @@ class SchedulingCycle:
         plan = decide(state, self._policies)
         violations = self._recount(state, plan)
         if violations:
-            # Whatever is wrong with a preemption, the others' VMs are placed: decided again without preempting.
             # From scratch too, for nothing shows whether the plan was wrong or what was remembered.
-            memory, self._recounter = DecisionMemory(), Recounter()
-            state = replace(state, memory=memory, changed_lease_ids=None)
-            plan = decide(state, _cautious(self._policies))
-            if verify(state, plan):
+            self._recounter = Recounter()
+            for cautious in _ever_more_cautious(self._policies):
+                memory = DecisionMemory()
+                state = replace(state, memory=memory, changed_lease_ids=None)
+                plan = decide(state, cautious)
+                if not verify(state, plan):
+                    break
+            else:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
         self._last, self._memory = None if violations else state, memory
         if self._held_capacity is not None:
@@ -304,9 +307,15 @@ def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], afte
     return _with_transitions(changes, tuple(transitions))
 
 
-def _cautious(policies: Policies) -> Policies:
-    """Preempt nobody, and send no host to sleep."""
-    return replace(policies, mode=Mode.ADVISE, power=replace(policies.power, mode=PowerMode.ADVISE))
+def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
+    """Whatever is wrong with a preemption, the others' VMs are placed, and no host is sent to sleep.
+
+    First no preemption is begun, for those under way may all be right: given up, their victims would return, and be
+    sent out again. Then nobody is preempted at all.
+    """
+    cautious = replace(policies, power=replace(policies.power, mode=PowerMode.ADVISE))
+    yield replace(cautious, preempts_anew=False)
+    yield replace(cautious, mode=Mode.ADVISE)
 
 
 def switches_hosts(plan: Plan) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from one_preempt import scheduling_cycle
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.chosen_policies import admission_rules, policies
@@ -16,6 +17,7 @@ from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.verify import Violation, recounter
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import SchedulingCycle
@@ -141,3 +143,37 @@ def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:
     cloud.raft_state = RaftState.FOLLOWER
     assert cycle.run().plan is None
     assert around.rooms == ()
+
+
+@pytest.mark.parametrize(("refused", "given_up"), [(0, False), (1, False), (2, True)])
+def test_a_refused_plan_gives_up_what_is_under_way_only_if_nothing_else_helps(
+    monkeypatch: pytest.MonkeyPatch, refused: int, given_up: bool
+) -> None:
+    cloud, around, clock = Cloud(CONTENTION), Surroundings({}), FixedClock(NOW_S)
+    cycle, _store = cycle_on(cloud, around, clock)
+    (begun,) = (cycle.run().plan or Plan(0, "", ())).preemptions
+    clock.set(NOW_S + 5)
+    left = [refused]
+
+    def check(*_: object) -> tuple[Violation, ...]:
+        left[0] -= 1
+        return (Violation("odd", "something is wrong"),) if left[0] >= 0 else ()
+
+    for module in (scheduling_cycle, recounter):
+        monkeypatch.setattr(module, "verify", check)
+    report = cycle.run()
+    assert report.plan is not None
+    assert not report.is_refused
+    assert [end.preemption_id for end in report.plan.ended_preemptions] == ([begun.id] if given_up else [])
+    assert ("stop" in [action.kind.value for action in report.plan.actions]) is not given_up
+
+
+def test_while_a_plan_is_decided_again_nobody_is_preempted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    cycle, _store = cycle_on(Cloud(CONTENTION), Surroundings({}), FixedClock(NOW_S))
+    answers = [(Violation("odd", "something is wrong"),)]
+    for module in (scheduling_cycle, recounter):
+        monkeypatch.setattr(module, "verify", lambda *_: answers.pop() if answers else ())
+    plan = cycle.run().plan
+    assert plan is not None
+    assert plan.preemptions == ()
+    assert [refusal.reason.code for refusal in plan.refusals] == ["checked"]

@@ -18,12 +18,16 @@ from one_preempt.core.queue_order.order import QueueOrder
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Each field answers one question; see its type."""
+    """Each field answers one question; see its type.
+
+    `preempts_anew`: may a preemption be begun? Those under way are carried on all the same.
+    """
 
     preemption: PreemptionPolicy
     queue_order: QueueOrder
     backfilling: BackfillingPolicy = EASY
     mode: Mode = Mode.ADVISE
+    preempts_anew: bool = True
     match: MatchOptions = field(default_factory=MatchOptions)
     overhead: OverheadRates = field(default_factory=OverheadRates)
     learns_overheads: bool = True

@@ -122,6 +122,8 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
         return Reason("returns", "does not fit; what returns takes no room from others")
     if draft.state.paused:
         return Reason("paused", "does not fit, and preempting is paused")
+    if not draft.policies.preempts_anew:
+        return Reason("checked", "does not fit; no room is made in this cycle, for a plan was refused by its own check")
     if refused_too_often(draft, lease):
         return Reason(
             "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
