@@ -225,6 +225,10 @@ def test_a_terminal_without_blocks_gets_plain_characters(users: CloudOfUsers) ->
 
 def test_a_chart_is_no_document(users: CloudOfUsers) -> None:
     assert users.run("eva", "lease", "list", "--gantt", "--json").exit_code == 2
+    for others in (("--all",), ("--all", "--gantt")):
+        refused = users.run("eva", "lease", "list", *others)
+        assert refused.exit_code == 2
+        assert "--all" in refused.output
     assert users.run("eva", "lease", "list", "--gantt", "--hours", "0").exit_code == 2
 
 

@@ -34,7 +34,11 @@ def lease_list(
     """List the leases, oldest first; with --gantt as a chart of the coming day."""
     if as_chart and as_json:
         raise click.UsageError("--gantt draws and --json does not: take one of them")
+    if as_chart and include_ended:
+        raise click.UsageError("--gantt draws what is to come and --all lists what has ended: take one of them")
     settings = administrators_settings(config_path, mine)
+    if settings is None and include_ended:
+        raise click.UsageError("--all lists what the daemon's database has of leases that ended: leave it out")
     if settings is not None:
         _list_recorded(settings, include_ended, hours if as_chart else None, as_json)
     else:
