@@ -12,6 +12,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import fit_in
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -23,6 +24,8 @@ from one_preempt.core.phases.supply_question import largest_need, places, suited
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32
+# Why those wait for whom hosts are being switched on: they need the others that are on all the same.
+WAKING = "waking"
 
 
 def lacking_room(draft: PlanDraft) -> list[Lease]:
@@ -33,7 +36,19 @@ def lacking_room(draft: PlanDraft) -> list[Lease]:
 def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:
     if lease.id in draft.reserved or not draft.startable(lease):
         return False
-    return lease.id in draft.lacking_room
+    waits = draft.waits.get(lease.id)
+    return lease.id in draft.lacking_room or (waits is not None and waits.code == WAKING)
+
+
+def too_late(draft: PlanDraft) -> list[Lease]:
+    """What was promised a time and could not have it starts as soon as it can: it has no slot for which hosts wake."""
+    concerned = draft.concerns.all(Concern.TIME)
+    late = (concerned[one] for one in sorted(draft.reserved & draft.waits.keys() & concerned.keys()))
+    return [
+        lease
+        for lease in late
+        if lease.state in WAITING_STATES and not draft.timeline.stays.get(lease.id) and draft.startable(lease)
+    ]
 
 
 def are_counted(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
@@ -114,7 +129,7 @@ class NeededHosts:
             _Counted(draft, lease, on, known)
             if are_counted(draft, draft.startable(lease))
             else _Packed(draft, power, lease, on, known)
-            for lease in lacking_room(draft)[:LOOKED_AT]
+            for lease in (*lacking_room(draft)[:LOOKED_AT], *too_late(draft))
         ]
         # Who would not even fit if nobody else were there is no reason to keep hosts on.
         self._needs = [need for need in needs if need.fits_at_all]

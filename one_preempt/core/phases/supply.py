@@ -27,10 +27,12 @@ from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.needed_hosts import (
     LOOKED_AT,
+    WAKING,
     are_counted,
     demand_anywhere,
     fits_on,
     lacking_room,
+    too_late,
 )
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import take_orders_to_wake
@@ -191,15 +193,8 @@ def supply_waiting(draft: PlanDraft) -> None:
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)
-    for lease in (*waiting, *_too_late(draft)):
+    for lease in (*waiting, *too_late(draft)):
         _where_all_sleep(draft, power, lease)
-
-
-def _too_late(draft: PlanDraft) -> list[Lease]:
-    """What was promised a time and could not have it starts as soon as it can: it has no slot for which hosts wake."""
-    concerned = draft.concerns.all(Concern.TIME)
-    late = (concerned[one] for one in sorted(draft.reserved & draft.waits.keys() & concerned.keys()))
-    return [lease for lease in late if lease.state in WAITING_STATES and not draft.timeline.stays.get(lease.id)]
 
 
 def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
@@ -271,7 +266,7 @@ def _rows_of_unlike(draft: PlanDraft, power: PowerDraft, request: Request) -> li
 
 def _waits_for_hosts(draft: PlanDraft, lease: Lease) -> None:
     draft.lacking_room.discard(lease.id)
-    draft.waits[lease.id] = Reason("waking", "waits for hosts that are being switched on")
+    draft.waits[lease.id] = Reason(WAKING, "waits for hosts that are being switched on")
     draft.statuses[lease.id] = "waits for hosts that are being switched on"
 
 
