@@ -12,6 +12,7 @@ from one_preempt.core.model.policies import VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reschedule import hold_target
 from one_preempt.core.phases.room_ahead import (
     ceiling_for_the_rest,
     firm_room_left,
@@ -120,5 +121,6 @@ def _as_victim(
         with draft.room.capped(ceiling_for_the_rest(draft, lease)):
             target = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
         if not isinstance(target, Unplaced):
+            hold_target(draft, lease, vm, target)
             return Victim(vm.id, lease.id, host_id, method, target.host_id)
     return None
