@@ -147,3 +147,24 @@ def test_what_its_owner_has_dropped_is_the_queues_to_promise() -> None:
     promised = time_and_again(state)
     dropped = replace(state, reservations={3: (replace(promised[0][0], firm=True),)}, memory=DecisionMemory())
     assert time_and_again(dropped) == promised
+
+
+@pytest.mark.parametrize("cpu", [1, 2], ids=["counted", "named"])
+def test_what_a_lock_takes_out_of_the_queue_keeps_no_room(cpu: int) -> None:
+    """Nobody asks the backfilling policy about it any more: its promise stood in the way of others without end."""
+    waiting = {3: WAITING, 4: {**WAITING, "cpu": cpu}}
+    document = {**DOCUMENT, "hosts": {0: {"cpu": cpu}}, "vms": {1: {**RUNNING, "host": 0, "cpu": cpu}, **waiting}}
+    locked = {**document, "vms": {**document["vms"], 3: {**WAITING, "lock": "USE"}}}
+    rules, memory = admission_rules(scenario_reader.settings_of(document)), DecisionMemory()
+    reservations: dict[int, tuple[Reservation, ...]] = {}
+    starts = []
+    for given in (document, locked, locked):
+        snapshot = scenario_reader.snapshot_of(given)
+        ledger = scenario_reader.ledger_of(given, snapshot)
+        state = reconcile(snapshot, ledger, rules, scenario_reader.NOW_S).state
+        draft = deliberate(replace(state, memory=memory, reservations=reservations), POLICIES)
+        assert (draft.timeline.alike is not None) == (cpu == 1)
+        reservations = reservations | {one.lease_id: one.reservations for one in draft.plan().bookings}
+        starts.append([one.start_at_s for one in reservations[4]])
+    assert reservations[3] == ()
+    assert starts[0] > starts[2]

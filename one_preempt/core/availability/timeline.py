@@ -274,13 +274,11 @@ class Timeline:
         self._touched.add(stay.lease_id)
 
     def drop_promise(self, lease_id: int) -> None:
-        """Know that the backfilling policy has taken its promise back."""
-        had = self._had(lease_id)
-        self._touched.add(lease_id)
-        if had:
-            self._stays[lease_id] = had
-        else:
-            self._stays.pop(lease_id, None)
+        """Keep no room any more for what was promised to a lease that the backfilling policy promises nothing now.
+
+        It gives back itself what it no longer promises; but it is not asked about what is out of the queue for a while.
+        """
+        self.replace(lease_id, self._had(lease_id))
 
     def _had(self, lease_id: int) -> tuple[Stay, ...]:
         """What a lease has beyond what the backfilling policy promised to it."""
