@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import ActionKind
@@ -198,6 +199,20 @@ def test_whoever_deploys_between_disabled_and_offline_wins() -> None:
     assert play.host_of(mine) == 0
     assert play.cloud.hosts[0].state is HostState.MONITORED
     assert "switch-off" not in kinds_of(play, 0)
+
+
+def test_a_host_that_is_enabled_while_it_loses_its_power_is_used_once_it_is_back() -> None:
+    play = PowerPlay(hosts=1)
+    play.pace_s = 1
+    play.until(lambda: play.machines.state(0) is HostPowerState.SHUTTING_DOWN)
+    play.cloud.host_status(play.user("oneadmin"), 0, HostStatus.ENABLED)
+    vm = play.submit()
+    for _ in range(900):
+        play.cloud.run_until_ms(play.cloud.clock.now_ms + 1000)
+        play.cycle()
+        assert play.machines.lost_guests == []
+    assert play.host_of(vm) == 0
+    assert play.machines.boots == 1
 
 
 def test_a_host_that_is_renamed_while_it_sleeps_is_woken_by_its_new_name() -> None:

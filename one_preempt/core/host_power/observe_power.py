@@ -18,6 +18,7 @@ from one_preempt.core.model.ledger import Ledger, Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
+    LOSING_POWER,
     KnownPower,
     PowerPhase,
     PowerReport,
@@ -37,7 +38,7 @@ CLOCK_RESTARTS_S = 60
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
-_TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK)
+_TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK, LOSING_POWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,7 @@ def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
     was_ordered = sequence.was_ordered
     if sight.vm_ids or sight.host.state is not HostState.OFFLINE:
         if was_ordered:
-            return to_be_woken(sequence, now_s, IN_USE, "it is used again, and was told to switch off already")
+            return to_be_woken(sequence, now_s, LOSING_POWER, "it is used again, and was told to switch off already")
         if sight.host.state is not HostState.OFFLINE:
             return _taken_over(sequence, now_s, sight.host.state)
         return _used_again(sequence, sight, now_s)
@@ -330,7 +331,11 @@ def _asleep(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeque
 
 
 def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
-    if sight.host.accepts_vms:
+    went_off = sequence.reason_code == LOSING_POWER and sight.status_since(sequence.since_s) is PowerStatus.OFF
+    if sequence.may_lose_power(now_s, rules.shutdown_timeout_s) and not went_off:
+        return sequence
+    # What has no power OpenNebula may show as it was for a while.
+    if sight.host.accepts_vms and not went_off:
         return _awake(sequence, now_s)
     if _is_administrators(sequence, sight):
         return _taken_over(sequence, now_s, sight.host.state)

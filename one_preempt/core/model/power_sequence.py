@@ -69,6 +69,10 @@ class PowerStepKind(StrEnum):
         return self not in (PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.ENABLE)
 
 
+LOSING_POWER = "losing-power"
+"""Why a host is switched on that has taken the order to switch off, and that somebody has enabled or uses again."""
+
+
 @dataclass(frozen=True, slots=True)
 class PowerSequence:
     """What is known and under way of one host's power; one for each host that ever had one.
@@ -104,6 +108,11 @@ class PowerSequence:
     def was_ordered(self) -> bool:
         """The call of its phase may have been carried out, as far as it was answered."""
         return self.attempts > (1 if self.outcome is Outcome.DROPPED else 0)
+
+    def may_lose_power(self, now_s: int, within_s: int) -> bool:
+        """It was told to switch off and is wanted again: it runs, and goes down any moment of so many seconds."""
+        losing = self.phase is PowerPhase.SWITCHING_ON and self.reason_code == LOSING_POWER
+        return losing and 0 <= now_s - self.since_s <= within_s
 
     def rests_at(self, now_s: int) -> bool:
         """It is left alone after a failure; what began in the future was written by a clock that was set back since."""

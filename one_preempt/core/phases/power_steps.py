@@ -157,6 +157,8 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
             yield from _order(power, sequence, off, allowed=wanted and power.now_s >= sequence.not_before_s)
         case PowerPhase.ASLEEP if _reading_is_due(power, sequence):
             yield power_step(sequence, PowerStepKind.READ_POWER)
+        case PowerPhase.SWITCHING_ON if _still_goes_down(power, sequence):
+            yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.SWITCHING_ON:
             on = power_step(sequence, PowerStepKind.SWITCH_ON)
             may_begin = not power.paused and power.may_start_one_more()
@@ -167,6 +169,13 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
             yield from _order(power, sequence, cut, allowed=wanted)
         case PowerPhase.ENABLING if state in _BOTH_OFF_STATES:
             yield from _enable(power, sequence, state)
+
+
+def _still_goes_down(power: PowerDraft, sequence: PowerSequence) -> bool:
+    """An order to start means nothing to what has its power yet and is on the way down."""
+    report = power.known.readings.get(sequence.host_id)
+    off = report is not None and report.status is PowerStatus.OFF and report.asked_at_s >= sequence.since_s
+    return not off and sequence.may_lose_power(power.now_s, power.rules.shutdown_timeout_s)
 
 
 def _order(
