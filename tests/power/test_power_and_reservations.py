@@ -59,6 +59,22 @@ def test_a_reservation_is_promised_sleeping_hosts_and_starts_in_time(policy: str
     assert 0 <= play.cloud.clock.now_ms - start_ms <= 15_000
 
 
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP"])
+def test_no_more_is_promised_than_can_boot_in_turns_until_the_start(policy: str) -> None:
+    play = PowerPlay(hosts=4, rules=replace(RULES, most_booting=1))
+    play.until(lambda: len(play.asleep()) == 4)
+    play.rules = with_policy(policy, play.rules)
+    play.start_daemon()
+    start_s = play.cloud.clock.now_s() + 2 * BOOT_S + 90
+    leases = [reserved(play, 2 * BOOT_S + 90) for _ in range(4)]
+    play.cycle()
+    accepted = [lease for lease in leases if verdict(play, lease) is Verdict.ACCEPTED]
+    assert len(accepted) == 2
+    assert max(starts_after_s(play, accepted, start_s)) <= 30
+    # For those that were refused nobody is woken.
+    assert play.machines.boots == 2
+
+
 def test_look_ahead_wakes_a_boot_before_the_start_and_pemp_at_once() -> None:
     woken_after_s = {}
     for policy in ("look-ahead", "PEMP"):

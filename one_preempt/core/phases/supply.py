@@ -90,15 +90,44 @@ def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
     asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
     decision = power.rules.policy.decide(asked.question)
+    in_time = _up_in_turn(draft, power, request, asked.rows_to_wake)
     if decision.ask_again_s is not None:
-        power.granted[lease.id] = _mask(power, asked.rows_to_wake)
+        power.granted[lease.id] = _mask(power, in_time)
         return
-    chosen = asked.rows_to_wake[: decision.wake]
+    chosen = in_time[: decision.wake]
     power.granted[lease.id] = _mask(power, chosen)
     power.bound.add(lease.id)
     power.to_empty += decision.consolidate
     if binds:
         _narrow(draft, power, request, asked, chosen)
+
+
+def _up_in_turn(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequence[int]) -> Sequence[int]:
+    """Of these rows, in this order, those that are up by the start if no more boot at once than may.
+
+    Those that boot already, and those that others were promised by then, come before. What was just meant for others
+    is left to them.
+    """
+    if power.to_come is None:
+        return rows
+    others = {
+        row
+        for lease_id in draft.concerns.all(Concern.TIME)
+        for stay in draft.timeline.stays.get(lease_id, ())
+        if lease_id != request.lease.id and stay.start_s <= request.start_s
+        for row in stay.host_rows
+        if power.asleep[row]
+    }
+    meant = {row for lease_id in power.bound for row in np.flatnonzero(power.granted[lease_id]).tolist()}
+    before = int(power.columns.booting.sum()) + len(others | meant)
+    found: list[int] = []
+    for row in rows:
+        if row in meant:
+            continue
+        turn = (before + len(found)) // power.rules.most_booting
+        if power.to_come.up_at_s[row] + turn * power.boots_s[row] <= request.start_s:
+            found.append(row)
+    return found
 
 
 def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked, chosen: Sequence[int]) -> None:
