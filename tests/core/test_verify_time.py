@@ -275,3 +275,25 @@ def test_the_recount_shares_nothing_with_the_decision() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("one_preempt"):
                 assert str(node.module).startswith(("one_preempt.core.model", "one_preempt.core.verify")), path
+
+
+def test_a_reservation_that_is_sent_out_or_was_is_best_effort_from_then_on() -> None:
+    """An administrator had started it before its START: it may be taken as a victim, and may return before it."""
+    early = timed(9, kind=LeaseType.BE_SUSPENDABLE, verdict=Verdict.ACCEPTED, **RESERVATION)
+    state = cluster((host(0),), (waiting(9),), (early,))
+    start = plan(deploy(9, 0))
+    assert "too-early" in codes(state, start)
+    back = replace(early, preempted_by=3)
+    assert "too-early" not in codes(replace(state, leases={9: back}), start)
+
+
+def test_whoever_is_sent_out_before_its_start_has_no_room_promised_any_more() -> None:
+    early = timed(9, kind=LeaseType.BE_SUSPENDABLE, verdict=Verdict.ACCEPTED, **RESERVATION)
+    early = replace(early, state=LeaseState.RUNNING, run_began_at_s=NOW_S - 40)
+    wants = timed(10, duration_s=1000, may_preempt=True)
+    guest = running(9, 0, cpus=2)
+    state = cluster((host(0, (guest,)),), (guest, waiting(10, cpus=2)), (early, wants))
+    state = replace(state, reservations={9: (slot(9, 100, 150, 0),)})
+    victim = Victim(9, 9, 0, PreemptionMethod.STOP)
+    made = Preemption("10@1", 10, (victim,), (Placement(10, 0),), "moml", 1, True, 1, NOW_S)
+    assert "promise-broken" not in codes(state, plan(preemptions=(made,)))

@@ -47,10 +47,11 @@ def has_deadline_promised(recount: Recount, lease: Lease) -> bool:
 
 
 def has_start_promised(recount: Recount, lease: Lease) -> bool:
-    """It was accepted with an exact START, and has not given way since, which makes it best effort."""
+    """It was accepted with an exact START, and does not give way and has not since, which makes it best effort."""
     terms = lease.terms
     exact = terms.start_at_s is not None and terms.deadline_at_s is None and not terms.at_once
-    return exact and lease.preempted_by is None and is_accepted(recount, lease)
+    gave_way = lease.preempted_by is not None or lease.id in recount.victim_lease_ids
+    return exact and not gave_way and is_accepted(recount, lease)
 
 
 def may_give_way(recount: Recount, lease: Lease) -> bool:

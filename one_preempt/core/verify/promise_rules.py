@@ -12,7 +12,6 @@ from one_preempt.core.verify.lease_over_time import (
     has_deadline_promised,
     has_return_promised,
     has_start_promised,
-    is_accepted,
     left_s,
     recorded,
 )
@@ -29,7 +28,8 @@ def _nobody_starts_before_its_time(recount: Recount) -> Iterator[Violation]:
         if lease.id in refused or lease.state is LeaseState.REFUSED:
             yield Violation("refused-lease", f"{action.id} starts a VM of lease {lease.id}, which was refused")
         start_at_s = lease.terms.start_at_s
-        if start_at_s is not None and recount.state.now_s < start_at_s and is_accepted(recount, lease):
+        promised = has_start_promised(recount, lease) or has_deadline_promised(recount, lease)
+        if start_at_s is not None and recount.state.now_s < start_at_s and promised:
             yield Violation("too-early", f"{action.id} starts a VM of lease {lease.id} before its START {start_at_s}")
 
 

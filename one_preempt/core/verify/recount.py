@@ -72,6 +72,11 @@ class Recount:
         return {**self.state.power.sequences, **{one.host_id: one for one in self.plan.power_sequences}}
 
     @cached_property
+    def victim_lease_ids(self) -> Set[int]:
+        """The leases that are sent out: by this plan, or by a preemption that is not over."""
+        return {lease_id for one in self.preemptions.values() for lease_id in one.victim_lease_ids}
+
+    @cached_property
     def guests(self) -> Mapping[int, Set[int]]:
         """By host all VMs that it lists, or that say they are there, are coming or were there a moment ago."""
         found = {host.id: set(host.vm_ids) for host in self.hosts.values()}
