@@ -201,7 +201,8 @@ def test_whoever_deploys_between_disabled_and_offline_wins() -> None:
     assert "switch-off" not in kinds_of(play, 0)
 
 
-def test_a_host_that_is_enabled_while_it_loses_its_power_is_used_once_it_is_back() -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_host_that_is_enabled_while_it_loses_its_power_is_used_once_it_is_back(is_killed: bool) -> None:
     play = PowerPlay(hosts=1)
     play.pace_s = 1
     play.until(lambda: play.machines.state(0) is HostPowerState.SHUTTING_DOWN)
@@ -209,6 +210,8 @@ def test_a_host_that_is_enabled_while_it_loses_its_power_is_used_once_it_is_back
     vm = play.submit()
     for _ in range(900):
         play.cloud.run_until_ms(play.cloud.clock.now_ms + 1000)
+        if is_killed:
+            play.start_daemon()
         play.cycle()
         assert play.machines.lost_guests == []
     assert play.host_of(vm) == 0

@@ -20,7 +20,7 @@ from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArr
 from one_preempt.core.model.host import KIB_PER_MIB, Host, HostState
 from one_preempt.core.model.ledger import HostCapacity
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.power_sequence import LOSING_POWER, PowerPhase, PowerSequence
+from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.quick_construction import quick_variant
 
 _host_on = quick_variant(Host, "state", "max_cpu_centi", "max_memory_kib", "total_cpu_centi", "total_memory_kib")
@@ -159,8 +159,7 @@ def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRu
         return
     found.seen[row] = host
     # What may lose its power any moment is not on, whatever OpenNebula shows.
-    losing = sequence.phase is PowerPhase.SWITCHING_ON and sequence.reason_code == LOSING_POWER
-    if host.accepts_vms and not losing:
+    if host.accepts_vms and not sequence.is_losing_power:
         return
     if sequence.is_coming:
         takes_s = max(rules.power_of(host).boot_s, rules.enable_after_s or 0)

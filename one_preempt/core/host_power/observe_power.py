@@ -26,6 +26,8 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.reconciliation.observation import SETTLING_S
 
+# What is to be switched on and was not told to yet has its boot counted from so long before at most.
+CLOCK_RESTARTS_S = 60
 _NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 # Codes for `reason_code` of what is not begun by a plan.
 TAKEN_OVER = "taken-over"
@@ -33,8 +35,6 @@ IN_USE = "in-use"
 FAILED = "failed"
 DONE = "done"
 POWER_CAME = "power-came"
-# What is to be switched on and was not told to yet has its boot counted from so long before at most.
-CLOCK_RESTARTS_S = 60
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
@@ -331,7 +331,7 @@ def _asleep(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeque
 
 
 def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int) -> PowerSequence:
-    went_off = sequence.reason_code == LOSING_POWER and sight.status_since(sequence.since_s) is PowerStatus.OFF
+    went_off = sequence.is_losing_power and sight.status_since(sequence.since_s) is PowerStatus.OFF
     if sequence.may_lose_power(now_s, rules.shutdown_timeout_s) and not went_off:
         return sequence
     # What has no power OpenNebula may show as it was for a while.

@@ -109,10 +109,14 @@ class PowerSequence:
         """The call of its phase may have been carried out, as far as it was answered."""
         return self.attempts > (1 if self.outcome is Outcome.DROPPED else 0)
 
+    @property
+    def is_losing_power(self) -> bool:
+        """It was told to switch off and is wanted again: it may run still, and nobody knows for how long."""
+        return self.phase is PowerPhase.SWITCHING_ON and self.reason_code == LOSING_POWER
+
     def may_lose_power(self, now_s: int, within_s: int) -> bool:
-        """It was told to switch off and is wanted again: it runs, and goes down any moment of so many seconds."""
-        losing = self.phase is PowerPhase.SWITCHING_ON and self.reason_code == LOSING_POWER
-        return losing and 0 <= now_s - self.since_s <= within_s
+        """So it is for so many seconds, by a clock that may have been set back a little."""
+        return self.is_losing_power and abs(now_s - self.since_s) <= within_s
 
     def rests_at(self, now_s: int) -> bool:
         """It is left alone after a failure; what began in the future was written by a clock that was set back since."""

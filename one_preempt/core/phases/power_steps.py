@@ -154,7 +154,7 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
             yield power_step(sequence, PowerStepKind.PUT_OFFLINE, (HostState.DISABLED,), must_be_empty=True)
         case PowerPhase.SWITCHING_OFF:
             off = power_step(sequence, PowerStepKind.SWITCH_OFF, (HostState.OFFLINE,), must_be_empty=True)
-            yield from _order(power, sequence, off, allowed=wanted and power.now_s >= sequence.not_before_s)
+            yield from _order(power, sequence, off, allowed=wanted and not sequence.rests_at(power.now_s))
         case PowerPhase.ASLEEP if _reading_is_due(power, sequence):
             yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.SWITCHING_ON if _still_goes_down(power, sequence):
@@ -173,9 +173,15 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
 
 def _still_goes_down(power: PowerDraft, sequence: PowerSequence) -> bool:
     """An order to start means nothing to what has its power yet and is on the way down."""
+    if _was_read(power, sequence, PowerStatus.OFF):
+        return False
+    return sequence.may_lose_power(power.now_s, power.rules.shutdown_timeout_s)
+
+
+def _was_read(power: PowerDraft, sequence: PowerSequence, status: PowerStatus) -> bool:
+    """That was the last reading of its power, taken in this phase."""
     report = power.known.readings.get(sequence.host_id)
-    off = report is not None and report.status is PowerStatus.OFF and report.asked_at_s >= sequence.since_s
-    return not off and sequence.may_lose_power(power.now_s, power.rules.shutdown_timeout_s)
+    return report is not None and report.status is status and report.asked_at_s >= sequence.since_s
 
 
 def _order(
@@ -193,9 +199,8 @@ def _enable(power: PowerDraft, sequence: PowerSequence, state: HostState) -> Ite
 
     What shuts down later than it was waited for would lose it while OpenNebula counts on it.
     """
-    enabled_at_s, report = _enabled_at_s(power, sequence), power.known.readings.get(sequence.host_id)
-    has_power = report is not None and report.status is PowerStatus.ON and report.asked_at_s >= sequence.since_s
-    if power.now_s >= enabled_at_s and (has_power or not sequence.began_at_s):
+    enabled_at_s = _enabled_at_s(power, sequence)
+    if power.now_s >= enabled_at_s and (_was_read(power, sequence, PowerStatus.ON) or not sequence.began_at_s):
         yield power_step(sequence, PowerStepKind.ENABLE, (state,))
     elif power.now_s >= enabled_at_s - LOOKS_BEFORE_S:
         yield power_step(sequence, PowerStepKind.READ_POWER)

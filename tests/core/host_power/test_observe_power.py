@@ -198,6 +198,22 @@ def test_a_pause_that_a_clock_set_back_has_put_far_off_is_over() -> None:
     assert seen(P.FAILED, S.OFFLINE, not_before_s=NOW_S + 300).phase is P.FAILED
 
 
+@pytest.mark.parametrize(
+    ("since_s", "power", "after"),
+    [
+        (NOW_S - 5, None, P.SWITCHING_ON),
+        (NOW_S - 5, PowerStatus.ON, P.SWITCHING_ON),
+        (NOW_S + 5, PowerStatus.ON, P.SWITCHING_ON),
+        (NOW_S - 5, PowerStatus.OFF, P.SWITCHING_ON),
+        (NOW_S - 601, PowerStatus.ON, P.AWAKE),
+    ],
+)
+def test_what_may_lose_its_power_is_not_on_whatever_is_seen(
+    since_s: int, power: PowerStatus | None, after: PowerPhase
+) -> None:
+    assert seen(P.SWITCHING_ON, S.MONITORED, power=power, reason_code="losing-power", since_s=since_s).phase is after
+
+
 def test_that_it_was_enabled_is_known_until_it_is_in_nobody_s_hand() -> None:
     late = {"since_s": NOW_S - 901, "began_at_s": NOW_S - 901}
     assert seen(P.ENABLING, S.ERROR, **TRIED | late).enabled  # type: ignore[arg-type]
