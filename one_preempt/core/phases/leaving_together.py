@@ -73,7 +73,7 @@ def _unsent(draft: PlanDraft, action_id: str) -> bool:
     return record is None or record.attempts == 0
 
 
-def hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[PossibleVictim]) -> Hindered | None:
+def who_hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[PossibleVictim]) -> Hindered | None:
     """Some of `chosen` would be done before they could be saved, where others were promised their room by then."""
     if not draft.timeline.firm_stays.reservations():
         return None

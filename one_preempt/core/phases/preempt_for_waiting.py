@@ -22,10 +22,10 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.leaving_together import (
     TOO_LATE,
     as_victims,
-    hold_others_up,
     over_limits,
     rules_for,
     victim_ceiling,
+    who_hold_others_up,
 )
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import prepare
@@ -167,7 +167,7 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) 
         return placements
     if not chosen:
         return _start_before_the_queue(draft, wanted, placements)
-    obstacle = hold_others_up(draft, wanted.lease, chosen)
+    obstacle = who_hold_others_up(draft, wanted.lease, chosen)
     return obstacle or _decide_or_undo(draft, wanted, chosen, choice, placements)
 
 
@@ -176,12 +176,17 @@ def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Se
     placed = draft.matchmaker.place_at(wanted.vms, placements, draft.room)
     if isinstance(placed, Unplaced):
         return Hindered(frozenset(), placed.reason)
-    rows = rows_of(draft, placed)
-    stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
-    draft.timeline.replace(wanted.lease.id, (stay,))
+    _hold_for(draft, wanted, placed)
     draft.waits.pop(wanted.lease.id, None)
     start(draft, wanted.lease, wanted.vms, placed)
     return None
+
+
+def _hold_for(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> None:
+    """Let nobody else count on these places for as long as they are wanted."""
+    rows = rows_of(draft, placements)
+    stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
+    draft.timeline.replace(wanted.lease.id, (stay,))
 
 
 def _decide_or_undo(
@@ -195,10 +200,8 @@ def _decide_or_undo(
     lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
     before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
     mark = draft.room.checkpoint()
-    rows = rows_of(draft, placements)
-    # Held before anything else is looked for: nobody returns, or is moved, to where it will run.
-    stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
-    draft.timeline.replace(wanted.lease.id, (stay,))
+    # Before anything else is looked for: nobody returns, or is moved, to where it will run.
+    _hold_for(draft, wanted, placements)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
     if outcome is not None:
