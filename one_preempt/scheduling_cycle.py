@@ -60,7 +60,7 @@ _lease_id = attrgetter("lease_id")
 class CycleReport:
     """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
 
-    With `violations` the first plan was refused by its recount; `plan` is then the one made without preempting.
+    With `violations` the first plan was refused by its recount; `plan` is then one with no preemption begun, or none.
     `is_refused`: that was refused as well, and nothing was done. What is `quiet` is no reason for a cycle.
     """
 

@@ -18,7 +18,7 @@ from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LINE_LENGTH = 500
-REFUSED = "plan refused by its own check, placed without preempting"
+REFUSED = "plan refused by its own check, placed without a new preemption"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
 

@@ -23,7 +23,7 @@ class Report(Protocol):
 
     @property
     def violations(self) -> Sequence[object]:
-        """What the recount found against the plan; it was decided again without preempting."""
+        """What the recount found against the plan; it was decided again, more cautiously."""
 
     @property
     def is_refused(self) -> bool:
