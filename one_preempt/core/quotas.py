@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, Directory, Group, User
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
@@ -77,13 +79,19 @@ class QuotaBook:
             "RUNNING_CPU": (resources.cpu_centi + sum(vm.cpu_centi for vm in vms)) / CENTI,
             "RUNNING_MEMORY": float(resources.memory_mib + sum(vm.memory_mib for vm in vms)),
         }
-        return next((name for name, used, limit in limits if used + wanted[name] > limit), None)
+        return next((name for name, used, limit in limits if _is_beyond(used, wanted[name], limit)), None)
 
     def _limits_of(self, who: str, owner_id: int) -> tuple[_Limit, ...]:
         known = self._limits.get((who, owner_id))
         if known is None:
             known = self._limits[who, owner_id] = tuple(_limits(self._directory, who, owner_id))
         return known
+
+
+def _is_beyond(used: float, wanted: float, limit: float) -> bool:
+    """As oned adds and compares, in single precision: what just fills a fractional limit may be too much, or not."""
+    with np.errstate(over="ignore"):
+        return bool(np.float32(used) + np.float32(wanted) > np.float32(limit))
 
 
 def _limits(directory: Directory, who: str, owner_id: int) -> Iterator[_Limit]:

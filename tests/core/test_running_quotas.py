@@ -95,3 +95,21 @@ def test_some_of_these_stories_have_an_obstacle() -> None:
         told.add(QuotaBook(drawn_directory(chance)).obstacle(drawn_vms(chance, 0)))
     assert None in told
     assert len(told) > 4
+
+
+@pytest.mark.parametrize(
+    ("used", "cpu_centi", "limit", "stands"),
+    [
+        (0.07, 8, 0.15, False),  # more than the limit in double precision
+        (1.1, 220, 3.3, True),  # in single precision as well
+        (0.5, 350, 4.0, False),
+        (0.5, 351, 4.0, True),
+        (1e300, 100, 1e301, False),
+    ],
+)
+def test_fractions_are_added_as_oned_adds_them(used: float, cpu_centi: int, limit: float, stands: bool) -> None:
+    quota = Quota((), {"RUNNING_CPU": limit}, {"RUNNING_CPU": used})
+    directory = Directory(users={5: User(5, "ann", 1, "users", (1,), vm_quotas=(quota,))})
+    stopped = replace(vm(1, cpu_centi), state=VmState.STOPPED)
+
+    assert (QuotaBook(directory).obstacle([stopped]) is not None) is stands

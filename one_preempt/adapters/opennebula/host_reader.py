@@ -155,8 +155,8 @@ class _SharedParts(Generic[T]):
 def _pci_device(element: _Element) -> PciDevice:
     texts = texts_of(element)
     return PciDevice(
-        address=texts.get("ADDRESS", "").lower(),
-        short_address=texts.get("SHORT_ADDRESS", "").lower(),
+        address=texts.get("ADDRESS", ""),
+        short_address=texts.get("SHORT_ADDRESS", ""),
         vendor=texts.get("VENDOR", "").lower(),
         device=texts.get("DEVICE", "").lower(),
         device_class=texts.get("CLASS", "").lower(),

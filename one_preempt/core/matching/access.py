@@ -16,13 +16,16 @@ import numpy.typing as npt
 from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, AclRule, Directory
 from one_preempt.core.model.infrastructure import Datastore, Network
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 
 INDIVIDUAL = 0x0000_0001_0000_0000
 GROUP = 0x0000_0002_0000_0000
 ALL = 0x0000_0004_0000_0000
 CLUSTER = 0x0000_0008_0000_0000
 _ID_MASK = 0xFFFF_FFFF
+# Networks can be locked; datastores cannot.
+_LOCK = "LOCK/LOCKED"
+_LOCKS_AGAINST_USE = frozenset({str(int(LockLevel.USE)), str(int(LockLevel.ALL))})
 _SCOPES = INDIVIDUAL | GROUP | ALL | CLUSTER
 
 
@@ -65,7 +68,10 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """On whose behalf a VM is placed: the user with all groups, ascending."""
+    """On whose behalf a VM is placed: the user with all groups, ascending.
+
+    The administrators' group is among them where the VM belongs to it, whoever owns the VM.
+    """
 
     uid: int
     group_ids: tuple[int, ...]
@@ -86,11 +92,16 @@ class AccessRules:
         self._owners: dict[tuple[int, int], Owner] = {}
 
     def owner_of(self, vm: VirtualMachine) -> Owner:
-        """The VM's owner with the VM's own group and all groups of the user."""
+        """The VM's owner with all groups of the user; with the VM's group where nothing is known of the user.
+
+        As for oned, a VM that is still in a group that its owner was taken out of gives no right of that group.
+        """
         owner = self._owners.get((vm.uid, vm.gid))
         if owner is None:
             user = self._directory.users.get(vm.uid)
-            groups = {vm.gid} if user is None else {vm.gid, user.gid, *user.group_ids}
+            groups = {vm.gid} if user is None else {user.gid, *user.group_ids}
+            if vm.gid == ADMINISTRATORS_GID:
+                groups.add(vm.gid)
             owner = self._owners[vm.uid, vm.gid] = Owner(vm.uid, tuple(sorted(groups)))
         return owner
 
@@ -103,9 +114,13 @@ class AccessRules:
         return by_id | np.isin(cluster_ids, sorted(granted.cluster_ids))
 
     def may_use(self, owner: Owner, thing: Datastore | Network) -> bool:
-        """May `owner` use this datastore or network, by its permissions or by a rule?"""
+        """May `owner` use this datastore or network, by its permissions or by a rule? A lock against use stops both."""
         permissions = thing.permissions
-        if owner.exempt or permissions.other_use:
+        if owner.exempt:
+            return True
+        if thing.attributes.get(_LOCK, ("",))[0] in _LOCKS_AGAINST_USE:
+            return False
+        if permissions.other_use:
             return True
         if (permissions.owner_use and thing.uid == owner.uid) or (
             permissions.group_use and thing.gid in owner.group_ids

@@ -63,6 +63,8 @@ class Column:
     _numbers: tuple[FloatArray, BoolArray] | None = field(default=None, repr=False)
     _integers: tuple[npt.NDArray[np.int64], BoolArray] | None = field(default=None, repr=False)
     _texts: tuple[list[str], BoolArray] | None = field(default=None, repr=False)
+    _all_integers: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = field(default=None, repr=False)
+    _all_numbers: tuple[npt.NDArray[np.int64], FloatArray] | None = field(default=None, repr=False)
 
     def spread(self, verdicts: npt.NDArray[np.bool_]) -> BoolArray:
         """Verdicts on the distinct values as a mask of rows; False where a row has none."""
@@ -88,6 +90,22 @@ class Column:
             )
         return self._integers
 
+    def holding(self, value: int | float) -> BoolArray:
+        """The distinct entries of which any value is this number; a float is compared in single precision."""
+        held = np.zeros(len(self.distinct), dtype=np.bool_)
+        if isinstance(value, int):
+            if self._all_integers is None:
+                entries, integers = _all_of(leading_integer, self.distinct)
+                self._all_integers = entries, np.array(integers, dtype=np.int64)
+            held[self._all_integers[0][self._all_integers[1] == value]] = True
+            return held
+        if self._all_numbers is None:
+            entries, numbers = _all_of(leading_number, self.distinct)
+            with np.errstate(over="ignore"):
+                self._all_numbers = entries, np.array(numbers, dtype=np.float64).astype(np.float32)
+        held[self._all_numbers[0][self._all_numbers[1] == np.float32(value)]] = True
+        return held
+
     @property
     def numbers(self) -> tuple[FloatArray, BoolArray]:
         """The first number of each distinct entry in single precision, and where there is one."""
@@ -106,6 +124,7 @@ class AttributeTable:
         self.layout = layout
         self._rows = rows
         self._columns: dict[str, Column] = {}
+        self._paths_there_are: frozenset[str] | None = None
         self._masks: dict[tuple[str, str, object], BoolArray] = {}
 
     def __len__(self) -> int:
@@ -141,6 +160,8 @@ class AttributeTable:
 
     def _read(self, name: str) -> Column | None:
         paths = self._paths(name)
+        if self._paths_there_are is not None and self._paths_there_are.isdisjoint(paths):
+            return None
         codes = np.full(len(self), -1, dtype=np.int64)
         code_of: dict[Values, int] = {}
         for row, attributes in enumerate(self._rows):
@@ -148,7 +169,11 @@ class AttributeTable:
             if present:
                 values = tuple(value for of_path in present for value in of_path)
                 codes[row] = code_of.setdefault(values, len(code_of))
-        return Column(codes, list(code_of)) if code_of else None
+        if code_of:
+            return Column(codes, list(code_of))
+        # Users write the names: whoever asks for one that nobody has may ask for a thousand.
+        self._paths_there_are = frozenset().union(*self._rows)
+        return None
 
     def _paths(self, name: str) -> list[str]:
         if name.startswith("/"):
@@ -214,6 +239,15 @@ def leading_number(text: str) -> float | None:
     """The number with which `text` begins."""
     match = _NUMBER.match(text)
     return None if match is None else float(match[1])
+
+
+def _all_of(
+    read: Callable[[str], Number | None], distinct: Sequence[Values]
+) -> tuple[npt.NDArray[np.int64], list[Number]]:
+    """All numbers of all entries, and which entry each is of."""
+    found = [(entry, read(text)) for entry, values in enumerate(distinct) for text in values]
+    numbers = [(entry, number) for entry, number in found if number is not None]
+    return np.array([entry for entry, _ in numbers], dtype=np.int64), [number for _, number in numbers]
 
 
 def _first(read: Callable[[str], Number | None], values: Values) -> Number | None:

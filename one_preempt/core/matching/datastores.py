@@ -8,7 +8,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, AttributeTable, datastore_attributes
 from one_preempt.core.matching.demands import moves, returns_to_its_disks
-from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
@@ -31,11 +31,9 @@ class DatastoreMatch:
         options: MatchOptions,
         prematched: Mapping[int, Prematch],
     ) -> None:
-        self._stores = [
-            snapshot.datastores[store_id]
-            for store_id in sorted(snapshot.datastores)
-            if snapshot.datastores[store_id].type == DatastoreType.SYSTEM and snapshot.datastores[store_id].enabled
-        ]
+        system = [store for _, store in sorted(snapshot.datastores.items()) if store.type == DatastoreType.SYSTEM]
+        self._stores = [store for store in system if store.enabled]
+        self._disabled_ids = frozenset(store.id for store in system if not store.enabled)
         self._table = AttributeTable(DATASTORE_LAYOUT, [datastore_attributes(store) for store in self._stores])
         self._access = access
         self._expressions = expressions
@@ -59,6 +57,9 @@ class DatastoreMatch:
         )
         found = self._found.get(key)
         if found is None:
+            if len(self._found) >= MOST_ANSWERS:
+                # Users write what is asked: answers to those long gone must not pile up.
+                self._found.clear()
             found = self._found[key] = self._match(vm, previous_id, prematch)
         return found
 
@@ -87,7 +88,10 @@ class DatastoreMatch:
 
     def why_no_candidate(self, vm: VirtualMachine) -> Unplaced:
         """The reason for which `candidates` found nothing."""
-        prematch = self._prematched.get(vm.id)
+        prematch, previous_id = self._prematched.get(vm.id), self._previous_id(vm)
+        if previous_id in self._disabled_ids:
+            text = f"Its disks are on system datastore {previous_id}, which is disabled: have it enabled."
+            return reasons.unplaced(reasons.DATASTORE, text)
         return reasons.none_usable(
             reasons.DATASTORE,
             "enabled system datastores",
@@ -109,6 +113,9 @@ class DatastoreMatch:
         return None
 
     def _match(self, vm: VirtualMachine, previous_id: int | None, prematch: Prematch | None) -> tuple[Datastore, ...]:
+        if previous_id in self._disabled_ids:
+            # oned looks for its disks on the datastore that it is given: on another one it finds none, and fails.
+            return ()
         if previous_id is not None and any(store.id == previous_id for store in self._stores):
             return tuple(store for store in self._stores if store.id == previous_id)
         requirements = (

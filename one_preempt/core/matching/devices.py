@@ -16,6 +16,8 @@ from one_preempt.core.model.virtual_machine import PciRequest
 def assign_devices(requests: Sequence[PciRequest], free: Iterable[PciDevice]) -> tuple[PciDevice, ...] | None:
     """The device for each request, in the order of requests, or None where one gets none."""
     left = {device.address: device for device in sorted(free, key=lambda device: device.address)}
+    if len(requests) > len(left):
+        return None
     given: dict[int, PciDevice] = {}
     order = sorted(range(len(requests)), key=lambda number: (not by_address(requests[number]), number))
     for number in order:

@@ -11,6 +11,11 @@ from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.rank import Rank, parse_rank
 from one_preempt.core.matching.requirements import Requirement, Residents, nowhere, parse_requirement
 
+# Users write the expressions, and new ones for ever: what was read must not pile up. It is read again when needed.
+MOST_CHARACTERS = 8_000_000
+# The same of what was found by them, where it lasts as long as nothing changes.
+MOST_ANSWERS = 10_000
+
 
 class UnreadableExpression(Exception):
     """A VM's expression cannot be read; the message names the attribute and the place."""
@@ -22,15 +27,18 @@ class Expressions:
 
     _requirements: dict[str, Requirement | ExpressionError] = field(default_factory=dict)
     _ranks: dict[str, Rank | ExpressionError] = field(default_factory=dict)
+    _characters: int = 0
 
     def requirement(self, attribute: str, text: str) -> Requirement:
         """The requirement `text`, which the VM has as `attribute`. Raises UnreadableExpression."""
-        if text not in self._requirements:
+        known = self._requirements.get(text)
+        if known is None:
+            self._count(text)
             try:
-                self._requirements[text] = parse_requirement(text)
+                known = parse_requirement(text)
             except ExpressionError as error:
-                self._requirements[text] = error
-        known = self._requirements[text]
+                known = error
+            self._requirements[text] = known
         if isinstance(known, ExpressionError):
             raise UnreadableExpression(f"{attribute} cannot be read: {known}.")
         return known
@@ -58,9 +66,19 @@ class Expressions:
         return "" if isinstance(known, Rank) else f"{attribute} cannot be read and counts for nothing: {known}."
 
     def _read_rank(self, text: str) -> Rank | ExpressionError:
-        if text not in self._ranks:
+        known = self._ranks.get(text)
+        if known is None:
+            self._count(text)
             try:
-                self._ranks[text] = parse_rank(text)
+                known = parse_rank(text)
             except ExpressionError as error:
-                self._ranks[text] = error
-        return self._ranks[text]
+                known = error
+            self._ranks[text] = known
+        return known
+
+    def _count(self, text: str) -> None:
+        self._characters += len(text)
+        if self._characters > MOST_CHARACTERS:
+            self._requirements.clear()
+            self._ranks.clear()
+            self._characters = len(text)

@@ -10,22 +10,43 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 SEARCH_STEPS = 2_000
+# A step may look at every host in vain, and owners say how: so what is looked at is bounded as well.
+SEARCH_TRIALS = 100_000
 
-Candidates = Callable[[VirtualMachine], Iterator[Placement]]
+
+class Trials:
+    """What one search looked at in vain: how many more hosts it may try, and which it need not try again."""
+
+    def __init__(self, room: Room) -> None:
+        self.left = SEARCH_TRIALS
+        self._room = room
+        self._before = room.dispatched.copy()
+        self._hopeless: dict[object, set[int]] = {}
+
+    def hopeless_for(self, vm: VirtualMachine) -> set[int]:
+        """The rows that lack devices or NUMA room for what asks for as much, whatever the search does."""
+        return self._hopeless.setdefault((vm.pci_requests, vm.topology, vm.numa_nodes, vm.memory_mib), set())
+
+    def is_untouched(self, row: int) -> bool:
+        """The search has put nobody there: what is missing now was missing before it, and comes back in no step."""
+        return bool(self._room.dispatched[row] == self._before[row])
+
+
+Candidates = Callable[[VirtualMachine, Trials], Iterator[Placement]]
 
 
 def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) -> tuple[Placement, ...] | None:
     """Backtracking in the order of `vms`: the first complete placement, charged to the room, or None.
 
-    Complete as long as fewer than SEARCH_STEPS placements are tried; None after that only says that none was
-    found. `candidates` must yield what the room, as it is at that moment, allows.
+    Complete as long as fewer than SEARCH_STEPS placements are tried, and SEARCH_TRIALS hosts in vain; None after that
+    only says that none was found. `candidates` must yield what the room, as it is at that moment, allows.
     """
-    start = room.checkpoint()
+    start, trials = room.checkpoint(), Trials(room)
     marks = [start]
     found: list[Placement] = []
-    levels = [candidates(vms[0])]
+    levels = [candidates(vms[0], trials)]
     steps = 0
-    while levels and steps < SEARCH_STEPS:
+    while levels and steps < SEARCH_STEPS and trials.left > 0:
         placement = next(levels[-1], None)
         if placement is None:
             levels.pop()
@@ -39,7 +60,7 @@ def search(vms: Sequence[VirtualMachine], room: Room, candidates: Candidates) ->
         found.append(placement)
         if len(found) == len(vms):
             return tuple(found)
-        levels.append(candidates(vms[len(found)]))
+        levels.append(candidates(vms[len(found)], trials))
     room.rollback(start)
     return None
 

@@ -30,7 +30,8 @@ class Glob:
     """A compiled shell pattern.
 
     `literal` is the text it stands for when it has no wildcard, `affixes` what stands before and behind its only
-    star when that is its only wildcard; each else None.
+    star when that is its only wildcard; each else None. `pieces`: what stands between the stars, with its width;
+    empty where one of the two says it all.
     """
 
     pattern: str
@@ -42,6 +43,8 @@ class Glob:
         """Does the whole of `text` match?"""
         if self.literal is not None:
             return text == self.literal
+        if self.affixes is not None:
+            return self.matches_of((text,))[0]
         first, last = self.pieces[0], self.pieces[-1]
         if len(self.pieces) == 1:
             return first[0].fullmatch(text) is not None
@@ -71,14 +74,14 @@ def compile_glob(pattern: str) -> Glob:
     """Compile `pattern`; raises ValueError where it is longer than MAX_PATTERN_LENGTH."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(f"a pattern may have {MAX_PATTERN_LENGTH} characters, this one has {len(pattern)}")
-    pieces: list[tuple[re.Pattern[str], int]] = []
+    pieces: list[tuple[str, int]] = []
     plain_pieces: list[str | None] = []
     piece: list[str] = []
     plain: str | None = ""
     at = 0
     while at < len(pattern):
         if pattern[at] == "*":
-            pieces.append((re.compile("".join(piece), re.DOTALL), len(piece)))
+            pieces.append(("".join(piece), len(piece)))
             plain_pieces.append(plain)
             piece, plain = [], ""
             at += 1
@@ -86,14 +89,14 @@ def compile_glob(pattern: str) -> Glob:
         expression, character, at = _one_character(pattern, at)
         piece.append(expression)
         plain = None if plain is None or character is None else plain + character
-    pieces.append((re.compile("".join(piece), re.DOTALL), len(piece)))
+    pieces.append(("".join(piece), len(piece)))
     plain_pieces.append(plain)
     match plain_pieces:
-        case [literal]:
-            return Glob(pattern, literal, None, tuple(pieces))
+        case [str(literal)]:
+            return Glob(pattern, literal, None, ())
         case [str(before), str(behind)]:
-            return Glob(pattern, None, (before, behind), tuple(pieces))
-    return Glob(pattern, None, None, tuple(pieces))
+            return Glob(pattern, None, (before, behind), ())
+    return Glob(pattern, None, None, tuple((re.compile(text, re.DOTALL), width) for text, width in pieces))
 
 
 def _one_character(pattern: str, at: int) -> tuple[str, str | None, int]:

@@ -30,9 +30,9 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 class HostMatch:
     """The hosts that suit a VM, by row of the host table, and how many were ruled out by which test.
 
-    `refusal` is set where none suits. `follows_current_vms`: the requirements speak of VMs on the hosts and
-    must be tested again on the hosts as they have become. `follows_load`: they might have another answer when VMs come
-    or go.
+    `refusal` is set where none suits; it names no VM, for one match is for all of a kind. `follows_current_vms`: the
+    requirements speak of VMs on the hosts and must be tested again on the hosts as they have become. `follows_load`:
+    they might have another answer when VMs come or go.
     """
 
     mask: BoolArray
@@ -221,7 +221,7 @@ class StaticHostMatch:
         for code, passed in tests.items():
             counts[code] = int(np.count_nonzero(mask & ~passed))
             mask &= passed
-        refusal = None if mask.any() else reasons.no_host(counts, f"VM {vm.id}")
+        refusal = None if mask.any() else reasons.no_host(counts, "a VM of this kind")
         follows_load = any(speaks_of_load(text) for _, text in _requirements(vm))
         return HostMatch(mask, counts, refusal, CURRENT_VMS in vm.sched_requirements, follows_load)
 

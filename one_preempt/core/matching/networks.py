@@ -8,7 +8,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
@@ -17,6 +17,8 @@ from one_preempt.core.model.infrastructure import Network
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
+
+ChosenNetworks = tuple[tuple[int, int], ...] | None
 
 
 class NetworkMatch:
@@ -52,9 +54,13 @@ class NetworkMatch:
         prematch = self._prematched.get(vm.id)
         allowed = None if prematch is None else prematch.network_ids.get(nic.id, frozenset())
         key = (vm.uid, vm.gid, allowed, vm.automatic_nic_requirements, nic.sched_requirements, nic.sched_rank)
-        if key not in self._found:
-            self._found[key] = self._match(vm, nic, allowed)
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= MOST_ANSWERS:
+                # Users write what is asked: answers to those long gone must not pile up.
+                self._found.clear()
+            found = self._found[key] = self._match(vm, nic, allowed)
+        return found
 
     def why_no_candidate(self, vm: VirtualMachine, nic: Nic) -> Unplaced:
         """The reason for which `candidates` found nothing for a NIC."""
@@ -66,8 +72,11 @@ class NetworkMatch:
             requirement="its SCHED_REQUIREMENTS",
         )
 
-    def choose(self, vm: VirtualMachine, host: Host, room: Room) -> tuple[tuple[int, int], ...] | None:
-        """(NIC id, network id) for every open NIC, each its best network with a lease left, or None."""
+    def choose(self, vm: VirtualMachine, host: Host, room: Room) -> ChosenNetworks:
+        """(NIC id, network id) for every open NIC, each its best network with a lease left, or None.
+
+        It is the same on all hosts of a cluster.
+        """
         chosen: list[tuple[int, int]] = []
         used: dict[int, int] = {}
         for nic in self.open_nics(vm):

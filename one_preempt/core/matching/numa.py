@@ -115,7 +115,7 @@ class NumaRoom:
         """The node that holds all of the VM's memory: the one asked for, else that with most huge pages free."""
         page_kib = _page_kib(topology)
         fitting = [node for node in self._nodes.values() if node.holds(vm.memory_mib * KIB_PER_MIB, page_kib)]
-        if topology.node_affinity is not None:
+        if _names_a_node(topology):
             return next((node for node in fitting if node.id == topology.node_affinity), None)
         return max(fitting, key=lambda node: (node.pages[page_kib], -node.id), default=None)
 
@@ -125,7 +125,8 @@ class NumaRoom:
             yield 1
             return
         most = min(topology.threads or self._threads_per_core, self._threads_per_core)
-        threads = 1 << (most.bit_length() - 1)
+        # 0 where the host tells of a core without threads: then nothing is tried.
+        threads = 1 << most.bit_length() >> 1
         while threads >= 1:
             divides = all(request.total_cpus % threads == 0 for request in requests)
             if divides and topology.threads in (0, threads):
@@ -133,22 +134,24 @@ class NumaRoom:
             threads //= 2
 
     def _each_fits(self, requests: list[NumaNodeRequest], threads: int, topology: Topology) -> bool:
-        """oned's test: every guest node by itself finds threads on some node, and memory on some node."""
-        return all(
-            bool(self._cpu_fits(request, threads, topology, {}))
-            and any(node.holds(request.memory_kib, _page_kib(topology)) for node in self._nodes.values())
-            for request in requests
+        """oned's test: every guest node by itself finds threads on some node, and memory on some node.
+
+        Where the largest amounts find room, so does every smaller one: an owner may ask for thousands of guest nodes.
+        """
+        cpus = max((request.total_cpus for request in requests), default=0)
+        memory_kib = max((request.memory_kib for request in requests), default=0)
+        return not requests or (
+            bool(self._cpu_fits(cpus, threads, topology, {}))
+            and any(node.holds(memory_kib, _page_kib(topology)) for node in self._nodes.values())
         )
 
-    def _cpu_fits(
-        self, request: NumaNodeRequest, threads: int, topology: Topology, given: dict[int, int]
-    ) -> list[tuple[int, int]]:
-        """(free groups, id) of the nodes with threads for a guest node; `given`: CPUs promised by node id."""
+    def _cpu_fits(self, cpus: int, threads: int, topology: Topology, given: dict[int, int]) -> list[tuple[int, int]]:
+        """(free groups, id) of the nodes with threads for so many CPUs; `given`: CPUs promised by node id."""
         dedicated = topology.pin_policy == "CORE"
         found = []
         for node in self._nodes.values():
             groups = node.groups(threads, self._vms_per_thread, dedicated) - given.get(node.id, 0) // threads
-            if groups * threads >= request.total_cpus:
+            if groups * threads >= cpus:
                 found.append((groups, node.id))
         return found
 
@@ -158,7 +161,7 @@ class NumaRoom:
         given: dict[int, int] = {}
         chosen: list[tuple[NumaNodeRequest, _Node, _Node]] = []
         for request in requests:
-            emptiest_first = sorted(self._cpu_fits(request, threads, topology, given), reverse=True)
+            emptiest_first = sorted(self._cpu_fits(request.total_cpus, threads, topology, given), reverse=True)
             pairs = (
                 (self._nodes[node_id], self._nodes[self._nodes[node_id].distance[hop]])
                 for hop in range(len(self._nodes))
@@ -193,7 +196,12 @@ class NumaRoom:
 def _wants_one_node(topology: Topology) -> bool:
     """All in one host node: the node is named, or huge pages are wanted without pinning."""
     pinned = topology.pin_policy in ("CORE", "THREAD", "SHARED")
-    return topology.node_affinity is not None or (bool(topology.hugepage_size_mib) and not pinned)
+    return _names_a_node(topology) or (bool(topology.hugepage_size_mib) and not pinned)
+
+
+def _names_a_node(topology: Topology) -> bool:
+    """-1 is no node for oned either."""
+    return topology.node_affinity not in (None, -1)
 
 
 def _page_kib(topology: Topology) -> int:

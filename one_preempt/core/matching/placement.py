@@ -63,7 +63,7 @@ class Matchmaker(SinglePlacement):
         One VM alone is placed as `place` does. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
         single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
         largest first, each on its best host; then, unless the VMs are alike, a search over the hosts of every
-        VM, which is exhaustive for small gangs and stops after `gang.SEARCH_STEPS` trials for others.
+        VM, which is exhaustive for small gangs and is given up at the bounds of `gang.search` for others.
         """
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
@@ -81,7 +81,7 @@ class Matchmaker(SinglePlacement):
         if isinstance(placed, Unplaced):
             searched = None
             if placed.counts and not alike(vms) and self._may_fit_together(vms, room):
-                searched = search(ordered, room, lambda vm: self.candidates(vm, room, among))
+                searched = search(ordered, room, lambda vm, trials: self.candidates(vm, room, among, trials))
             if searched is None:
                 return together(len(vms), placed)
             placed = searched

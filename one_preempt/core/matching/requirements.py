@@ -23,8 +23,6 @@ from one_preempt.core.matching.attributes import (
     BoolArray,
     Column,
     Layout,
-    leading_integer,
-    leading_number,
     verdicts,
 )
 from one_preempt.core.matching.expression_tokens import (
@@ -87,7 +85,7 @@ class Comparison:
 
     def _verdicts(self, column: Column, value: int | float | Glob) -> BoolArray:
         if self.operator == "@>":
-            return verdicts(column.distinct, lambda values: any(_equal(text, value) for text in values))
+            return _any_of(column, value)
         if isinstance(value, Glob):
             texts, present = column.texts
             matched = np.array(value.matches_of(texts), dtype=np.bool_)
@@ -103,14 +101,11 @@ class Comparison:
         return np.asarray(outcome & present, dtype=np.bool_)
 
 
-def _equal(text: str, value: int | float | Glob) -> bool:
+def _any_of(column: Column, value: int | float | Glob) -> BoolArray:
+    """The distinct entries of which any value matches."""
     if isinstance(value, Glob):
-        return value.matches(text)
-    if isinstance(value, int):
-        return leading_integer(text) == value
-    number = leading_number(text)
-    with np.errstate(over="ignore"):
-        return number is not None and bool(np.float32(number) == np.float32(value))
+        return verdicts(column.distinct, lambda values: any(map(value.matches, values)))
+    return column.holding(value)
 
 
 @dataclass(frozen=True, slots=True)

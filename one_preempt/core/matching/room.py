@@ -54,15 +54,6 @@ class Room:
 
     # -- what is free ------------------------------------------------------------------------------------
 
-    def free_of(self, leaving: Iterable[int]) -> IntArray:
-        """`free` as it will be once these VMs have left their hosts; a copy."""
-        free = self.free.copy()
-        for vm_id in frozenset(leaving):
-            row = self._row_held_by(vm_id)
-            if row is not None:
-                free[row] += _amounts(self.snapshot.vms[vm_id].resources)
-        return free
-
     def free_devices(self, host_id: int, leaving: Iterable[int] = ()) -> list[PciDevice]:
         """The devices of a host that nobody has, or only VMs that are gone or `leaving`."""
         taken = self._devices_taken.get(host_id, frozenset())

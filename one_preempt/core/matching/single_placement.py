@@ -13,14 +13,16 @@ from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.full_hosts import needs_of
+from one_preempt.core.matching.gang import Trials
 from one_preempt.core.matching.host_match import KINDS_KEPT, HostMatch, StaticHostMatch
-from one_preempt.core.matching.networks import NetworkMatch
+from one_preempt.core.matching.networks import ChosenNetworks, NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.preferences import Preferences
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import GroupRules, group_rules
 from one_preempt.core.model.cluster_state import HostTable, IntArray
+from one_preempt.core.model.host import Host
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
@@ -130,8 +132,9 @@ class SinglePlacement:
         if refusal is not None:
             return refusal
         mask, counts = self._with_room(vm, room, among, rules, limited=limited)
+        nics: dict[int, ChosenNetworks] = {}
         for row in self._ordered(vm, mask, after_host_id):
-            placement = self._try_host(vm, row, room, counts)
+            placement = self._try_host(vm, row, room, counts, nics)
             if placement is not None:
                 room.take(placement)
                 for companion in rules.companions if rules and limited else ():
@@ -139,20 +142,35 @@ class SinglePlacement:
                 return placement
         return reasons.no_host(counts, needs_of(vm))
 
-    def candidates(self, vm: VirtualMachine, room: Room, among: BoolArray | None = None) -> Iterator[Placement]:
-        """Every placement of `vm` that the room allows now, best first; nothing is charged."""
-        if self._refusal(vm, room) is None:
-            mask, counts = self._with_room(vm, room, among, group_rules(vm, room), limited=False)
-            for row in self._ordered(vm, mask):
-                placement = self._try_host(vm, row, room, counts)
-                if placement is not None:
-                    yield placement
+    def candidates(
+        self, vm: VirtualMachine, room: Room, among: BoolArray | None = None, trials: Trials | None = None
+    ) -> Iterator[Placement]:
+        """Every placement of `vm` that the room allows now, best first, while `trials` are left; nothing is charged.
+
+        Whoever asks for the next one has taken back what was charged for the one before.
+        """
+        if self._refusal(vm, room) is not None:
+            return
+        trials = trials or Trials(room)
+        hopeless, nics = trials.hopeless_for(vm), dict[int, ChosenNetworks]()
+        mask, counts = self._with_room(vm, room, among, group_rules(vm, room), limited=False)
+        for row in self._ordered(vm, mask):
+            if trials.left <= 0:
+                return
+            placement = None if row in hopeless else self._try_host(vm, row, room, counts, nics)
+            if placement is not None:
+                yield placement
+            elif row not in hopeless:
+                trials.left -= 1
+                if trials.is_untouched(row) and self._lacks(vm, self.hosts.hosts[row], room):
+                    hopeless.add(row)
 
     def _refusal(self, vm: VirtualMachine, room: Room) -> Unplaced | None:
         """What keeps the VM from every host."""
         match = self.match(vm)
         if match.refusal is not None:
-            return match.refusal
+            # What was found holds for many VMs: who is refused is named here.
+            return reasons.no_host(match.counts, f"VM {vm.id}") if match.refusal.counts else match.refusal
         try:
             stores = self._datastores.candidates(vm)
             nics = [(nic, self._networks.candidates(vm, nic)) for nic in self._networks.open_nics(vm)]
@@ -205,22 +223,48 @@ class SinglePlacement:
         for row in order[mask[order]]:
             yield int(row)
 
-    def _try_host(self, vm: VirtualMachine, row: int, room: Room, counts: dict[str, int]) -> Placement | None:
-        """The placement on one host that has CPU and memory, or None with the reason counted."""
+    def _try_host(
+        self,
+        vm: VirtualMachine,
+        row: int,
+        room: Room,
+        counts: dict[str, int],
+        nics: dict[int, ChosenNetworks] | None = None,
+    ) -> Placement | None:
+        """The placement on one host that has CPU and memory, or None with the reason counted.
+
+        `nics`: what was chosen on other hosts in the room as it is, by cluster; this host's is added.
+        """
         host = self.snapshot.hosts[int(self.hosts.ids[row])]
-        code = ""
-        if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(host.id)) is None:
-            code = reasons.DEVICES
-        elif vm.topology is not None and not room.numa_room(host.id).fits(vm):
-            code = reasons.NUMA
-        else:
+        code = self._lacks(vm, host, room)
+        if not code:
             store = self._datastores.choose(vm, host, room)
-            networks = self._networks.choose(vm, host, room) if store is not None else None
+            networks = (
+                self._networks_on(vm, host, room, nics if nics is not None else {}) if store is not None else None
+            )
             if store is not None and networks is not None:
                 return new_placement(vm.id, host.id, store.id, networks)
             code = self._datastores.why_none(vm, host) if store is None else reasons.NETWORK
         counts[code] = counts.get(code, 0) + 1
         return None
+
+    def _lacks(self, vm: VirtualMachine, host: Host, room: Room) -> str:
+        """The code of what the host itself lacks beside CPU and memory: devices, NUMA room; "" where nothing."""
+        if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(host.id)) is None:
+            return reasons.DEVICES
+        if vm.topology is not None and not room.numa_room(host.id).fits(vm):
+            return reasons.NUMA
+        return ""
+
+    def _networks_on(
+        self, vm: VirtualMachine, host: Host, room: Room, nics: dict[int, ChosenNetworks]
+    ) -> ChosenNetworks:
+        """Chosen once a cluster: an owner may ask for hundreds of NICs."""
+        if not vm.nics:
+            return ()
+        if host.cluster_id not in nics:
+            nics[host.cluster_id] = self._networks.choose(vm, host, room)
+        return nics[host.cluster_id]
 
 
 def _follows(rules: GroupRules | None) -> Unplaced | None:

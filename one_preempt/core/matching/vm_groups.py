@@ -88,17 +88,24 @@ def _anti_affined_sets(group: VmGroup, role: VmGroupRole) -> Iterable[frozenset[
     """VMs that must not share a host with those of `role`."""
     if role.policy == _ANTI_AFFINED:
         yield frozenset(role.vm_ids)
-    for rule in group.anti_affined:
-        if role.name in rule:
-            others = (other for other in group.roles if other.name in rule and other.name != role.name)
-            yield frozenset(vm_id for other in others for vm_id in other.vm_ids)
+    # One look at all roles, however many rules their owner writes.
+    apart = {name for rule in group.anti_affined if role.name in rule for name in rule} - {role.name}
+    if apart:
+        yield frozenset(vm_id for other in group.roles if other.name in apart for vm_id in other.vm_ids)
 
 
 def _joined_roles(rules: tuple[tuple[str, ...], ...], name: str) -> frozenset[str]:
     """The roles that overlapping affinity rules tie to `name`, itself included; empty where none does."""
-    joined: set[str] = set()
-    for _ in rules:
-        joined.update(*(rule for rule in rules if name in rule or not joined.isdisjoint(rule)))
+    rules_of: dict[str, list[frozenset[str]]] = {}
+    for rule in frozenset(map(frozenset, rules)):
+        for role in rule:
+            rules_of.setdefault(role, []).append(rule)
+    joined, found = set[str](), {name} & rules_of.keys()
+    while found:
+        # Each role brings its rules once, however long a chain their owner makes of them.
+        joined |= found
+        met = {rule for role in found for rule in rules_of.pop(role)}
+        found = set().union(*met) - joined
     return frozenset(joined)
 
 

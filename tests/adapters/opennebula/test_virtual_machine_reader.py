@@ -195,7 +195,7 @@ def test_scheduled_actions_are_seen_in_the_pool_and_known_in_the_single_document
     assert alone(version, "sched").scheduled_actions == (ScheduledAction("suspend", "1900000000"),)
 
 
-def test_requested_and_assigned_pci_devices_are_kept_in_lower_case() -> None:
+def test_kinds_of_pci_devices_are_kept_in_lower_case_and_addresses_as_they_are_written() -> None:
     vm = machine_with(
         "<PCI><VENDOR>10DE</VENDOR><DEVICE>0863</DEVICE><CLASS>0302</CLASS></PCI>"
         "<PCI><SHORT_ADDRESS>81:00.A</SHORT_ADDRESS><ADDRESS>0000:81:00:A</ADDRESS><TYPE>NIC</TYPE>"
@@ -203,7 +203,7 @@ def test_requested_and_assigned_pci_devices_are_kept_in_lower_case() -> None:
     )
     assert vm.pci_requests == (
         PciRequest("10de", "0863", "0302"),
-        PciRequest(short_address="81:00.a", address="0000:81:00:a"),
+        PciRequest(short_address="81:00.A", address="0000:81:00:A"),
     )
     assert vm.nics == (Nic(1, None, automatic=True),)
 

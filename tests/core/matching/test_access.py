@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ from lxml import etree
 
 from one_preempt.adapters.opennebula.access_reader import read_directory
 from one_preempt.core.matching.access import AccessRules, ObjectType, Owner, Right
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.access import AclRule, Directory, User
 from one_preempt.core.model.infrastructure import Permissions
-from tests.core.matching.small_cloud import datastore, network, vm
+from tests.core.matching.small_cloud import cloud, datastore, host, matchmaker, network, vm
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 ANN = Owner(5, (1, 100))
@@ -98,8 +100,29 @@ def test_datastores_and_networks_open_by_rules() -> None:
     assert group.may_use(ANN, network(1, permissions=closed, gid=42))
 
 
-def test_an_owner_has_the_groups_of_the_user_and_of_the_vm() -> None:
-    users = {5: User(5, "ann", 1, "users", (1, 100))}
+def test_a_lock_against_use_closes_a_network_to_all_but_administrators() -> None:
+    for level, open_to_ann in {"1": False, "2": True, "3": True, "4": False}.items():
+        locked = network(1, attributes={"LOCK/LOCKED": (level,)})
+        assert rules((ALL, ObjectType.NET | ALL, Right.USE, ALL)).may_use(ANN, locked) is open_to_ann
+        assert rules().may_use(Owner(9, (0,)), locked)
 
-    assert AccessRules(Directory(users=users), 0).owner_of(vm(7)) == ANN
+
+def test_an_owner_has_the_groups_of_the_user() -> None:
+    users = {5: User(5, "ann", 1, "users", (1, 100))}
+    access = AccessRules(Directory(users=users), 0)
+
+    assert access.owner_of(vm(7)) == ANN
+    assert access.owner_of(replace(vm(7), gid=200)) == ANN
+    assert access.owner_of(replace(vm(7), gid=0)).exempt
     assert AccessRules(Directory(), 0).owner_of(vm(7)) == Owner(5, (1,))
+
+
+def test_a_vm_left_behind_in_a_group_gives_its_owner_no_right_of_that_group() -> None:
+    left_behind = replace(vm(7), gid=200)
+    by_group = AclRule(0, GROUP | 200, ObjectType.HOST | ALL, Right.MANAGE, ALL)
+    maker = matchmaker(cloud([host(1)], [left_behind], rules=[by_group]))
+
+    refusal = maker.place(left_behind, maker.new_room())
+
+    assert isinstance(refusal, Unplaced)
+    assert refusal.reason.code == "not-authorized"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from one_preempt.core.matching import numa
 from one_preempt.core.matching.numa import NumaRoom
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host, HugePages, NumaCore, NumaNode
@@ -68,6 +69,9 @@ def pinned(
         (pinned("NONE", 2, 1026, pages_mib=2), False),
         (pinned("NONE", 99, affinity=1), True),
         (pinned("NONE", 1, affinity=2), False),
+        (pinned("NONE", 1, affinity=-1), True),
+        (pinned("NONE", 2, 1026, pages_mib=2, affinity=-1), False),
+        (pinned("THREAD", 4, affinity=-1), True),
         (pinned("NONE", 1, 4097, affinity=1), False),
     ],
 )
@@ -132,3 +136,24 @@ def test_pinned_threads_come_back_when_their_vm_leaves_and_go_again_with_a_rollb
     assert not room.numa_room(0).fits(wanting)
     room.leave(9)
     assert room.numa_room(0).fits(wanting)
+
+
+def test_a_host_that_tells_of_a_core_without_threads_refuses_in_peace() -> None:
+    assert not NumaRoom(numa_host(node(0, [[], []]))).fits(pinned("THREAD", 1, threads=0))
+
+
+def test_thousands_of_guest_nodes_cost_no_more_than_their_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def free(core: numa._Core, vms_per_thread: int) -> int:
+        looked_at.append(vms_per_thread)
+        return len(core.threads) * vms_per_thread - core.used
+
+    monkeypatch.setattr(numa._Core, "free", free)
+    many = tuple(NumaNodeRequest(None, 2, MIB + number, None) for number in range(3000))
+    room, asked = NumaRoom(numa_host(node(0, FREE), node(1, FREE))), replace(pinned("THREAD", 2), numa_nodes=many)
+
+    assert room.fits(asked)
+    assert not room.fits(replace(asked, numa_nodes=(*many, NumaNodeRequest(None, 2, 4097 * MIB, None))))
+    assert not room.fits(replace(asked, numa_nodes=(*many, NumaNodeRequest(None, 5, MIB, None))))
+    assert len(looked_at) < 100

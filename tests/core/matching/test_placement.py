@@ -118,6 +118,21 @@ def test_a_stopped_vm_returns_to_its_disks_without_a_test_of_space(action: int) 
     assert isinstance(place([host(0)], replace(stopped, history=())), Unplaced)
 
 
+@pytest.mark.parametrize("moving", [False, True])
+def test_a_vm_whose_disks_are_on_a_disabled_datastore_waits_for_it(moving: bool) -> None:
+    back = replace(vm(1), history=(stay(1, datastore_id=101, action=9),))
+    machine = replace(back, state=VmState.ACTIVE, lcm_state=3, resched=True) if moving else back
+    stores = [datastore(100), datastore(101, enabled=False)]
+
+    code, text = refused(place([host(0), host(1)], machine, stores=stores))
+
+    assert (code, text.partition(":")[0]) == (
+        "no-system-datastore",
+        "Its disks are on system datastore 101, which is disabled",
+    )
+    assert isinstance(place([host(0), host(1)], machine, stores=stores[:1]), Placement)
+
+
 def test_public_clouds_are_refused_in_words() -> None:
     assert (
         refused(place([host(0)], replace(vm(1), user_template={"PUBLIC_CLOUD": ({"TYPE": "EC2"},)})))[0]
@@ -143,6 +158,17 @@ def test_the_reason_counts_hosts_by_what_they_lack() -> None:
         "No host for VM 1 (3 CPU, 2048 MiB): 2 without enough free CPU or memory, 1 not meeting its requirements, "
         "1 not enabled or not monitored. It starts when others leave."
     )
+
+
+def test_each_vm_that_no_host_suits_is_refused_by_its_own_name() -> None:
+    picky = [replace(vm(number), sched_requirements="RACK = Z") for number in (5, 7)]
+    matcher = matchmaker(cloud([host(1)], picky))
+
+    texts = [
+        refusal.reason.text for one in picky if isinstance(refusal := matcher.place(one, matcher.new_room()), Unplaced)
+    ]
+
+    assert [text.partition(":")[0] for text in texts] == ["No host for VM 5", "No host for VM 7"]
 
 
 def test_a_vm_fits_exactly_or_not_at_all() -> None:

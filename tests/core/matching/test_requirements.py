@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import string
+import struct
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from one_preempt.core.matching import attributes
 from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, HOST_LAYOUT, AttributeTable
 from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.requirements import parse_requirement
@@ -159,11 +164,17 @@ def test_a_host_without_any_attribute_is_no_special_case() -> None:
 
 
 NAMES = st.sampled_from(["A", "B", "C"])
-TEXTS = st.sampled_from(["", "x", "xy", "yx", "7"])
+TEXTS = st.sampled_from(["", "x", "xy", "yx", "7", "7.0", "0.1", "-0.5", " 3x", "+7", "1e1", "9" * 19, "-", "."])
 Tree = tuple[object, ...]
 
 comparisons = st.one_of(
     st.tuples(st.just("number"), NAMES, st.sampled_from(["=", "!=", ">", "<", "@>"]), st.integers(-3, 8)),
+    st.tuples(
+        st.just("number"),
+        NAMES,
+        st.sampled_from(["=", "!=", ">", "<", "@>"]),
+        st.sampled_from([0.1, -0.5, 7.0, 10.0]),
+    ),
     st.tuples(
         st.just("text"),
         NAMES,
@@ -224,14 +235,16 @@ def holds(tree: tuple, attributes: dict[str, tuple[str, ...]]) -> bool:  # type:
     return compared(kind, operator, wanted, attributes.get(f"TEMPLATE/{name}", ()))
 
 
-def compared(kind: str, operator: str, wanted: str | int, values: tuple[str, ...]) -> bool:
+def compared(kind: str, operator: str, wanted: str | float, values: tuple[str, ...]) -> bool:
     if kind == "text":
         matches = [fnmatch.fnmatchcase(value, str(wanted)) for value in values]
         return bool(matches) and {"=": matches[0], "!=": not matches[0], "@>": any(matches)}[operator]
-    numbers = [int(value) for value in values if value.lstrip("-").isdigit()]
+    limit = wanted if isinstance(wanted, int) else single(float(wanted))
+    read = whole_number_in if isinstance(wanted, int) else number_in
+    numbers = [number for number in map(read, values) if number is not None]
     if not numbers:
         return False
-    first, limit = numbers[0], int(wanted)
+    first = numbers[0]
     return {
         "=": first == limit,
         "!=": first != limit,
@@ -239,6 +252,29 @@ def compared(kind: str, operator: str, wanted: str | int, values: tuple[str, ...
         "<": first < limit,
         "@>": limit in numbers,
     }[operator]
+
+
+def single(number: float) -> float:
+    """In single precision, as the matchmaker has it."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def longest(text: str, read: Callable[[str], float]) -> float | None:
+    """The number that the longest readable beginning of a text is."""
+    for end in range(len(text), 0, -1):
+        with contextlib.suppress(ValueError):
+            return read(text[:end])
+    return None
+
+
+def whole_number_in(text: str) -> float | None:
+    number = longest(text, int)
+    return None if number is None or abs(number) >= 10**18 else number
+
+
+def number_in(text: str) -> float | None:
+    number = longest(text, float)
+    return None if number is None else single(number)
 
 
 @given(tree=trees, rows=st.lists(objects, min_size=1, max_size=4))
@@ -257,3 +293,39 @@ def test_any_text_is_read_or_refused_in_one_way(text: str) -> None:
         meets, refused_at = False, error.position
     assert meets in (True, False)
     assert 1 <= refused_at <= len(text) + 1
+
+
+def test_thousands_of_comparisons_read_each_value_of_a_host_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def watched(reader: Callable[[str], float | None]) -> Callable[[str], float | None]:
+        def reads(text: str) -> float | None:
+            read.append(text)
+            return reader(text)
+
+        return reads
+
+    monkeypatch.setattr(attributes, "leading_integer", watched(attributes.leading_integer))
+    monkeypatch.setattr(attributes, "leading_number", watched(attributes.leading_number))
+    table = AttributeTable(HOST_LAYOUT, [{"ID": (str(number), "x")} for number in range(10)])
+
+    for end in ("", ".5"):
+        text = " | ".join(f"ID @> {number}{end}" for number in range(5, 500))
+        assert np.flatnonzero(parse_requirement(text).mask(table)).tolist() == ([5, 6, 7, 8, 9] if not end else [])
+
+    assert len(read) == 40
+
+
+def test_a_name_that_nobody_has_is_looked_for_on_all_hosts_once() -> None:
+    looked_at: list[object] = []
+
+    class Watched(dict[str, tuple[str, ...]]):
+        def __contains__(self, key: object) -> bool:
+            looked_at.append(key)
+            return super().__contains__(key)
+
+    table = AttributeTable(HOST_LAYOUT, [Watched({"TEMPLATE/RACK": ("A",)}) for _ in range(10)])
+
+    assert not parse_requirement(" | ".join(f"MISSING{number} = 1" for number in range(500))).mask(table).any()
+    assert parse_requirement("RACK = A").mask(table).all()
+    assert len(looked_at) <= 2 * 10 * len(HOST_LAYOUT.prefixes)
