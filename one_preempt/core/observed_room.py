@@ -22,8 +22,6 @@ Amounts = tuple[int, int]
 
 # It is on its hosts until somebody does something about it, whatever its DURATION.
 _STUCK = frozenset({LeaseState.FAILED, LeaseState.PAUSED_BY_OWNER})
-# Where all its VMs are on hosts, none of them waits for one.
-_HAS_ALL = frozenset({LeaseState.RUNNING, LeaseState.STARTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +213,14 @@ def _reserved_stays(
     known: Sequence[Stay],
 ) -> list[Stay]:
     """What it was promised beyond the stay that it has; none of it where a host that was promised is lost."""
-    runs_until_s = max((stay.end_s or 0 for stay in known), default=0)
-    endless = any(stay.end_s is None for stay in known)
     on_hosts = any(vm.host_id is not None for vm in vms)
-    coming = [
-        one for one in reserved if not (endless or (on_hosts and one.start_at_s < max(runs_until_s, state.now_s)))
-    ]
     if known and not on_hosts:
         return []
-    if lease.state in _HAS_ALL and all(vm.host_id is not None for vm in vms):
-        # It has started before what the queue was promised: there is nothing left to be promised.
-        coming = [one for one in coming if one.firm]
+    coming = list(reserved)
+    if on_hosts:
+        # What the queue was promised was for all of its VMs: what waits of a gang yet is promised another start.
+        not_before_s = max(state.now_s, _runs_until_s(lease, vms, known))
+        coming = [one for one in reserved if one.firm and one.start_at_s >= not_before_s]
     coming = _ahead(lease, [one for one in coming if not _was_cut_short(lease, one)], state.now_s)
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
     stays = []
@@ -241,6 +236,20 @@ def _reserved_stays(
             )
         )
     return stays
+
+
+def _runs_until_s(lease: Lease, vms: Sequence[VirtualMachine], known: Sequence[Stay]) -> int:
+    """What it was promised to begin before then is behind a lease that has VMs on hosts.
+
+    Nothing to come is, before the whole gang is there: its time has not begun. How long a start takes does not count,
+    for it runs no longer than its DURATION.
+    """
+    if any(vm.host_id is None for vm in vms):
+        return 0
+    ends_s = [stay.end_s or 0 for stay in known]
+    if lease.run_began_at_s is None and lease.remaining_s is not None:
+        ends_s = [min(end_s, known[0].start_s + lease.remaining_s) for end_s in ends_s]
+    return max(ends_s, default=0)
 
 
 def _was_cut_short(lease: Lease, one: Reservation) -> bool:

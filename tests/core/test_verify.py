@@ -211,6 +211,20 @@ def test_a_victim_lease_leaves_as_a_whole() -> None:
     assert codes(state, PREEMPTING) == ["victim-torn"]
 
 
+def test_a_victim_lease_moves_as_a_whole_or_not_at_all() -> None:
+    other = running(2, 1)
+    pair = lease(1, 1, 2, lease_type=LeaseType.DC_MIGRATABLE)
+    state = cluster(
+        [host(0, [VICTIM]), host(1, [other]), host(2)],
+        [VICTIM, other, PREEMPTOR],
+        [pair, lease(9, 9, may_preempt=True)],
+    )
+    moved = Victim(2, 1, 1, PreemptionMethod.LIVE_MIGRATE, 2)
+    move = replace(STOP, id="move/2", kind=ActionKind.LIVE_MIGRATE, vm_id=2, host_id=2)
+    split = replace(DECIDED, victims=(*DECIDED.victims, moved))
+    assert codes(state, plan(STOP, move, START, preemptions=(split,))) == ["gang-split"]
+
+
 def test_a_gang_starts_as_a_whole() -> None:
     state = cluster([host(0)], [waiting(1), waiting(2)], [lease(1, 1, 2)])
     assert codes(state, plan(deploy(1, 0))) == ["gang-torn"]

@@ -49,22 +49,6 @@ class ExclusiveLanes:
         else:
             self._profile(lane).release(start_s, end_s, 1)
 
-    def as_early_as_possible(self, operations: Sequence[Operation], not_before_s: int) -> tuple[int, ...]:
-        """A start for each operation, in turn the earliest that its lane allows; takes nothing.
-
-        Raises ValueError where a lane is taken without an end.
-        """
-        starts: list[int] = []
-        for operation in operations:
-            start_s = self._profile(operation.lane).earliest_fit(1, operation.duration_s, not_before_s)
-            if start_s is None:
-                self._vacate_all(operations, starts)
-                raise ValueError(f"lane {operation.lane} is taken without an end")
-            self.occupy(operation.lane, start_s, start_s + operation.duration_s)
-            starts.append(start_s)
-        self._vacate_all(operations, starts)
-        return tuple(starts)
-
     def as_late_as_possible(
         self, operations: Sequence[Operation], not_before_s: int, end_by_s: int
     ) -> tuple[int, ...] | None:
@@ -104,10 +88,6 @@ class ExclusiveLanes:
             profile.forget_before(instant_s)
             if profile.fits(1, self._since_s):
                 del self._lanes[lane]
-
-    def _vacate_all(self, operations: Sequence[Operation], starts: Sequence[int]) -> None:
-        for operation, start_s in zip(operations, starts, strict=False):
-            self.vacate(operation.lane, start_s, start_s + operation.duration_s)
 
     def _is_known(self, lane: int) -> bool:
         return lane in self._lanes or lane in self._taken_once

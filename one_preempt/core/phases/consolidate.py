@@ -108,9 +108,8 @@ def empty_hosts(draft: PlanDraft) -> None:
     power = draft.power
     if power is None or draft.state.paused or draft.policies.mode is not Mode.ACT:
         return
-    for sequence in power.sequences.values():
-        if sequence.phase is not PowerPhase.EMPTYING:
-            continue
+    emptying = power.columns.in_phase(PowerPhase.EMPTYING)
+    for sequence in [one for one in power.sequences.values() if one.host_id in emptying] if emptying else ():
         for vm_id in sequence.emptied_vm_ids:
             vm = draft.state.snapshot.vms.get(vm_id)
             lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm_id, -1))

@@ -95,17 +95,40 @@ def as_victims(draft: PlanDraft, chosen: Sequence[PossibleVictim], rules: Victim
     """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken."""
     victims: list[Victim] = []
     for possible in chosen:
-        for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
-            victim = _as_victim(draft, possible.lease, vm, method, rules)
-            if victim is None:
-                text = f"does not fit; VM {vm.id} would have to move and fits nowhere else"
-                return Hindered(frozenset({possible.lease.id}), Reason("nowhere-to-move", text))
-            victims.append(victim)
+        of_lease = _of_lease(draft, possible, rules)
+        if isinstance(of_lease, Hindered):
+            return of_lease
+        victims += of_lease
     return tuple(victims)
 
 
+def _of_lease(draft: PlanDraft, possible: PossibleVictim, rules: VictimRules) -> list[Victim] | Hindered:
+    """All VMs of a lease move, or none of them: what is left of a gang would run on alone."""
+    lease = possible.lease
+    mark, stays = draft.room.checkpoint(), draft.timeline.stays.get(lease.id, ())
+    victims = _each(draft, possible, rules)
+    if not isinstance(victims, Hindered) and len({victim.method in MOVES for victim in victims}) > 1:
+        draft.room.rollback(mark)
+        draft.timeline.replace(lease.id, stays)
+        victims = _each(draft, possible, rules, may_move=False)
+    return victims
+
+
+def _each(
+    draft: PlanDraft, possible: PossibleVictim, rules: VictimRules, *, may_move: bool = True
+) -> list[Victim] | Hindered:
+    victims: list[Victim] = []
+    for vm, method in zip(draft.members(possible.lease), possible.methods, strict=True):
+        victim = _as_victim(draft, possible.lease, vm, method, rules, may_move=may_move)
+        if victim is None:
+            text = f"does not fit; VM {vm.id} would have to move and fits nowhere else"
+            return Hindered(frozenset({possible.lease.id}), Reason("nowhere-to-move", text))
+        victims.append(victim)
+    return victims
+
+
 def _as_victim(
-    draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod, rules: VictimRules
+    draft: PlanDraft, lease: Lease, vm: VirtualMachine, first: PreemptionMethod, rules: VictimRules, *, may_move: bool
 ) -> Victim | None:
     methods = methods_of(lease, rules)
     host_id = vm.history[-1].host_id
@@ -116,6 +139,8 @@ def _as_victim(
         if method not in MOVES:
             if method_is_possible(draft.state.snapshot, vm, lease, method):
                 return Victim(vm.id, lease.id, host_id, method)
+            continue
+        if not may_move:
             continue
         elsewhere = draft.state.hosts.ids != host_id
         with draft.room.capped(ceiling_for_the_rest(draft, lease)):

@@ -51,6 +51,7 @@ class PowerDraft:
         self.sequences: dict[int, PowerSequence] = dict(state.power.sequences)
         self.changed: set[int] = set()
         self.steps: list[HostPowerStep] = []
+        self._told_now = 0
         self.advised: list[HostPowerStep] = []
         self.granted: dict[int, BoolArray] = {}
         self.narrowed: dict[int, BoolArray] = {}
@@ -195,15 +196,14 @@ class PowerDraft:
 
     def may_start_one_more(self) -> bool:
         """May one more host that was not told to start be told so? Those whose pauses end together take turns."""
-        told = sum(
-            one.began_at_s > 0 and (one.attempts > 0 or one.phase is PowerPhase.ENABLING)
-            for one in self.sequences.values()
-            if one.is_coming
-        )
-        told += sum(
-            step.kind is PowerStepKind.SWITCH_ON and self.sequences[step.host_id].attempts == 0 for step in self.steps
-        )
-        return told < self.rules.most_booting
+        told = int(np.count_nonzero(self.columns.told_to_start))
+        return told + self._told_now < self.rules.most_booting
+
+    def take(self, step: HostPowerStep) -> None:
+        """Have a call be made."""
+        self.steps.append(step)
+        if step.kind is PowerStepKind.SWITCH_ON and self.sequences[step.host_id].attempts == 0:
+            self._told_now += 1
 
     def economical(self, rows: Iterable[int]) -> list[int]:
         """Rows in the order in which to wake their hosts."""

@@ -113,14 +113,15 @@ def continue_power(draft: PlanDraft) -> None:
             current = sequence
         power.write(current)
         if current.phase is not PowerPhase.AWAKE:
-            power.steps += _steps(power, current, power.host(row).state, wanted=wanted)
+            for step in _steps(power, current, power.host(row).state, wanted=wanted):
+                power.take(step)
             _look_again(draft, power, current)
 
 
 def _under_way(power: PowerDraft) -> list[int]:
     """The hosts with which something is to be done: not those in use, and those asleep only if they are looked at."""
     at_rest = (PowerPhase.AWAKE,) if power.rules.asleep_reading_s else (PowerPhase.AWAKE, PowerPhase.ASLEEP)
-    return [host_id for host_id, sequence in power.sequences.items() if sequence.phase not in at_rest]
+    return [host_id for phase in PowerPhase if phase not in at_rest for host_id in power.columns.in_phase(phase)]
 
 
 def _needed_soon(draft: PlanDraft, power: PowerDraft) -> set[int]:

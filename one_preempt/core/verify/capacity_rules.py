@@ -161,9 +161,10 @@ def _suits(request: PciRequest, device: PciDevice) -> bool:
         (request.vendor, device.vendor),
         (request.device, device.device),
         (request.device_class, device.device_class),
-        (request.short_address, device.short_address),
     )
-    return all(asked.lower() in ("", has.lower()) for asked, has in wanted)
+    # oned reads these as hexadecimal numbers, and an address as it is written.
+    same_kind = all(asked.lower() in ("", has.lower()) for asked, has in wanted)
+    return same_kind and request.short_address in ("", device.short_address)
 
 
 RULES: tuple[Rule, ...] = (_hosts_hold_what_they_are_given,)

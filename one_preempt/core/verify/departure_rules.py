@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind
 from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.lease_over_time import (
     has_deadline_promised,
     has_outlived_its_duration,
@@ -43,12 +44,18 @@ def _has_to_leave(recount: Recount, lease: Lease, action: Action) -> bool:
     if action.kind is not ActionKind.STOP:
         return False
     if lease.preempted_by is not None and recount.vms[action.vm_id].state_name == "SUSPENDED":
-        # It rests on its host and cannot return there: the host is lost.
-        host = recount.hosts.get(action.host_id) if action.host_id is not None else None
-        return host is None or host.state.name in ("ERROR", "MONITORING_ERROR", "OFFLINE")
+        # It rests on its hosts and cannot return there as a whole: one of them is lost.
+        return any(_rests_on_a_lost_host(recount, recount.vms[vm_id]) for vm_id in lease.vm_ids)
     # Members of a gang that cannot start as a whole are stopped again.
     torn = lease.terms.size > 1 and any(recount.vms[vm_id].state_name != "RUNNING" for vm_id in lease.vm_ids)
     return torn or _slot_ends(recount, lease) or recount.under_way(action)
+
+
+def _rests_on_a_lost_host(recount: Recount, vm: VirtualMachine) -> bool:
+    if vm.state_name != "SUSPENDED":
+        return False
+    host = recount.hosts.get(vm.host_id) if vm.host_id is not None else None
+    return host is None or host.state.name in ("ERROR", "MONITORING_ERROR", "OFFLINE")
 
 
 def _slot_ends(recount: Recount, lease: Lease) -> bool:
@@ -114,6 +121,16 @@ def _victims_leave_as_a_whole(recount: Recount) -> Iterator[Violation]:
                 yield Violation("victim-torn", f"preemption {preemption.id} leaves VM {staying[0]} of lease {lease_id}")
 
 
+def _victims_move_as_a_whole(recount: Recount) -> Iterator[Violation]:
+    """Of a lease all VMs are moved elsewhere, or none: half a gang does not run on alone."""
+    for preemption in recount.plan.preemptions:
+        moves: dict[int, set[bool]] = {}
+        for victim in preemption.victims:
+            moves.setdefault(victim.lease_id, set()).add(victim.target_host_id is not None)
+        for lease_id in sorted(lease_id for lease_id, ways in moves.items() if len(ways) > 1):
+            yield Violation("gang-split", f"{preemption.id} moves some VMs of lease {lease_id} and sends others out")
+
+
 def _victims_are_not_suspended_too_often(recount: Recount) -> Iterator[Violation]:
     for preemption in recount.plan.preemptions:
         for lease_id in preemption.victim_lease_ids:
@@ -141,6 +158,7 @@ RULES: tuple[Rule, ...] = (
     _victims_were_decided_upon,
     _preemptors_may_preempt,
     _victims_leave_as_a_whole,
+    _victims_move_as_a_whole,
     _victims_are_not_suspended_too_often,
     _pause_is_respected,
 )

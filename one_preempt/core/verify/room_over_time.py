@@ -179,7 +179,8 @@ class _ClaimReader:
         vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
         own = slots(self._recount, lease, planned=planned)
         runs = [(vm, host_id) for vm in vms for host_id in self._hosts_of(vm, planned=planned)]
-        starts = [(vm, self._arrivals[vm.id]) for vm in vms if planned and vm.id in self._arrivals]
+        arrivals = self._arrivals if planned else {}
+        starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals]
         preemption = self._making_room[planned].get(lease.id)
         if runs or starts:
             leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
@@ -187,6 +188,9 @@ class _ClaimReader:
             if not may_give_way(self._recount, lease):
                 for vm, host_id in (*runs, *starts):
                     yield _claim(vm, host_id, self._now_s, until_s)
+            if any(not vm.charged_host_ids and vm.id not in arrivals for vm in vms):
+                # Not all of the gang is there: its time has not begun, and its slots are still to come.
+                until_s = self._now_s
         elif any(vm.charged_host_ids for vm in vms):
             # It is leaving. What it was promised before that is over; it may go on in a later slot.
             until_s = self._now_s + 1

@@ -9,12 +9,12 @@ from one_preempt.core.availability.lanes import SHARED_STORAGE, ExclusiveLanes, 
 
 def test_operations_of_one_lane_run_one_after_another() -> None:
     lanes = ExclusiveLanes()
-    assert lanes.as_early_as_possible([Operation(SHARED_STORAGE, 10)] * 3, 5) == (5, 15, 25)
+    assert lanes.as_late_as_possible([Operation(SHARED_STORAGE, 10)] * 3, 5, 40) == (10, 20, 30)
 
 
 def test_operations_of_different_hosts_run_at_the_same_time() -> None:
     lanes = ExclusiveLanes()
-    assert lanes.as_early_as_possible([Operation(0, 10), Operation(1, 7), Operation(0, 3)], 5) == (5, 5, 15)
+    assert lanes.as_late_as_possible([Operation(0, 10), Operation(1, 7), Operation(0, 3)], 5, 20) == (7, 13, 17)
 
 
 def test_suspending_before_a_reservation_ends_in_time_and_starts_late() -> None:
@@ -32,16 +32,14 @@ def test_suspending_is_refused_where_the_lane_has_no_time_left() -> None:
 def test_planning_takes_nothing() -> None:
     lanes = ExclusiveLanes()
     operations = [Operation(0, 10), Operation(0, 10)]
-    assert lanes.as_early_as_possible(operations, 0) == lanes.as_early_as_possible(operations, 0)
     assert lanes.as_late_as_possible(operations, 0, 50) == lanes.as_late_as_possible(operations, 0, 50)
 
 
-def test_a_lane_taken_without_an_end_is_named() -> None:
+def test_a_lane_taken_without_an_end_has_no_time_left() -> None:
     lanes = ExclusiveLanes()
     lanes.occupy(3, 10, None)
-    with pytest.raises(ValueError, match="lane 3"):
-        lanes.as_early_as_possible([Operation(4, 5), Operation(3, 20)], 0)
-    assert lanes.is_free(4, 0, None)
+    assert lanes.as_late_as_possible([Operation(4, 5), Operation(3, 20)], 0, 50) is None
+    assert lanes.as_late_as_possible([Operation(4, 5), Operation(3, 10)], 0, 50) == (45, 0)
 
 
 def test_the_past_is_forgotten_and_the_future_kept() -> None:
@@ -51,7 +49,8 @@ def test_the_past_is_forgotten_and_the_future_kept() -> None:
     lanes.forget_before(20)
     assert lanes.is_free(0, 20, None)
     assert not lanes.is_free(1, 20, 25)
-    assert lanes.as_early_as_possible([Operation(0, 5), Operation(1, 5)], 0) == (20, 30)
+    assert lanes.as_late_as_possible([Operation(0, 5), Operation(1, 5)], 0, 34) is None
+    assert lanes.as_late_as_possible([Operation(0, 5), Operation(1, 4)], 0, 34) == (29, 30)
 
 
 def _fits(taken: list[tuple[int, int, int]], lane: int, start_s: int, end_s: int) -> bool:
