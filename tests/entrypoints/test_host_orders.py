@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,13 +82,12 @@ def power_of(name: str) -> dict[str, object] | None:
     return found
 
 
-@pytest.fixture
-def while_waiting(cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever waits lets a cycle of the daemon pass."""
-    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+@contextmanager
+def passing_time(cloud: SimulatedCloud, configuration: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever waits lets a cycle of a daemon with this configuration pass."""
     clock = FixedClock(int(cloud.now_s))
     with ExitStack() as stack:
-        cycle = stack.enter_context(open_cycle(load_settings(site), clock))
+        cycle = stack.enter_context(open_cycle(load_settings(configuration), clock))
 
         def pass_time() -> None:
             cloud.advance(15)
@@ -96,6 +95,14 @@ def while_waiting(cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyP
             cycle.run()
 
         monkeypatch.setattr(host, "_pause", pass_time)
+        yield
+
+
+@pytest.fixture
+def while_waiting(cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever waits lets a cycle of the daemon pass."""
+    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+    with passing_time(cloud, site, monkeypatch):
         yield
 
 
@@ -114,6 +121,24 @@ def test_a_host_is_ordered_off_and_on_and_waited_for(cloud: SimulatedCloud, whil
     assert awake.exit_code == 0, awake.output
     assert cloud.hosts[HOST_IDS["node2"]].alive
     assert power_of("node1") != power_of("node3") is None
+
+
+@pytest.mark.parametrize(
+    "power",
+    [{"mode": "off"}, {"mode": "advise"}, {"hosts": []}, {"quiet_hours": ["00:00-00:00"]}],
+    ids=["off", "advise", "handed over no more", "quiet hours"],
+)
+def test_what_sleeps_is_woken_by_order_whatever_was_configured_since(
+    power: dict[str, object], cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+    with passing_time(cloud, site, monkeypatch):
+        assert run("host", "off", "node2", "--wait").exit_code == 0
+    configure(site, **power)
+    with passing_time(cloud, site, monkeypatch):
+        awake = run("host", "on", "node2", "--wait")
+        assert awake.exit_code == 0, awake.output
+    assert cloud.hosts[HOST_IDS["node2"]].alive
 
 
 def put_on(cloud: SimulatedCloud, name: str) -> int:
@@ -178,6 +203,14 @@ def test_an_order_waits_for_the_daemon_and_is_seen(site: Path) -> None:
     assert told is not None
     assert (told["phase"], told["ordered"]) == ("awake", "off")
     assert "waits for the daemon" in run("host", "list").stdout
+
+
+def test_who_may_not_wake_the_daemon_is_told_that_the_order_waits(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = {"ok": False, "error": "this user may not open the socket"}
+    monkeypatch.setattr(host, "ask_daemon", lambda *_question: refusal)
+    ordered = run("host", "off", "node2")
+    assert ordered.exit_code == 0
+    assert "waits for the daemon's next cycle: this user may not open the socket" in ordered.stderr
 
 
 @pytest.mark.parametrize(

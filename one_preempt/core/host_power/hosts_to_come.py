@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from operator import is_
+from itertools import compress
+from operator import is_, is_not
 
 import numpy as np
 
@@ -134,7 +135,7 @@ def _changed(state: ClusterState, known: ExpectedHosts) -> list[int]:
     for before, now in ((known.sequences, state.power.sequences), (known.capacities, state.power.capacities)):
         if _are_the_same(before, now):
             continue
-        changed.update(host_id for host_id, one in now.items() if before.get(host_id) is not one)
+        changed.update(compress(now, map(is_not, now.values(), map(before.get, now))))
         if len(before) != len(now) or changed:
             changed |= before.keys() - now.keys()
     changed.update(host.id for row, host in known.seen.items() if hosts[row] is not host)

@@ -24,6 +24,7 @@ from one_preempt.core.model.power_sequence import (
     PowerReport,
     PowerSequence,
 )
+from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.reconciliation.observation import SETTLING_S
 
 # What is to be switched on and was not told to yet has its boot counted from so long before at most.
@@ -38,6 +39,10 @@ POWER_CAME = "power-came"
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
+_in_phase = quick_variant(
+    PowerSequence, "phase", "since_s", "reason_code", "reason_text", "attempts", "outcome", "outcome_at_s",
+    "answer_text", "emptied_vm_ids", "enabled",
+)  # fmt: skip
 _TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK, LOSING_POWER)
 
 
@@ -180,19 +185,9 @@ def observed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s
 
 def _entered(sequence: PowerSequence, phase: PowerPhase, now_s: int, code: str, text: str) -> PowerSequence:
     """The same sequence in another phase; nothing was called for that yet."""
-    return replace(
-        sequence,
-        phase=phase,
-        since_s=now_s,
-        reason_code=code,
-        reason_text=text,
-        attempts=0,
-        outcome=None,
-        outcome_at_s=None,
-        answer_text="",
-        emptied_vm_ids=sequence.emptied_vm_ids if phase is PowerPhase.EMPTYING else (),
-        enabled=sequence.enabled and phase is not PowerPhase.AWAKE,
-    )
+    emptied_vm_ids = sequence.emptied_vm_ids if phase is PowerPhase.EMPTYING else ()
+    enabled = sequence.enabled and phase is not PowerPhase.AWAKE
+    return _in_phase(sequence, phase, now_s, code, text, 0, None, None, "", emptied_vm_ids, enabled)
 
 
 def next_phase(sequence: PowerSequence, phase: PowerPhase, now_s: int) -> PowerSequence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from itertools import compress, count
 from operator import is_not
 
@@ -30,6 +30,7 @@ class PowerColumns:
     asleep. `ours`: by our hand not in use. `booting`: has been told to start and is not in use yet. `turnable`: on the
     way to sleep with its power still. `leaving`: that, or to be disabled, or told to switch off and not heard to have
     taken it. `wakeable`: sleeps, or was told to and did not.
+    `told_to_start`: by us, and not in use yet; what never lost its power does not count.
     `since_s`: when the phase was entered. `rested_at_s`: from then on it may be let sleep again.
     """
 
@@ -57,20 +58,32 @@ class PowerColumns:
     def note(self, sequence: PowerSequence) -> None:
         """The sequence of a host is this one now."""
         assert self._rules is not None
-        self._sequences[sequence.host_id] = sequence
-        row, phase = self._index.get(sequence.host_id), sequence.phase
+        host_id, phase = sequence.host_id, sequence.phase
+        known = self._sequences.get(host_id)
+        if known is None or known.phase is not phase:
+            if known is not None:
+                self._in_phase[known.phase].discard(host_id)
+            self._in_phase[phase].add(host_id)
+        self._sequences[host_id] = sequence
+        row = self._index.get(host_id)
         if row is None:
             return
         self.going_down[row] = phase in ON_THE_WAY_DOWN
         self.ours[row] = sequence.is_ours
         is_up_again = phase is PowerPhase.ENABLING and sequence.began_at_s > 0
         self.booting[row] = phase is PowerPhase.SWITCHING_ON or is_up_again
+        was_told = phase is PowerPhase.SWITCHING_ON and sequence.attempts > 0 and sequence.began_at_s > 0
+        self.told_to_start[row] = was_told or is_up_again
         self.turnable[row] = turnable = can_turn_back(sequence)
         unanswered = phase is PowerPhase.SWITCHING_OFF and sequence.outcome is None
         self.leaving[row] = turnable or unanswered or phase is PowerPhase.DISABLING
         self.wakeable[row] = phase is PowerPhase.ASLEEP or (phase is PowerPhase.SWITCHING_OFF and sequence.failures > 0)
         self.since_s[row] = sequence.since_s
         self.rested_at_s[row] = max(sequence.not_before_s, sequence.since_s + self._rules.least_on_s)
+
+    def in_phase(self, phase: PowerPhase) -> Set[int]:
+        """The hosts that are in a phase, by id; some may be gone."""
+        return self._in_phase[phase]
 
     def rows_of(self, host_ids: frozenset[int]) -> BoolArray:
         """The rows of these hosts, as far as there are any; as it was said before for the very same set."""
@@ -81,10 +94,9 @@ class PowerColumns:
         return self._rows_of[1]
 
     def _observe_sequences(self, sequences: Mapping[int, PowerSequence]) -> None:
-        before = self._sequences
-        for host_id, sequence in sequences.items():
-            if before.get(host_id) is not sequence:
-                self.note(sequence)
+        known = map(self._sequences.get, sequences)
+        for sequence in list(compress(sequences.values(), map(is_not, sequences.values(), known))):
+            self.note(sequence)
 
     def _begin(self, rows: int) -> None:
         self._hosts, self._rows_of = (), None
@@ -93,7 +105,8 @@ class PowerColumns:
 
     def _begin_sequences(self, rows: int) -> None:
         self._sequences: dict[int, PowerSequence] = {}
-        self.going_down, self.ours, self.booting = (_nowhere(rows) for _ in range(3))
+        self._in_phase: dict[PowerPhase, set[int]] = {phase: set() for phase in PowerPhase}
+        self.going_down, self.ours, self.booting, self.told_to_start = (_nowhere(rows) for _ in range(4))
         self.leaving, self.turnable, self.wakeable = (_nowhere(rows) for _ in range(3))
         self.since_s: npt.NDArray[np.int64] = np.zeros(rows, dtype=np.int64)
         self.rested_at_s: npt.NDArray[np.int64] = np.full(rows, _ALWAYS_S, dtype=np.int64)

@@ -6,6 +6,8 @@ Only speed depends on what is remembered here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
+from operator import is_not
 
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.host_power.guests import Guests
@@ -48,7 +50,7 @@ class PowerWatch:
         if not are_named_the_same:
             self._bounds, self._rules = _bounds(seen.values(), rules), rules
         known = self._reports
-        for host_id in [one for one, report in reports.items() if known.get(one) is not report]:
+        for host_id in list(compress(reports, map(is_not, reports.values(), map(known.get, reports)))):
             known[host_id] = reports[host_id]
             self._resting.pop(host_id, None)
         for host_id in self._asleep & self.guests.host_ids:
@@ -62,8 +64,7 @@ class PowerWatch:
 
     def not_at_rest(self, sequences: Mapping[int, PowerSequence]) -> list[int]:
         """The hosts of which something is new, or that were not said to `rest`, in the order of their sequences."""
-        resting = self._resting
-        return [host_id for host_id, sequence in sequences.items() if resting.get(host_id) is not sequence]
+        return list(compress(sequences, map(is_not, sequences.values(), map(self._resting.get, sequences))))
 
     def rest(self, sequence: PowerSequence) -> None:
         """The host stays as it is until something new is seen of it."""

@@ -151,8 +151,11 @@ def _give(settings: Settings, hosts: Sequence[Host], goal: PowerGoal, now_s: int
         for host in hosts:
             store.order_power(PowerOrder(host.id, goal, now_s))
             click.echo(f"Host {printable(host.name)} is ordered {goal.value}.")
-    if ask_daemon("wake", {}, settings.socket.path) is None:
+    answer = ask_daemon("wake", {}, settings.socket.path)
+    if answer is None:
         click.echo(f"No daemon answers at {settings.socket.path}: the order waits for it.", err=True)
+    elif not answer["ok"]:
+        click.echo(f"The order waits for the daemon's next cycle: {printable(str(answer.get('error')), 300)}", err=True)
 
 
 def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], order: PowerOrder) -> int:

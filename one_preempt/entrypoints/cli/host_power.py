@@ -124,23 +124,31 @@ def fulfilled(view: PowerView, host: Host, goal: PowerGoal) -> bool:
 
 
 def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, now_s: int) -> str:
-    """Why the daemon would not carry out an order, with the mend; '' where nothing stands against it."""
+    """Why the daemon would not carry out an order, with the mend; '' where nothing stands against it.
+
+    What sleeps by our hand is woken under every mode, at every hour, and where its pattern has left power.hosts.
+    """
+    sequence = view.sequences.get(host.id)
+    is_ours = sequence is not None and sequence.is_ours
+    if view.paused:
+        return "power actions are paused: one-preempt resume"
+    if not (goal is PowerGoal.ON and is_ours) and (why := _refusal_by_rules(view, host, now_s)):
+        return why
+    if method_of(settings, host) == "none":
+        return "nothing is configured that could switch it: see power.control.method"
+    if not host.accepts_vms and not is_ours:
+        return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
+    return _refusal_of_sleep(view, host, sequence, now_s) if goal is PowerGoal.OFF else ""
+
+
+def _refusal_by_rules(view: PowerView, host: Host, now_s: int) -> str:
     rules = view.rules
     if not rules.enforced:
         return f"power.mode is {rules.mode.value}: nothing is switched; write power.mode: enforce"
-    if view.paused:
-        return "power actions are paused: one-preempt resume"
     if host.id not in view.handed_over:
         return "it is not handed over: add its name, or a pattern of it, to power.hosts"
-    if method_of(settings, host) == "none":
-        return "nothing is configured that could switch it: see power.control.method"
     if rules.is_quiet(now_s):
         return "these are quiet hours: see power.quiet_hours"
-    sequence = view.sequences.get(host.id)
-    if not host.accepts_vms and (sequence is None or not sequence.is_ours):
-        return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
-    if goal is PowerGoal.OFF:
-        return _refusal_of_sleep(view, host, sequence, now_s)
     return ""
 
 
