@@ -17,9 +17,7 @@ from one_preempt.core.energy.power_model import HostPower, linear_power, milliwa
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours, utc_minute
 from one_preempt.core.energy.sesp import ServiceLevelEnergySaver
 from one_preempt.core.host_selection.custom import by_expression
-from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
-from one_preempt.core.matching.rank import parse_rank
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.plan import MigrationType
 from one_preempt.core.model.policies import (
@@ -42,7 +40,7 @@ from one_preempt.policy_registry import (
     queue_order_policy,
 )
 from one_preempt.power_settings import HostPowerSettings, PowerSettings
-from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings, SettingsError
+from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings
 
 
 def policies(settings: Settings, preemption: str | None = None) -> Policies:
@@ -164,15 +162,13 @@ def _quiet_hours(times: str) -> QuietHours:
 def match_options(settings: Settings) -> MatchOptions:
     """What the matchmaker's part takes from sched.conf and rank.conf."""
     matchmaker = settings.matchmaker
-    for key in ("host_rank", "datastore_rank", "network_rank"):
-        _check_rank(key, getattr(matchmaker, key))
     return MatchOptions(
         max_vm=matchmaker.max_vm,
         max_dispatch=matchmaker.max_dispatch,
         max_host=matchmaker.max_host,
         host_selection=(
             by_expression(matchmaker.host_rank)
-            if matchmaker.host_policy == "custom"
+            if matchmaker.host_policy.casefold() == "custom"
             else host_selection_policy(matchmaker.host_policy)
         ),
         datastore_rank=datastore_rank(matchmaker.datastore_policy, matchmaker.datastore_rank),
@@ -183,13 +179,6 @@ def match_options(settings: Settings) -> MatchOptions:
         live_rescheds=matchmaker.live_rescheds,
         cold_migrate_mode=MigrationType[matchmaker.cold_migrate_mode.upper().replace("-", "_")],
     )
-
-
-def _check_rank(key: str, expression: str) -> None:
-    try:
-        parse_rank(expression)
-    except ExpressionError as error:
-        raise SettingsError(f"matchmaker.{key} cannot be read: {error}") from error
 
 
 def overhead_rates(settings: Settings) -> OverheadRates:

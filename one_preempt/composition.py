@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
 DAY_S = 86_400
+# Host selections that look at what is allocated alone: in a simulation their hosts need not be monitored.
+_NEVER_BY_LOAD = frozenset({"packing", "striping", "fixed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +241,8 @@ def simulated_cycle(
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
     from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 
-    ranks_by_load = settings.matchmaker.host_policy in ("load-aware", "custom")
-    reader = SimulatedPoolReader(cloud, monitors_hosts=ranks_by_load, live_views=True)
+    may_rank_by_load = settings.matchmaker.host_policy.casefold() not in _NEVER_BY_LOAD
+    reader = SimulatedPoolReader(cloud, monitors_hosts=may_rank_by_load, live_views=True)
     store = MemoryLeaseStore(keep_log=False, live_views=True)
     power = None
     if control is not None:

@@ -7,15 +7,16 @@ are checked here, once, so that nothing behind has to doubt them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from one_preempt.errors import OnePreemptError
-from one_preempt.power_settings import PowerSettings, power_doubts, power_faults
-from one_preempt.settings_choices import choices_at, policy_faults
+from one_preempt.power_settings import AbsolutePath, PowerSettings, power_faults
+from one_preempt.settings_choices import policy_faults, rank_faults
+from one_preempt.settings_places import address_faults
+from one_preempt.settings_words import in_plain_words
 from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
@@ -28,6 +29,7 @@ NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 PositiveRate = Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
 Share = Annotated[float, msgspec.Meta(ge=0.01, le=1)]
 EntryName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 TypeName = Literal["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
 MethodName = Literal["suspend", "stop", "undeploy", "terminate", "migrate", "live-migrate"]
@@ -48,7 +50,7 @@ class OpenNebulaSettings(Section, frozen=True):
     """Where the endpoint is, and how long to wait for it. ONE_XMLRPC and ONE_AUTH win over the file."""
 
     endpoint: str | None = None
-    auth_file: str | None = None
+    auth_file: AbsolutePath | None = None
     connect_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 5.0
     read_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 60.0
 
@@ -58,7 +60,7 @@ class StoreSettings(Section, frozen=True):
 
     url: str = "sqlite:////var/lib/one/one_preempt/leases.db"
     keep_log_days: Positive = 90
-    held_capacity_file: str | None = None
+    held_capacity_file: AbsolutePath | None = None
 
     @property
     def held_capacity_path(self) -> Path:
@@ -73,7 +75,7 @@ class StoreSettings(Section, frozen=True):
 class SocketSettings(Section, frozen=True):
     """Where `place`, the hooks and the commands reach the daemon."""
 
-    path: str = "/run/one/one_preempt.sock"
+    path: AbsolutePath = "/run/one/one_preempt.sock"
 
 
 class EventSettings(Section, frozen=True):
@@ -89,7 +91,7 @@ class MatchmakerSettings(Section, frozen=True):
     max_vm: NotNegative = 5000
     max_dispatch: NotNegative = 30
     max_host: NotNegative = 1
-    host_policy: Literal["packing", "striping", "load-aware", "custom", "fixed"] = "striping"
+    host_policy: str = "striping"
     host_rank: str = ""
     datastore_policy: Literal["packing", "striping", "custom", "fixed"] = "striping"
     datastore_rank: str = ""
@@ -164,10 +166,10 @@ class VictimSettings(Section, frozen=True):
 class MatchSettings(Section, frozen=True):
     """Which VMs a rule is for: all keys given must hold. `attributes`: user template name -> shell pattern."""
 
-    user: str | None = None
-    group: str | None = None
-    template_id: int | None = None
-    attributes: dict[str, str] = {}
+    user: Name | None = None
+    group: Name | None = None
+    template_id: NotNegative | None = None
+    attributes: dict[Name, str] = {}
 
 
 class LeaseRuleSettings(Section, frozen=True):
@@ -187,8 +189,8 @@ class RightsSettings(Section, frozen=True):
     """What the LEASE attributes of a user or group may claim. The first entry that matches counts."""
 
     name: EntryName
-    user: str | None = None
-    group: str | None = None
+    user: Name | None = None
+    group: Name | None = None
     may_claim: list[TypeName] = []
     may_preempt: bool = False
     max_size: Positive | None = None
@@ -211,7 +213,7 @@ class LeaseSettings(Section, frozen=True):
 class LogSettings(Section, frozen=True):
     """Where the daemon's log goes (standard error without a file) and how much it says."""
 
-    file: str | None = None
+    file: AbsolutePath | None = None
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -235,65 +237,6 @@ class Settings(Section, frozen=True):
     leases: LeaseSettings = LeaseSettings()
     power: PowerSettings = PowerSettings()
     log: LogSettings = LogSettings()
-
-
-def doubts(settings: Settings) -> list[str]:
-    """What can be used and yet is probably not meant, one sentence each."""
-    found = [*_doubts_about_leases(settings.leases), *_doubts_about_time(settings), *power_doubts(settings.power)]
-    victims = settings.victims
-    if victims.suspend_in_place and not any("suspend" in methods for methods in victims.methods.values()):
-        found.append("victims.suspend_in_place counts for nothing: no type of victims.methods lists suspend")
-    return found
-
-
-def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
-    yield from (
-        f"rule '{rule.name}' lets whoever writes {', '.join(_matched_names(rule.match))} preempt others: "
-        "users write their templates themselves, so name a user or group too"
-        for rule in leases.rules
-        if rule.may_preempt and rule.match.user is None and rule.match.group is None
-    )
-    yield from (
-        f"rule '{rule.name}': max_suspensions counts for nothing without duration_s, "
-        "for a best-effort lease without an end may be suspended any number of times"
-        for rule in leases.rules
-        if rule.max_suspensions is not None and rule.duration_s is None and (rule.type or "").startswith("BE-")
-    )
-    yield from (
-        f"right '{right.name}': max_share counts for nothing, for max_ahead_s is 0: nothing may be reserved in advance"
-        for right in leases.rights
-        if right.max_share is not None and right.max_ahead_s == 0
-    )
-
-
-def _doubts_about_time(settings: Settings) -> Iterator[str]:
-    time, shipped, limits = settings.time, TimeSettings(), settings.limits
-    if time.promised_leases != shipped.promised_leases and time.backfilling.casefold() != "intermediate":
-        yield f"time.promised_leases counts for nothing: it is for backfilling intermediate, not {time.backfilling}"
-    if time.suspension == "none" and time.least_run_before_suspension_s != shipped.least_run_before_suspension_s:
-        yield "time.least_run_before_suspension_s counts for nothing, for time.suspension is none"
-    if time.suspension != "none" and limits.minimum_run_time_s > time.least_run_before_suspension_s:
-        yield (
-            f"what runs for less than limits.minimum_run_time_s ({limits.minimum_run_time_s} s) is left alone, yet may "
-            f"be started {time.least_run_before_suspension_s} s before it is to be suspended: raise "
-            "time.least_run_before_suspension_s to at least the same"
-        )
-    if time.overrun == "keep" and time.overrun_grace_s != shipped.overrun_grace_s:
-        yield "time.overrun_grace_s counts for nothing, for time.overrun is keep"
-    if time.overrun in ("stop", "terminate"):
-        yield from (
-            f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "
-            "they end without having been told by themselves"
-            for rule in settings.leases.rules
-            if rule.duration_s is not None
-        )
-    if time.grace_s >= limits.preemption_timeout_s:
-        yield "time.grace_s is not less than limits.preemption_timeout_s: a preemption is given up before anybody left"
-
-
-def _matched_names(match: MatchSettings) -> list[str]:
-    """What a VM must have; oned takes a TEMPLATE_ID that a user writes into a template of his own as it is."""
-    return [*sorted(match.attributes), *(["TEMPLATE_ID"] if match.template_id is not None else [])]
 
 
 def configuration_path(given: Path | None) -> Path | None:
@@ -334,7 +277,7 @@ def parse_settings(text: str, source: str) -> Settings:
     try:
         settings = msgspec.convert(content, Settings)
     except (msgspec.ValidationError, TypeError) as error:
-        raise SettingsError(f"{source}: {_in_plain_words(str(error))}") from error
+        raise SettingsError(f"{source}: {in_plain_words(str(error), Settings)}") from error
     _check(settings, source)
     return settings
 
@@ -359,12 +302,16 @@ def _check(settings: Settings, source: str) -> None:
     named = {
         "preemption_policy": settings.preemption_policy,
         "queue_order": settings.queue_order,
+        "matchmaker.host_policy": settings.matchmaker.host_policy,
         "time.backfilling": settings.time.backfilling,
         "power.policy": settings.power.policy,
     }
-    for fault in policy_faults(named):
-        raise SettingsError(f"{source}: {fault}")
-    for fault in power_faults(settings.power):
+    ranks = {
+        f"matchmaker.{key}": getattr(settings.matchmaker, key)
+        for key in ("host_rank", "datastore_rank", "network_rank")
+    }
+    addresses = address_faults(settings.opennebula.endpoint, settings.events.endpoint, settings.store.url)
+    for fault in (*addresses, *policy_faults(named), *rank_faults(ranks), *power_faults(settings.power)):
         raise SettingsError(f"{source}: {fault}")
     for right in settings.leases.rights:
         if (right.user is None) == (right.group is None):
@@ -394,16 +341,3 @@ def _cause(error: OSError | UnicodeDecodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8 text"
     return error.strerror or str(error)
-
-
-def _in_plain_words(message: str) -> str:
-    """msgspec's message with the place first: "at `$.limits.attempts`" becomes "limits.attempts: ..."."""
-    what, separator, where = message.partition(" - at `")
-    place = where.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".") if separator else ""
-    of_key = where.startswith("key` in")
-    if what.startswith("Invalid enum value"):
-        what = f"{what}; there are: {', '.join(choices_at(Settings, f'.{place}', of_key=of_key))}"
-    if of_key:
-        what = f"a key: {what}"
-    what = what.replace("Object contains unknown field", "unknown key").replace("Expected", "expected")
-    return f"{place}: {what}" if place else what

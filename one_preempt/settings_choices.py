@@ -1,4 +1,4 @@
-"""Which words a place of the configuration takes: for messages about a word that it does not take."""
+"""Which words, policies and ranks a place of the configuration takes: for messages about one that it does not."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+LONGEST_NAME = 80
 _STEP = re.compile(r"\.([^.\[\]]+)|\[[^\]]*\]")
 
 SHIPPED_POLICIES = {
     "preemption_policy": frozenset({"mlip", "moml", "mov", "nop"}),
     "queue_order": frozenset({"user-priority"}),
+    "matchmaker.host_policy": frozenset({"custom", "fixed", "load-aware", "packing", "striping"}),
     "time.backfilling": frozenset({"conservative", "easy", "intermediate", "none"}),
     "power.policy": frozenset({"always-on", "gesp", "look-ahead", "pemp", "sesp"}),
 }
@@ -29,6 +31,7 @@ def policy_faults(named: Mapping[str, str]) -> Iterator[str]:
     of_key = {
         "preemption_policy": policy_registry.preemption_policy,
         "queue_order": policy_registry.queue_order_policy,
+        "matchmaker.host_policy": policy_registry.host_selection_policy,
         "time.backfilling": policy_registry.backfilling_policy,
         "power.policy": policy_registry.energy_policy,
     }
@@ -36,7 +39,24 @@ def policy_faults(named: Mapping[str, str]) -> Iterator[str]:
         try:
             of_key[key](name)
         except policy_registry.UnknownPolicy as error:
-            yield f"{key}: {error}"
+            told = str(error) if len(name) <= LONGEST_NAME else str(error).replace(name, f"{name[:LONGEST_NAME]}...")
+            yield f"{key}: {told}"
+
+
+def rank_faults(ranks: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for each key of `ranks` whose expression cannot be read."""
+    written = {key: expression for key, expression in ranks.items() if expression}
+    if not written:
+        return
+    # numpy takes time to load, and most have no rank of their own.
+    from one_preempt.core.matching.expression_tokens import ExpressionError
+    from one_preempt.core.matching.rank import parse_rank
+
+    for key, expression in written.items():
+        try:
+            parse_rank(expression)
+        except ExpressionError as error:
+            yield f"{key} cannot be read: {error}"
 
 
 def choices_at(kind: type, place: str, *, of_key: bool = False) -> tuple[str, ...]:

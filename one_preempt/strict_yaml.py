@@ -1,6 +1,7 @@
 """YAML without its traps: no key twice, no aliases that a small file unfolds to a huge one, no invisible characters.
 
-As in YAML 1.2 only `true` and `false` are truth values: `on`, `off`, `yes` and `no` are words.
+As in YAML 1.2 only `true` and `false` are truth values: `on`, `off`, `yes` and `no` are words. 1:30 and 010 are words,
+too, which YAML 1.1 takes for the numbers 90 and 8.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def load_strict_yaml(text: str) -> Any:
         raise StrictYamlError(f"line {line}: a character that YAML does not allow, {chr(error.character)!r}") from None
     except RecursionError:
         raise StrictYamlError("it is nested too deeply") from None
+    except (AttributeError, KeyError):
+        raise StrictYamlError("a value is not what its tag (!!...) says: leave the tag out") from None
     except ValueError as error:
         raise StrictYamlError(f"a value is out of range: {str(error).partition(';')[0]}") from None
 
@@ -34,6 +37,9 @@ def load_strict_yaml(text: str) -> Any:
 def _place(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark
     return "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+
+
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -50,18 +56,32 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
+                if key.tag == _MERGE:
+                    raise _refusal("<< is not allowed here: write the keys themselves", key.start_mark)
                 if key.value in seen:
                     raise _refusal(f"the key '{key.value[:40]}' stands twice: keep one", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
-_BOOLEAN = "tag:yaml.org,2002:bool"
+_BOOLEAN, _INTEGER, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_DIGITS = list("-+0123456789.")
 _StrictLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOLEAN, _INTEGER, _FLOAT)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _StrictLoader.add_implicit_resolver(_BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_StrictLoader.add_implicit_resolver(
+    _INTEGER, re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"), _DIGITS
+)
+_StrictLoader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(
+        r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    _DIGITS,
+)
 
 
 def _is_plain(text: str) -> bool:

@@ -13,7 +13,8 @@ from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.policies import Policies
 from one_preempt.policy_registry import backfilling_policies, backfilling_policy
-from one_preempt.settings import Settings, SettingsError, TimeSettings, doubts, parse_settings
+from one_preempt.settings import Settings, SettingsError, TimeSettings, parse_settings
+from one_preempt.settings_doubts import doubts
 
 
 def chosen(text: str) -> Policies:

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from one_preempt.core import preemption
+from one_preempt.chosen_policies import match_options
+from one_preempt.core import host_selection, preemption
 from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import (
     UnknownPolicy,
     backfilling_policies,
     backfilling_policy,
     energy_policies,
+    host_selection_policy,
     preemption_policies,
     preemption_policy,
     queue_order_policy,
 )
+from one_preempt.settings import parse_settings
 from one_preempt.settings_choices import SHIPPED_POLICIES
 
 
@@ -66,6 +69,20 @@ def test_adding_a_policy_is_adding_its_file(folder: Path) -> None:
     assert preemption_policy("added").name == "ADDED"
 
 
+def test_a_host_selection_of_ones_own_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_selection, "__path__", [*host_selection.__path__, str(tmp_path)])
+    (tmp_path / "zz_named.py").write_text(
+        "from one_preempt.core.host_selection.selection import ByRank\nPOLICY = ByRank('by-name', '- ID')\n"
+    )
+    settings = parse_settings("matchmaker: {host_policy: By-Name}", "one_preempt.conf")
+    assert match_options(settings).host_selection.expression == "- ID"
+
+
+def test_custom_goes_by_its_rank_in_upper_or_lower_case() -> None:
+    settings = parse_settings("matchmaker: {host_policy: CUSTOM, host_rank: FREE_CPU}", "one_preempt.conf")
+    assert match_options(settings).host_selection.expression == "FREE_CPU"
+
+
 def test_two_policies_of_one_name_stop_the_start(folder: Path) -> None:
     a_policy_file(folder, "zz_second_mov", "MOV")
     with pytest.raises(OnePreemptError, match=r"two policies are named 'MOV'.*zz_second_mov\.py"):
@@ -76,6 +93,9 @@ def test_the_names_that_the_settings_take_without_looking_are_those_of_the_shipp
     found = {
         "preemption_policy": preemption_policies(),
         "queue_order": {queue_order_policy("user-priority").name},
+        "matchmaker.host_policy": {
+            host_selection_policy(name).name for name in ("custom", "fixed", "load-aware", "packing", "striping")
+        },
         "time.backfilling": backfilling_policies(),
         "power.policy": energy_policies(),
     }

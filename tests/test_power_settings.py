@@ -10,7 +10,8 @@ from one_preempt.chosen_policies import policies, power_rules
 from one_preempt.core.energy.pemp import PreemptionAware
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
 from one_preempt.policy_registry import UnknownPolicy, energy_policies, energy_policy
-from one_preempt.settings import Settings, SettingsError, doubts, parse_settings
+from one_preempt.settings import Settings, SettingsError, parse_settings
+from one_preempt.settings_doubts import doubts
 from tests.core.recounted_cluster import host
 
 
@@ -21,12 +22,12 @@ def rules_of(text: str) -> PowerRules:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mode: act", "power.mode: invalid enum value 'act'; there are: advise, enforce, off"),
-        ("mode: on", "power.mode: invalid enum value 'on'; there are: advise, enforce, off"),
+        ("mode: act", "power.mode: unknown word 'act'; there are: advise, enforce, off"),
+        ("mode: on", "power.mode: unknown word 'on'; there are: advise, enforce, off"),
         ("policy: greedy", "power.policy: no energy policy is named 'greedy'; there are: GESP, PEMP, SESP, always-on"),
         (
             "control: {hosts: {n1: {method: ipmi}}}",
-            "power.control.hosts[...].method: invalid enum value 'ipmi'; there are: command, ipmitool, none, redfish",
+            "power.control.hosts[...].method: unknown word 'ipmi'; there are: command, ipmitool, none, redfish",
         ),
         ("quiet_hours: ['25:00-06:00']", "power.quiet_hours"),
         ("time_zone: Mars/Olympus", "power.time_zone 'Mars/Olympus' is unknown"),

@@ -16,11 +16,12 @@ from one_preempt.sched_conf import Yaml, import_sched_conf
 from one_preempt.settings import (
     LONGEST_FILE,
     Settings,
+    SettingsError,
     configuration_path,
-    doubts,
     load_settings,
     parse_settings,
 )
+from one_preempt.settings_doubts import doubts
 from one_preempt.shown_url import without_password
 
 
@@ -48,13 +49,16 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
 @json_option
 def config_check(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration: unknown keys, wrong values, policies that do not exist."""
-    from one_preempt.adapters.lease_store.database import parsed_url
+    from one_preempt.adapters.lease_store.database import LeaseStoreError, parsed_url
     from one_preempt.chosen_policies import policies
 
     settings = load_settings(config_path)
     policies(settings)
-    parsed_url(settings.store.url)
     source = configuration_path(config_path)
+    try:
+        parsed_url(settings.store.url)
+    except LeaseStoreError as error:
+        raise SettingsError(f"{source}: store.url: {error}") from None
     if as_json:
         write_json({"file": str(source) if source else None, "ok": True, "doubts": doubts(settings)})
         return

@@ -1,4 +1,4 @@
-"""`policies`: which preemption and backfilling policies there are."""
+"""`policies`: which preemption, backfilling and energy policies there are."""
 
 from __future__ import annotations
 

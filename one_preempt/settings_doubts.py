@@ -1,0 +1,121 @@
+"""What the configuration says and probably does not mean: for `config check`, and the daemon's log at its start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from one_preempt.power_settings import power_doubts
+from one_preempt.settings import LeaseSettings, MatchSettings, Settings, TimeSettings, VictimSettings
+from one_preempt.settings_places import LONGEST_SOCKET_PATH_BYTES
+
+# Below this it is the binary fraction, not what was written.
+LEAST_PER_CENT = 1e-6
+
+
+def doubts(settings: Settings) -> list[str]:
+    """What can be used and yet is probably not meant, one sentence each."""
+    return [
+        *_doubts_about_leases(settings.leases),
+        *_doubts_about_time(settings),
+        *power_doubts(settings.power),
+        *_doubts_about_victims(settings.victims),
+        *_doubts_about_places(settings),
+    ]
+
+
+def _doubts_about_victims(victims: VictimSettings) -> Iterator[str]:
+    if victims.suspend_in_place and not any("suspend" in methods for methods in victims.methods.values()):
+        yield "victims.suspend_in_place counts for nothing: no type of victims.methods lists suspend"
+    for name, methods in sorted(victims.methods.items()):
+        key = f"victims.methods.{name}"
+        if name == "DC-NON-PREEMPTABLE":
+            if methods:
+                yield f"{key} counts for nothing: nobody preempts these leases"
+            continue
+        if "terminate" in methods and name != "BE-CANCELLABLE":
+            yield f"{key} lists terminate, which counts for nothing: only BE-CANCELLABLE leases may be ended"
+        yield from (f"{key} lists {one} twice" for one in sorted(set(methods)) if methods.count(one) > 1)
+        if not set(methods) - ({"terminate"} if name != "BE-CANCELLABLE" else set()):
+            yield f"{key} lists nothing by which such a lease could leave: none is ever preempted"
+
+
+def _doubts_about_places(settings: Settings) -> Iterator[str]:
+    matchmaker = settings.matchmaker
+    for key, policy, rank in (
+        ("host", matchmaker.host_policy.casefold(), matchmaker.host_rank),
+        ("datastore", matchmaker.datastore_policy, matchmaker.datastore_rank),
+        ("network", matchmaker.network_policy, matchmaker.network_rank),
+    ):
+        if rank and policy != "custom":
+            yield f"matchmaker.{key}_rank counts for nothing, for matchmaker.{key}_policy is {policy}, not custom"
+        elif policy == "custom" and not rank:
+            yield f"matchmaker.{key}_policy is custom and matchmaker.{key}_rank is empty: all count as equal"
+    if len(os.fsencode(settings.socket.path)) > LONGEST_SOCKET_PATH_BYTES:
+        yield (
+            f"socket.path is longer than the {LONGEST_SOCKET_PATH_BYTES} bytes that the system takes for a socket: "
+            "the daemon goes on without it"
+        )
+
+
+def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
+    yield from (
+        f"rule '{rule.name}' lets whoever writes {', '.join(_matched_names(rule.match))} preempt others: "
+        "users write their templates themselves, so name a user or group too"
+        for rule in leases.rules
+        if rule.may_preempt and rule.match.user is None and rule.match.group is None
+    )
+    yield from (
+        f"rule '{rule.name}': max_suspensions counts for nothing without duration_s, "
+        "for a best-effort lease without an end may be suspended any number of times"
+        for rule in leases.rules
+        if rule.max_suspensions is not None and rule.duration_s is None and (rule.type or "").startswith("BE-")
+    )
+    yield from (
+        f"right '{right.name}': max_share counts for nothing, for max_ahead_s is 0: nothing may be reserved in advance"
+        for right in leases.rights
+        if right.max_share is not None and right.max_ahead_s == 0
+    )
+    yield from (
+        f"right '{right.name}': max_share {right.max_share:g} counts as {round(100 * right.max_share)} %, "
+        "for shares are counted in whole per cent"
+        for right in leases.rights
+        if right.max_share is not None and abs(100 * right.max_share - round(100 * right.max_share)) > LEAST_PER_CENT
+    )
+    for place, right in enumerate(leases.rights):
+        earlier = (one for one in leases.rights[:place] if (one.user, one.group) == (right.user, right.group))
+        if first := next(earlier, None):
+            yield f"right '{right.name}' counts for nothing: right '{first.name}' stands before it, for the same owners"
+    for place, rule in enumerate(leases.rules):
+        if before := next((one for one in leases.rules[:place] if one.match == rule.match), None):
+            yield f"rule '{rule.name}' counts for nothing: rule '{before.name}' stands before it and matches the same"
+
+
+def _doubts_about_time(settings: Settings) -> Iterator[str]:
+    time, shipped, limits = settings.time, TimeSettings(), settings.limits
+    if time.promised_leases != shipped.promised_leases and time.backfilling.casefold() != "intermediate":
+        yield f"time.promised_leases counts for nothing: it is for backfilling intermediate, not {time.backfilling}"
+    if time.suspension == "none" and time.least_run_before_suspension_s != shipped.least_run_before_suspension_s:
+        yield "time.least_run_before_suspension_s counts for nothing, for time.suspension is none"
+    if time.suspension != "none" and limits.minimum_run_time_s > time.least_run_before_suspension_s:
+        yield (
+            f"what runs for less than limits.minimum_run_time_s ({limits.minimum_run_time_s} s) is left alone, yet may "
+            f"be started {time.least_run_before_suspension_s} s before it is to be suspended: raise "
+            "time.least_run_before_suspension_s to at least the same"
+        )
+    if time.overrun == "keep" and time.overrun_grace_s != shipped.overrun_grace_s:
+        yield "time.overrun_grace_s counts for nothing, for time.overrun is keep"
+    if time.overrun in ("stop", "terminate"):
+        yield from (
+            f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "
+            "they end without having been told by themselves"
+            for rule in settings.leases.rules
+            if rule.duration_s is not None
+        )
+    if time.grace_s >= limits.preemption_timeout_s:
+        yield "time.grace_s is not less than limits.preemption_timeout_s: a preemption is given up before anybody left"
+
+
+def _matched_names(match: MatchSettings) -> list[str]:
+    """What a VM must have; oned takes a TEMPLATE_ID that a user writes into a template of his own as it is."""
+    return [*sorted(match.attributes), *(["TEMPLATE_ID"] if match.template_id is not None else [])]

@@ -1,0 +1,63 @@
+"""Whether the addresses that the configuration names are such, as far as that is seen without trying them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from one_preempt.shown_url import without_password
+
+SQLITE_EXAMPLE = "sqlite:////var/lib/one/one_preempt/leases.db"
+# What the kernel takes for a socket, less what is added to the name while it is made.
+LONGEST_SOCKET_PATH_BYTES = 107 - len(".new")
+_SCHEME = re.compile(r"[A-Za-z0-9_]+(?:\+[A-Za-z0-9_]+)?")
+_TCP = re.compile(r"tcp://(?P<host>[^\s/:*]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+
+
+def address_faults(endpoint: str | None, events_endpoint: str, store_url: str) -> Iterator[str]:
+    """One sentence each for what can never be reached, with its key and the mend; passwords are left out."""
+    if endpoint is not None and not _is_web_url(endpoint):
+        yield (
+            f"opennebula.endpoint {_shown(endpoint)} is no http or https URL: "
+            "write one such as http://localhost:2633/RPC2"
+        )
+    if not _is_bus(events_endpoint):
+        yield f"events.endpoint {_shown(events_endpoint)} is no ZeroMQ address: write one such as tcp://localhost:2101"
+    if why := _store_fault(store_url):
+        yield f"store.url {_shown(store_url)} {why}"
+
+
+def _is_web_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _is_bus(address: str) -> bool:
+    if address.startswith("ipc:///"):
+        return True
+    tcp = _TCP.fullmatch(address)
+    return tcp is not None and 0 < int(tcp["port"]) < 1 << 16
+
+
+def _store_fault(url: str) -> str:
+    """The store itself looks closer, once it is opened; what is found here is told with the configuration's name."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or not _SCHEME.fullmatch(scheme):
+        return f"is no database URL: write for example {SQLITE_EXAMPLE}, or postgresql+psycopg://user:password@host/database"
+    if scheme.partition("+")[0] != "sqlite":
+        return ""
+    host, _, file = rest.partition("?")[0].partition("/")
+    if not host and file in ("", ":memory:"):
+        return f"keeps nothing, for the database of leases must be a file: write for example {SQLITE_EXAMPLE}"
+    if host or not PurePosixPath(file).is_absolute():
+        return f"has no absolute path: write four slashes, for example {SQLITE_EXAMPLE}"
+    return ""
+
+
+def _shown(url: str) -> str:
+    return repr(without_password(url)[:80])
