@@ -26,7 +26,8 @@ from one_preempt.entrypoints.daemon_desk import Desk, failed, went
 from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import LogSettings, Settings, doubts
+from one_preempt.settings import LogSettings, Settings
+from one_preempt.settings_doubts import doubts
 
 LOGGER = logging.getLogger("one_preempt")
 LONGEST_PAUSE_S = 300

@@ -11,12 +11,14 @@ import binascii
 import os
 import re
 import select
-import sys
 import time
+from contextlib import suppress
 
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.entrypoints.driver.daemon_address import daemon_socket_path
 
+# By number: Python has no sys.stdin where it was started with a closed one.
+STANDARD_INPUT, STANDARD_ERROR = 0, 2
 MAX_INPUT_BYTES = 16 << 20
 READ_WITHIN_S = 1.0
 ASK_WITHIN_S = 0.8
@@ -31,14 +33,23 @@ class BrokenInput(ValueError):
 def main() -> int:
     """Read, ask, end: 0, or 1 with a line on standard error where the input is broken."""
     try:
-        kind, object_id = changed_object(_read(sys.stdin.fileno()))
+        kind, object_id = changed_object(_read(STANDARD_INPUT))
+    except OSError as error:
+        _complain(f"standard input cannot be read: {error.strerror}")
+        return 1
     except BrokenInput as error:
-        sys.stderr.write(f"one-preempt-hook: {error}\n")
+        _complain(str(error))
         return 1
     answer = ask_daemon("hook", {"type": kind, "id": object_id}, daemon_socket_path(), ASK_WITHIN_S)
     if answer is not None and not answer["ok"]:
-        sys.stderr.write(f"one-preempt-hook: the daemon refused: {str(answer.get('error'))[:200]!a}\n")
+        _complain(f"the daemon refused: {str(answer.get('error'))[:200]!a}")
     return 0
+
+
+def _complain(text: str) -> None:
+    """A line on standard error, where there is one."""
+    with suppress(OSError):
+        os.write(STANDARD_ERROR, f"one-preempt-hook: {text}\n".encode())
 
 
 def changed_object(text: bytes) -> tuple[str, int]:
@@ -57,7 +68,7 @@ def changed_object(text: bytes) -> tuple[str, int]:
 
 
 def _read(descriptor: int) -> bytes:
-    """All of standard input. Raises `BrokenInput` where it is too long or does not end in time."""
+    """All of standard input. Raises `BrokenInput` where it is too long or does not end in time, and `OSError`."""
     deadline_s = time.monotonic() + READ_WITHIN_S
     pieces: list[bytes] = []
     size = 0

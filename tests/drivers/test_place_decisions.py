@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
+import socket
 import time
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
+from one_preempt.entrypoints.driver import place
 from one_preempt.entrypoints.driver.plain_placement import LOCKED, ROOM_IS_FREED_FOR_IT, WAITS_FOR_THE_DAEMON
 from tests.drivers.documents import (
     EMPTY_PLAN,
@@ -50,6 +53,26 @@ def test_a_lease_is_never_placed_and_says_what_it_waits_for() -> None:
     plan, said = placed(line(document({1: vm(1, user_template=LEASE), 2: vm(2)}, {5: host(5)})))
     assert places(plan) == {2: ("deploy", 5)}
     assert said == [f"ERROR: 1 {WAITS_FOR_THE_DAEMON}"]
+
+
+def test_where_the_daemon_may_not_be_asked_nothing_is_placed_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forbidden(socket.socket):
+        def connect(self, _address: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket, "socket", Forbidden)
+    plan, (said,) = placed(RECORDED_LINE)
+    assert plan == EMPTY_PLAN
+    assert said.startswith("ERROR: the daemon of one_preempt may be placing, so nothing is placed here: this user ")
+
+
+def test_a_refusal_at_the_usual_socket_is_not_that_of_the_daemon_that_is_configured(
+    configuration: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = str(tmp_path / "own.sock")
+    configuration.write_text(f"socket: {{path: {own}}}")
+    monkeypatch.setattr(place, "ask_daemon", lambda _kind, _payload, path: {"ok": path == own, "error": "no"})
+    assert placed(RECORDED_LINE) == (EMPTY_PLAN, [])
 
 
 def test_a_locked_vm_is_skipped() -> None:

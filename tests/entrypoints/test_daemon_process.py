@@ -153,7 +153,8 @@ def test_a_new_password_is_found_without_a_restart(tmp_path: Path, stack: ExitSt
 
 def test_it_goes_on_without_a_socket_and_without_a_bus(tmp_path: Path, stack: ExitStack) -> None:
     nowhere = str(tmp_path / "missing" / "daemon.sock")
-    daemon = RunningDaemon(tmp_path, stack, socket={"path": nowhere}, events={"endpoint": "nowhere"})
+    too_long = "ipc:///" + "x" * 200
+    daemon = RunningDaemon(tmp_path, stack, socket={"path": nowhere}, events={"endpoint": too_long})
     assert daemon.is_ready(), daemon.log.read_text()
     lines = [line for line in daemon.log.read_text().splitlines() if "going on without it" in line]
     assert len(lines) == 2

@@ -117,6 +117,14 @@ def test_broken_input_ends_with_one_line_and_code_1(configuration: Path, text: b
     assert done.stderr.count(b"\n") == 1
 
 
+def test_a_closed_standard_input_is_told_in_one_line_and_a_closed_error_stream_is_no_matter() -> None:
+    done = subprocess.run(["sh", "-c", f"{EXECUTABLE} <&-"], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"one-preempt-hook: standard input cannot be read: Bad file descriptor\n"
+    done = subprocess.run(["sh", "-c", f"{EXECUTABLE} <&- 2>&-"], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+
+
 def test_input_that_never_ends_does_not_hold_up_oned(configuration: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"PFZN")

@@ -17,7 +17,8 @@ def ask_daemon(
     """The daemon's answer, or None where there is none: no daemon, no answer in `timeout_s`, no sense in it.
 
     `kind` is ``place``, ``hook``, ``status`` or ``wake``. `timeout_s` bounds the whole exchange. An answer has
-    ``ok``; where that is false, ``error`` says why. Never raises for what the other end does.
+    ``ok``; where that is false, ``error`` says why: so it is, too, where this user may not ask, for whether a daemon is
+    there is not known then. Never raises for what the other end does.
     """
     message = json.dumps({**payload, "version": PROTOCOL_VERSION, "kind": kind}).encode() + b"\n"
     if len(message) > MAX_MESSAGE_BYTES:
@@ -30,6 +31,8 @@ def ask_daemon(
             connection.sendall(message)
             line = read_line(connection, deadline_s)
             answer = json.loads(line)
+    except PermissionError:
+        return {"ok": False, "error": f"this user may not open {path}: only the daemon's own user and root may"}
     except (OSError, ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) and isinstance(answer.get("ok"), bool) else None

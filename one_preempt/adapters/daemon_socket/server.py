@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import socket
 import stat
 import struct
@@ -24,7 +23,6 @@ from one_preempt.errors import OnePreemptError
 
 MAX_CLIENTS = 16
 ACCEPT_AGAIN_S = 0.1
-SERVICE_USER = "oneadmin"
 _PEER = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
 # None leaves a question without an answer, as if nobody were there.
@@ -36,11 +34,8 @@ class SocketUnavailable(OnePreemptError):
 
 
 def trusted_users() -> frozenset[int]:
-    """The daemon's own user, root, and oneadmin where there is one."""
-    users = {os.geteuid(), 0}
-    with suppress(KeyError):
-        users.add(pwd.getpwnam(SERVICE_USER).pw_uid)
-    return frozenset(users)
+    """The daemon's own user and root: for others the socket cannot be opened either."""
+    return frozenset({os.geteuid(), 0})
 
 
 class DaemonSocket:
@@ -126,7 +121,7 @@ class DaemonSocket:
         # What was sent is read before it is refused: to close on unread bytes would take the reason along.
         line = read_line(connection, time.monotonic() + self._timeout_s)
         if _user_of(connection) not in self._users:
-            return _refusal("only oneadmin, root and the daemon's own user are answered")
+            return _refusal("only the daemon's own user and root are answered")
         try:
             return self._answer(parse_message(line))
         except MessageError as error:

@@ -21,7 +21,7 @@ from one_preempt.shown_url import without_password
 
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
-_FOR_EXAMPLE = "write into store.url for example sqlite:////var/lib/one/one_preempt.db"
+_FOR_EXAMPLE = "write into store.url for example sqlite:////var/lib/one/one_preempt/leases.db"
 
 
 class LeaseStoreError(OnePreemptError):

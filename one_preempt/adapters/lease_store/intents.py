@@ -20,6 +20,8 @@ VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
 
 _action_record = quick_constructor(ActionRecord)
 _with_answer = quick_variant(ActionRecord, "attempts", "outcome", "outcome_at_s", "error_code", "error_text")
+_power_attempt = quick_variant(PowerSequence, "attempts", "outcome", "outcome_at_s", "answer_text")
+_power_answer = quick_variant(PowerSequence, "outcome", "outcome_at_s", "answer_text")
 _with_end = quick_variant(
     ActionRecord, "outcome", "outcome_at_s", "error_code", "error_text", "closed_at_s", "succeeded"
 )
@@ -78,12 +80,12 @@ def closed_like(known: ActionRecord, closed: ActionRecord) -> ActionRecord:
 
 def power_attempted(sequence: PowerSequence) -> PowerSequence:
     """The sequence while the call of its phase is under way."""
-    return replace(sequence, attempts=sequence.attempts + 1, outcome=None, outcome_at_s=None, answer_text="")
+    return _power_attempt(sequence, sequence.attempts + 1, None, None, "")
 
 
 def power_answered(sequence: PowerSequence, result: CallResult, now_s: int) -> PowerSequence:
     """The sequence once that call was answered."""
-    return replace(sequence, outcome=result.outcome, outcome_at_s=now_s, answer_text=result.error_text)
+    return _power_answer(sequence, result.outcome, now_s, result.error_text)
 
 
 def unknown_host(host_id: int) -> LookupError:

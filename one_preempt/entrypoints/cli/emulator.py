@@ -19,7 +19,10 @@ from one_preempt.simulation.emulator.server import LOOPBACK
     help="A cloud described in YAML; without it and --recording, the one of the demonstration.",
 )
 @click.option(
-    "--recording", type=click.Path(path_type=Path), metavar="FOLDER", help="A folder of raw pool documents of oned."
+    "--recording",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A recording made by `record`, or a folder of raw pool documents of oned.",
 )
 @click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option(

@@ -20,10 +20,10 @@ def main() -> None:
 
 
 def decide(document: BinaryIO, messages: Messages) -> str:
-    """The plan: empty where the daemon answers, for then it places (DESIGN: one writer)."""
+    """The plan: empty where the daemon answers, for then it places (DESIGN: one writer), or may not be asked."""
     path = daemon_socket_path()
     answer = ask_daemon("place", {}, path)
-    if answer is None:
+    if answer is None or not answer["ok"]:
         from one_preempt.settings import load_settings
 
         settings = load_settings()
@@ -35,7 +35,7 @@ def decide(document: BinaryIO, messages: Messages) -> str:
 
             return place_alone(settings, document, messages)
     if not answer["ok"]:
-        messages.error(f"the daemon of one_preempt answers, but not as it should: {answer.get('error')}")
+        messages.error(f"the daemon of one_preempt may be placing, so nothing is placed here: {answer.get('error')}")
     return plan_document(PLACEMENT_PLAN)
 
 

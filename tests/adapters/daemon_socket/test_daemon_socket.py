@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,7 +78,35 @@ def test_users_who_are_not_trusted_are_refused(tmp_path: Path) -> None:
     assert answer is not None
     assert not answer["ok"]
     assert heard == []
-    assert {0, os.geteuid()} <= trusted_users()
+    assert trusted_users() == {0, os.geteuid()}
+
+
+def test_who_may_not_open_the_socket_is_told_so_and_does_not_count_the_daemon_as_away(tmp_path: Path) -> None:
+    with listening(tmp_path) as (path, heard):
+        os.chmod(path, 0)
+        answer = as_somebody_else(lambda: ask_daemon("place", {}, path))
+    assert isinstance(answer, dict)
+    assert answer["ok"] is False
+    assert f"this user may not open {path}" in answer["error"]
+    assert heard == []
+
+
+def as_somebody_else(ask: Callable[[], object]) -> object:
+    """What `ask` returns in a process that may do no more than others."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            os.write(writing, json.dumps(ask()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        answer: object = json.loads(told.read())
+    os.waitpid(child, 0)
+    return answer
 
 
 NOISE = [

@@ -35,6 +35,8 @@ from one_preempt.core.model.ledger import LeaseRecord, Ledger, LedgerChanges, Tr
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Reason
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
+from one_preempt.settings import StoreSettings
+from one_preempt.settings_places import SQLITE_EXAMPLE
 
 NOW_S = 1_800_000_000
 _LEASE_7 = "'BE-SUSPENDABLE', 'sweep', 2, 7200, 1800000060, NULL, NULL, NULL, 0, 5, 100, 1, 0"
@@ -159,6 +161,11 @@ def test_a_url_that_names_no_usable_database_is_refused(url: str, words: str) ->
     message = refusal_of(url)
     assert words in message
     assert "secret" not in message
+
+
+def test_the_example_is_the_database_that_is_shipped_where_the_service_may_write() -> None:
+    assert StoreSettings().url == SQLITE_EXAMPLE
+    assert f"for example {SQLITE_EXAMPLE}" in refusal_of("sqlite://")
 
 
 def test_asking_whether_a_database_exists_creates_none(tmp_path: Path, url: str) -> None:

@@ -37,7 +37,7 @@ LONGEST_WAIT_S = 7 * 86_400
 @click.option(
     "--start", metavar="WHEN", help="now, +hh:mm:ss, 2026-12-01T09:00:00Z or '2026-12-01 09:00 Europe/Madrid'."
 )
-@click.option("--deadline", metavar="WHEN", help="When it must have ended, written as --start.")
+@click.option("--deadline", metavar="WHEN", help="When it must have ended: +hh:mm:ss from now, or a time.")
 @click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted.")
 @click.option("--shutdown-ok", is_flag=True, help="The guests may be shut down instead of saved.")
 @click.option("--wait", is_flag=True, help="Until it runs, or --timeout is over (exit code 1).")
