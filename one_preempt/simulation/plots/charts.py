@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from one_preempt.simulation.plots.axes import Frame, framed, mark_x, ticks
-from one_preempt.simulation.plots.drawing import colour
+from one_preempt.simulation.plots.drawing import LETTER_PX, colour
 from one_preempt.simulation.probes.statistics import Interval
 
 _BINS = 24
 _BAR_SHARE = 0.7
+_NAME_ROW_PX, _MOST_NAME_ROWS = 14, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,18 @@ class Line:
 def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]]) -> str:
     """One bar a name, from 0, with its interval where there is one."""
     y_ticks = _ticks_over(bound for _, each in bars for bound in (0.0, each.mean, each.low, each.high))
-    frame = framed(title, "", y_title, [0.0, float(len(bars))], y_ticks)
+    frame = framed(title, "", y_title, [0.0, float(max(1, len(bars)))], y_ticks)
+    place_px = frame.x.at(1) - frame.x.at(0)
+    # Names that are wider than their places stand in rows in turns.
+    widest_px = LETTER_PX * max((len(name) for name, _ in bars), default=0)
+    rows = min(_MOST_NAME_ROWS, math.ceil((widest_px + LETTER_PX) / place_px))
     for number, (name, each) in enumerate(bars):
         middle_px = frame.x.at(number + 0.5)
-        width_px = (frame.x.at(1) - frame.x.at(0)) * _BAR_SHARE
+        width_px = place_px * _BAR_SHARE
         _bar(frame, middle_px - width_px / 2, width_px, each.mean, colour(number), f"{name}: {each.mean:.6g}")
         if each.high > each.low:
             frame.drawing.interval(middle_px, frame.y.at(each.low), frame.y.at(each.high))
-        frame.drawing.text(middle_px, frame.floor_px + 18, name, "middle")
+        frame.drawing.text(middle_px, frame.floor_px + 18 + _NAME_ROW_PX * (number % rows), name, "middle")
     return frame.drawing.svg()
 
 

@@ -24,11 +24,6 @@ class Acceptance:
         """Rejected of those submitted, 0 to 1; None without any."""
         return self.rejected / self.submitted if self.submitted else None
 
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Not rejected of those submitted, 0 to 1; None without any."""
-        return 1 - self.rejected / self.submitted if self.submitted else None
-
 
 def acceptance(found: Sequence[Outcome]) -> Acceptance:
     """Counts of fates. Leases that were terminated or moved for others were accepted (CCPE13 counts them so too)."""

@@ -1,4 +1,4 @@
-"""Means with confidence intervals, and t-tests: paired, unpaired with equal variances, and Welch's."""
+"""Means with confidence intervals, and t-tests: paired, and unpaired with equal variances."""
 
 from __future__ import annotations
 
@@ -68,15 +68,6 @@ def unpaired(first: Sequence[float], second: Sequence[float], confidence: float 
     degrees = n + m - 2
     pooled = ((n - 1) * variance(first) + (m - 1) * variance(second)) / degrees
     return _test(mean(first) - mean(second), math.sqrt(pooled * (1 / n + 1 / m)), degrees, n + m, confidence)
-
-
-def welch(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> TTest:
-    """Are the means of two samples equal, whatever their variances? At least two values each."""
-    n, m = len(first), len(second)
-    a, b = variance(first) / n, variance(second) / m
-    # With no variance at all there is nothing to weigh, and any number of degrees gives the same answer.
-    degrees = (a + b) ** 2 / (a * a / (n - 1) + b * b / (m - 1)) if a + b else n + m - 2
-    return _test(mean(first) - mean(second), math.sqrt(a + b), degrees, n + m, confidence)
 
 
 def _test(difference: float, error: float, degrees: float, count: int, confidence: float) -> TTest:

@@ -11,10 +11,12 @@ import msgspec
 from one_preempt.errors import OnePreemptError
 from one_preempt.settings import LONGEST_FILE, NotNegative, Positive, TypeName
 from one_preempt.simulation.simulated_cloud.durations import Durations
+from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
 from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Number = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Cpus = Annotated[float, msgspec.Meta(ge=0.01, le=1e9)]
 
 
 class ScenarioError(OnePreemptError):
@@ -29,7 +31,7 @@ class HostsEntry(_Entry, frozen=True):
     """`count` equal machines of `cpu` CPUs."""
 
     count: Positive
-    cpu: Number = 1.0
+    cpu: Cpus = 1.0
     memory_mib: Positive = 1024
 
 
@@ -135,6 +137,19 @@ def _check(path: Path, scenario: Scenario) -> None:
     for name in scenario.site.durations:
         if name not in known:
             raise ScenarioError(f"{path}: site.durations has no '{name}'; there are: {', '.join(known)}")
+    _check_draws(path, scenario)
     names = [policy.casefold() for policy in scenario.policies]
     if len(set(names)) < len(names) or len(set(scenario.seeds)) < len(scenario.seeds):
         raise ScenarioError(f"{path}: a policy or a seed stands twice: keep one")
+
+
+def _check_draws(path: Path, scenario: Scenario) -> None:
+    """What is drawn must be possible to draw."""
+    leases, model, reservations = scenario.leases, scenario.workload.lublin99, scenario.reservations
+    total = sum(leases.types.values())
+    if leases.types and abs(total - 1) > SHARES_ADD_UP_WITHIN:
+        raise ScenarioError(f"{path}: the shares of leases.types add up to {total:g}: let it be 1")
+    if model is not None and leases.local is not None and leases.local > model.requests:
+        raise ScenarioError(f"{path}: leases.local is {leases.local}, of only {model.requests} requests")
+    if reservations is not None and reservations.fewest_vms > reservations.most_vms:
+        raise ScenarioError(f"{path}: reservations.fewest_vms is more than reservations.most_vms: exchange them")

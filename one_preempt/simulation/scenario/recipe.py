@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.simulation.scenario.description import ModelEntry, Scenario, WorkloadEntry
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.scenario.description import (
+    ModelEntry,
+    ReservationsEntry,
+    Scenario,
+    ScenarioError,
+    WorkloadEntry,
+)
 from one_preempt.simulation.scenario.trace import TraceReading, read_trace
 from one_preempt.simulation.workload.annotate import (
     Concerned,
@@ -36,15 +45,32 @@ def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: boo
     entry, nodes = scenario.workload, sum(hosts.count for hosts in scenario.site.hosts)
     workload = _source(entry, folder, nodes, seed, skip_bad_lines)
     if entry.span_s is not None:
-        workload = with_span(workload, entry.span_s)
+        with _named("workload.span_s"):
+            workload = with_span(workload, entry.span_s)
     if entry.mean_vms is not None and entry.mean_duration_s is not None:
-        workload = adjusted_to_means(workload, entry.mean_vms, entry.mean_duration_s, most_vms=nodes)
+        with _named("workload.mean_vms and workload.mean_duration_s"):
+            workload = adjusted_to_means(workload, entry.mean_vms, entry.mean_duration_s, most_vms=nodes)
     if entry.offered_load is not None:
-        workload = with_offered_load(workload, nodes, entry.offered_load)
-    workload = _annotated(scenario, workload, seed)
+        with _named("workload.offered_load"):
+            workload = with_offered_load(workload, nodes, entry.offered_load)
+    with _named("leases"):
+        workload = _annotated(scenario, workload, seed)
     if scenario.reservations is None:
         return workload
-    given = scenario.reservations
+    with _named("reservations"):
+        return _with_reservations(scenario.reservations, workload, nodes, seed)
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """What cannot be done to these requests is told with the key of the scenario that asks for it."""
+    try:
+        yield
+    except OnePreemptError as error:
+        raise ScenarioError(f"{key} of the scenario: {error}") from error
+
+
+def _with_reservations(given: ReservationsEntry, workload: Workload, nodes: int, seed: int) -> Workload:
     recipe = ReservationRecipe(
         share=given.share, nodes=nodes, span_s=max(1, workload.span_s), mean_duration_s=given.mean_duration_s,
         fewest_vms=given.fewest_vms, most_vms=given.most_vms, lead_s=given.lead_s, tolerance=given.tolerance,

@@ -129,8 +129,8 @@ def _host_datastore(texts: Vector) -> HostDatastore:
 def _pci_device(texts: Vector) -> PciDevice:
     node = texts.get("NUMA_NODE", "")
     return PciDevice(
-        address=texts.get("ADDRESS", "").lower(),
-        short_address=texts.get("SHORT_ADDRESS", "").lower(),
+        address=texts.get("ADDRESS", ""),
+        short_address=texts.get("SHORT_ADDRESS", ""),
         vendor=texts.get("VENDOR", "").lower(),
         device=texts.get("DEVICE", "").lower(),
         device_class=texts.get("CLASS", "").lower(),

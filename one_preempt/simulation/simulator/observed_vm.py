@@ -170,8 +170,8 @@ def _pci_request(texts: Vector) -> PciRequest:
         vendor=texts.get("VENDOR", "").lower(),
         device=texts.get("DEVICE", "").lower(),
         device_class=texts.get("CLASS", "").lower(),
-        short_address=texts.get("SHORT_ADDRESS", "").lower(),
-        address=texts.get("ADDRESS", "").lower(),
+        short_address=texts.get("SHORT_ADDRESS", ""),
+        address=texts.get("ADDRESS", ""),
     )
 
 

@@ -56,20 +56,9 @@ class RequestRecord:
     rejection: str = ""
 
     @property
-    def waited_ms(self) -> int | None:
-        """From the submission to the first start."""
-        return None if self.started_at_ms is None else self.started_at_ms - self.submitted_at_ms
-
-    @property
     def suspensions(self) -> int:
         """How often it was put to rest for others."""
         return sum(not one.moved and one.by_request_id is not None for one in self.interruptions)
-
-    @property
-    def interrupted_ms(self) -> int:
-        """How long it did not run between its first start and its end."""
-        end_ms = self.ended_at_ms or 0
-        return sum((end_ms if one.until_ms is None else one.until_ms) - one.from_ms for one in self.interruptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,9 +179,10 @@ class Simulator:
         self._parting.clear()
         self._cycles += 1
         if report.plan is not None:
-            self._note_preemptions(report.plan)
-            if report.state is not None:
-                self._withdraw_refused(report.plan, report.state)
+            if not report.is_refused:
+                self._note_preemptions(report.plan)
+                if report.state is not None:
+                    self._withdraw_refused(report.plan, report.state)
             if report.plan.wake_at_s is not None:
                 self._wake_at_ms = max(1000 * report.plan.wake_at_s, at_ms + 1)
         for vm_id in self._to_forget:

@@ -20,7 +20,7 @@ from one_preempt.simulation.workload.workload import StartKind, Workload, Worklo
 Concerned = Callable[[WorkloadRequest], bool]
 T = TypeVar("T")
 
-_SHARES_ADD_UP_WITHIN = 1e-9
+SHARES_ADD_UP_WITHIN = 1e-9
 
 
 def everything(_: WorkloadRequest) -> bool:
@@ -127,7 +127,7 @@ def with_suspension_limit(workload: Workload, limit: int | None, concerned: Conc
 
 def _drawn(workload: Workload, shares: Sequence[tuple[T, float]], seed: int, purpose: str) -> list[T]:
     """One choice for each request."""
-    if any(share < 0 for _, share in shares) or abs(sum(share for _, share in shares) - 1) > _SHARES_ADD_UP_WITHIN:
+    if any(share < 0 for _, share in shares) or abs(sum(share for _, share in shares) - 1) > SHARES_ADD_UP_WITHIN:
         raise OnePreemptError(f"shares {', '.join(f'{share:g}' for _, share in shares)} do not add up to 1")
     uniform = _generator(seed, purpose).random(len(workload))
     limits = np.cumsum([share for _, share in shares])[:-1]

@@ -32,6 +32,7 @@ from one_preempt.simulation.workload.lwf_elements import (
 )
 from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace
 from one_preempt.simulation.workload.workload import (
+    MOST_MACHINES,
     UNKNOWN_ID,
     LeftOut,
     MachineSet,
@@ -41,7 +42,6 @@ from one_preempt.simulation.workload.workload import (
 )
 
 CPU, MEMORY = "CPU", "Memory"
-MOST_MACHINES = 1_000_000
 
 
 @dataclass(slots=True)

@@ -62,8 +62,14 @@ def elements(stream: ByteStream, source: str, root_tag: str, tags: Collection[st
         remove_comments=True, remove_pis=True,
     )  # fmt: skip
     try:
-        while block := stream.read(_BLOCK_BYTES):
-            parser.feed(block)
+        is_whole = False
+        while not is_whole:
+            if block := stream.read(_BLOCK_BYTES):
+                parser.feed(block)
+            else:
+                # What the parser had kept back for want of more comes now.
+                parser.close()
+                is_whole = True
             for event, element in parser.read_events():
                 if event == "start" and element.getparent() is None:
                     if element.tag != root_tag or element.getroottree().docinfo.internalDTD is not None:
@@ -73,7 +79,6 @@ def elements(stream: ByteStream, source: str, root_tag: str, tags: Collection[st
                 elif event == "end" and element.tag in tags:
                     yield element
                     element.clear()
-        parser.close()
     except etree.XMLSyntaxError as error:
         raise OnePreemptError(f"{source}:{error.lineno}: not XML: {plain_words(str(error.msg), 120)}") from None
 
@@ -134,13 +139,16 @@ def extra(parent: _Element) -> Extra:
     def whole(name: str, least: int) -> int | None:
         return number(found[name], "value", least) if name in found else None
 
+    def is_so(name: str) -> bool:
+        return name in found and _yes_or_no(found[name], name)
+
     return Extra(
         lease_type=_lease_type(found[LEASE_TYPE]) if LEASE_TYPE in found else None,
-        external=EXTERNAL in found,
+        external=is_so(EXTERNAL),
         max_suspensions=whole(MAX_SUSPENSIONS, 0),
         group=whole(GROUP, UNKNOWN_ID),
         queue=whole(QUEUE, UNKNOWN_ID),
-        unknown_duration=UNKNOWN_DURATION in found,
+        unknown_duration=is_so(UNKNOWN_DURATION),
     )
 
 
@@ -150,6 +158,13 @@ def _lease_type(attribute: _Element) -> LeaseType:
     except ValueError:
         known = ", ".join(LeaseType)
         raise WrongElement(attribute, f"{LEASE_TYPE} {quoted(attribute, 'value')} is none of {known}") from None
+
+
+def _yes_or_no(attribute: _Element, name: str) -> bool:
+    text = attribute.get("value", "").strip().lower()
+    if text not in ("yes", "true", "no", "false"):
+        raise WrongElement(attribute, f"{name} {quoted(attribute, 'value')}: write yes or no")
+    return text in ("yes", "true")
 
 
 def shown(element: _Element) -> str:

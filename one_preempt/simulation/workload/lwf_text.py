@@ -12,13 +12,25 @@ from pathlib import Path
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, blocks_of_lines, open_trace
-from one_preempt.simulation.workload.workload import LeftOut, MachineSet, StartKind, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import (
+    MOST_MACHINES,
+    LeftOut,
+    MachineSet,
+    StartKind,
+    Workload,
+    WorkloadRequest,
+)
 
 _FIELDS = (
     "submission", "start", "duration", "real duration", "nodes", "CPUs", "memory", "disk", "image", "image size",
 )  # fmt: skip
 _IMAGE = _FIELDS.index("image")
-_WHOLE_NUMBER = re.compile(r"-?\d{1,12}")
+_WHOLE_NUMBER = re.compile(r"-?\d{1,12}", re.ASCII)
+_GREATEST = 10**12
+# From where to where a field goes; a start may lie before instant 0.
+_BOUNDS = dict.fromkeys(_FIELDS, (0, _GREATEST)) | {
+    "start": (-_GREATEST, _GREATEST), "duration": (1, _GREATEST), "nodes": (1, MOST_MACHINES),
+}  # fmt: skip
 
 
 def read_lwf_text(path: Path | str, skip_bad_lines: bool = False) -> Workload:
@@ -58,8 +70,14 @@ def _request(id: int, words: list[str]) -> WorkloadRequest:
     if len(words) != len(_FIELDS):
         raise ValueError(f"{len(words)} fields where a lease has {len(_FIELDS)}: '{plain_words(' '.join(words), 60)}'")
     for index, word in enumerate(words):
-        if index != _IMAGE and not _WHOLE_NUMBER.fullmatch(word):
-            raise ValueError(f"field {index + 1} ({_FIELDS[index]}): '{plain_words(word, 40)}' is not a whole number")
+        if index == _IMAGE:
+            continue
+        least, most = _BOUNDS[_FIELDS[index]]
+        if not _WHOLE_NUMBER.fullmatch(word) or not least <= int(word) <= most:
+            raise ValueError(
+                f"field {index + 1} ({_FIELDS[index]}): '{plain_words(word, 40)}' is not a whole number from {least} "
+                f"to {most}"
+            )
     submitted_s, start_s, duration_s, real_s, nodes, cpus, memory_mib, _ = map(int, words[:_IMAGE])
     reserved = start_s != -1
     return WorkloadRequest(

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import accumulate
 
 from one_preempt.errors import OnePreemptError
@@ -29,7 +30,8 @@ def with_span(workload: Workload, span_s: int) -> Workload:
     """The same requests, the last of them submitted at `span_s`."""
     if not workload.span_s or span_s < 1:
         raise OnePreemptError(f"arrivals over {workload.span_s} s cannot be stretched to {span_s} s")
-    stretched = span_s / workload.span_s
+    # Exactly: as a floating-point number it may lose the last second.
+    stretched = Fraction(span_s, workload.span_s)
     return workload.mapped(f"arrivals stretched to {span_s} s", lambda request: _moved(request, stretched))
 
 
@@ -126,7 +128,7 @@ def _rounded(values: Sequence[float]) -> list[int]:
     return whole
 
 
-def _moved(request: WorkloadRequest, stretch: float) -> WorkloadRequest:
+def _moved(request: WorkloadRequest, stretch: float | Fraction) -> WorkloadRequest:
     submitted_at_s = int(request.submitted_at_s * stretch)
     shift_s = submitted_at_s - request.submitted_at_s
     return replace(

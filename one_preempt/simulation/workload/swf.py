@@ -7,6 +7,7 @@ form ``; Label: value`` describe the machine. `swf_workload` makes a workload ou
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -164,12 +165,14 @@ def _parse_block(
     texts: list[str] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, first):
-        if not line or line.isspace():
+        bare = line.removeprefix(BOM_UTF8) if number == 1 else line
+        text = bare.decode("latin-1")
+        if not text or text.isspace():
             continue
-        if line.lstrip().startswith(b";"):
-            comments.append(_comment(line))
+        if bare.lstrip().startswith(b";"):
+            comments.append(_comment(bare))
         else:
-            texts.append(line.decode("latin-1"))
+            texts.append(text)
             numbers.append(number)
     line_numbers = np.array(numbers, dtype=np.int64)
     rows = _rows(texts)
@@ -197,7 +200,7 @@ def _rows(texts: Sequence[str]) -> FloatArray | None:
         rows = np.loadtxt(texts, dtype=np.float64, comments=None, ndmin=2)
     except ValueError:
         return None
-    return rows if rows.shape[1] == len(SwfField) else None
+    return rows if rows.shape == (len(texts), len(SwfField)) else None
 
 
 def _rows_one_by_one(

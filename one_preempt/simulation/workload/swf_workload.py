@@ -18,7 +18,14 @@ from one_preempt.simulation.workload.swf import (
     SwfLog,
     SwfStatus,
 )
-from one_preempt.simulation.workload.workload import UNKNOWN_ID, LeftOut, MachineSet, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import (
+    MOST_MACHINES,
+    UNKNOWN_ID,
+    LeftOut,
+    MachineSet,
+    Workload,
+    WorkloadRequest,
+)
 
 KIB_PER_MIB = 1024
 _MOST_PROCESSORS_PER_VM = 1_000_000
@@ -97,6 +104,7 @@ def _replayable(log: SwfLog, reading: SwfReading) -> tuple[IntArray, tuple[LeftO
         ("jobs submitted later", everything if before_s is None else submitted < before_s),
         ("jobs that never ran", log.column(SwfField.RUN_TIME) >= 0),
         ("jobs that state no processors", _processors(log) > 0),
+        (f"jobs of more than {MOST_MACHINES} VMs", _widths(log, reading) <= MOST_MACHINES),
     ]
     kept, left_out = everything, []
     for reason, holds in conditions:
@@ -113,17 +121,21 @@ def _processors(log: SwfLog) -> IntArray:
     return np.where(requested > 0, requested, allocated)
 
 
+def _widths(log: SwfLog, reading: SwfReading) -> IntArray:
+    """VMs of each job."""
+    return -(-_processors(log) // reading.processors_per_vm)
+
+
 def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[WorkloadRequest, ...]:
     run_s, asked_s = log.column(SwfField.RUN_TIME), log.column(SwfField.REQUESTED_TIME)
     instead_s = np.maximum(run_s, 1) if reading.missing_estimate is MissingEstimate.RUN_TIME else np.zeros_like(run_s)
     estimated_s = np.where(asked_s > 0, asked_s, instead_s)
     if reading.cut_overruns:
         run_s = np.where(estimated_s > 0, np.minimum(run_s, estimated_s), run_s)
-    widths = -(-_processors(log) // reading.processors_per_vm)
     shapes = _SharedShapes(reading.cpu_centi)
     columns = (
-        log.column(SwfField.JOB_NUMBER), log.column(SwfField.SUBMIT_TIME) - reading.submitted_from_s, widths,
-        _memory_mib(log, reading), estimated_s, run_s,
+        log.column(SwfField.JOB_NUMBER), log.column(SwfField.SUBMIT_TIME) - reading.submitted_from_s,
+        _widths(log, reading), _memory_mib(log, reading), estimated_s, run_s,
         log.column(SwfField.USER), log.column(SwfField.GROUP), log.column(SwfField.QUEUE),
     )  # fmt: skip
     return tuple(
@@ -163,9 +175,11 @@ def _memory_mib(log: SwfLog, reading: SwfReading) -> IntArray:
 
 
 def _site(header: SwfHeader, reading: SwfReading) -> tuple[MachineSet, ...]:
-    """The machine of the log as nodes that take whole VMs; without a number of nodes, one VM a node."""
+    """The machine of the log as nodes that take whole VMs; one VM a node where its own nodes are unknown or smaller."""
     processors = header.max_procs or 0
-    nodes = header.max_nodes or processors // reading.processors_per_vm
+    nodes = header.max_nodes or processors
+    if 0 < processors < nodes * reading.processors_per_vm:
+        nodes = processors // reading.processors_per_vm
     if not nodes:
         return ()
     vms_per_node = max(1, processors // nodes // reading.processors_per_vm)
@@ -179,7 +193,8 @@ def swf_from_workload(workload: Workload, processors_per_vm: int = 1) -> SwfLog:
         header.append(f" UnixStartTime: {workload.recorded_from_s}")
     if workload.site:
         nodes = sum(node_set.count for node_set in workload.site)
-        header += [f" MaxNodes: {nodes}", f" MaxProcs: {nodes * processors_per_vm}"]
+        vms = sum(node_set.count * _vms_on_one(node_set, workload) for node_set in workload.site)
+        header += [f" MaxNodes: {nodes}", f" MaxProcs: {vms * processors_per_vm}"]
     header += [f" Note: {step}" for step in workload.provenance]
     jobs = np.full((len(workload), len(SwfField)), float(UNKNOWN_ID))
     for row, request in zip(jobs, workload.requests, strict=True):
@@ -192,3 +207,9 @@ def swf_from_workload(workload: Workload, processors_per_vm: int = 1) -> SwfLog:
         row[SwfField.STATUS] = SwfStatus.COMPLETED
         row[SwfField.USER], row[SwfField.GROUP], row[SwfField.QUEUE] = request.user, request.group, request.queue
     return SwfLog(SwfHeader(tuple(header)), jobs, np.arange(len(jobs), dtype=np.int64) + len(header) + 1)
+
+
+def _vms_on_one(node: MachineSet, workload: Workload) -> int:
+    """How many of the workload's largest VMs a node takes by their CPUs, at least one."""
+    largest = max((vm_set.cpu_centi for request in workload.requests for vm_set in request.vm_sets), default=0)
+    return max(1, node.cpu_centi // largest) if largest else 1

@@ -16,6 +16,8 @@ from one_preempt.core.model.lease import LeaseType
 SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 UNKNOWN_ID = -1
+# More VMs than this in one request are a slip of who wrote the file, and more than the memory holds.
+MOST_MACHINES = 1_000_000
 
 
 class StartKind(StrEnum):

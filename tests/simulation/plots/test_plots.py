@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from lxml import etree
 from lxml.etree import _Element
 
 from one_preempt.simulation.plots.axes import Scale, ticks
 from one_preempt.simulation.plots.charts import Line, bar_chart, histogram, line_chart
+from one_preempt.simulation.plots.drawing import LETTER_PX
 from one_preempt.simulation.plots.gantt import MOST_STAYS, gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
 from one_preempt.simulation.probes.statistics import Interval
@@ -54,6 +57,22 @@ def test_bars_are_as_high_as_their_means_and_hang_below_zero() -> None:
     up, down = bars["a: 50"], bars["b: -25"]
     assert up["height"] == pytest.approx(2 * down["height"], abs=0.02)
     assert up["y"] + up["height"] == pytest.approx(down["y"], abs=0.02)
+
+
+def test_names_of_bars_do_not_cover_one_another() -> None:
+    names = [
+        f"{policy}, {backfilling}" for policy in ("NOP", "MOML", "MOV") for backfilling in ("easy", "conservative")
+    ]
+    root = parsed(bar_chart("Waits", "s", [(name, Interval(1, 1, 1, 1)) for name in names]))
+    found = {str(text.text): text for text in root.iter(f"{SVG}text")}
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for name in names:
+        middle, half = float(str(found[name].get("x"))), LETTER_PX * len(name) / 2
+        spans.setdefault(str(found[name].get("y")), []).append((middle - half, middle + half))
+    assert len(spans) > 1
+    for row in spans.values():
+        assert all(left[1] < right[0] for left, right in pairwise(row))
+    assert max(map(float, spans)) < float(str(root.get("height")))
 
 
 def test_lines_have_a_point_a_value_and_name_every_series() -> None:

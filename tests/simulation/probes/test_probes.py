@@ -41,6 +41,14 @@ def test_waits_slowdowns_and_utilization_of_two_that_follow_one_another() -> Non
     assert found.best_effort_makespan_s == pytest.approx((100 + 140) / 2)
 
 
+def test_a_simulation_that_is_ended_early_is_as_long_as_was_asked_for_though_nobody_is_there() -> None:
+    told = played(request(1, 0, 4, 100), request(2, 5000, 4, 100), until_s=1000)
+    assert told.result.ended_at_ms == 1_000_000
+    assert told.figures.utilization == pytest.approx(0.1)
+    assert told.seen.host_on_ms == 2 * 1_000_000
+    assert played(request(1, 0, 4, 100), until_s=1000).result.ended_at_ms == 100_000
+
+
 def test_a_preemption_is_counted_priced_and_seen_over_time() -> None:
     told = played(request(1, 0, 4, 300), local(2, 100, 4, 50), site=SLOW_STORAGE)
     found = told.figures

@@ -114,6 +114,13 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(policies=["moml", "MOML"]), "stands twice"),
         (changed(seeds=[]), r"length >= 1.*seeds"),
         (changed(leases={"types": {"BE": 1}}), "Invalid enum value 'BE'"),
+        (changed(leases={"types": {"BE-SUSPENDABLE": 0.5, "DC-MIGRATABLE": 0.4}}), r"leases\.types add up to 0\.9"),
+        (changed(leases={"local": 41}), "leases.local is 41, of only 40 requests"),
+        (changed(site={"hosts": [{"count": 2, "cpu": 0.001}]}), r">= 0.01.*site\.hosts\[0\]\.cpu"),
+        (
+            changed(reservations={"share": 0.2, "mean_duration_s": 60, "fewest_vms": 5, "most_vms": 4}),
+            r"reservations\.fewest_vms is more",
+        ),
     ],
 )
 def test_mistakes_are_named_with_file_and_key(tmp_path: Path, content: dict[str, Any], message: str) -> None:
@@ -151,3 +158,18 @@ def test_overruns_are_cut_in_either_format(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_text("1 0 -1 100 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
     assert read_trace(tmp_path / "a.swf", TraceReading(cut_overruns=True)).requests[0].actual_duration_s == 60
     assert read_trace(tmp_path / "a.swf").requests[0].actual_duration_s == 100
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"workload": {"trace": {"file": "a.swf"}, "span_s": 60}}, r"^workload\.span_s of the scenario: arrivals over"),
+        ({"workload": {"trace": {"file": "a.swf"}, "offered_load": 1}}, r"^workload\.offered_load of the scenario: "),
+        ({"workload": {"trace": {"file": "a.swf"}}, "leases": {"local": 2}}, r"^leases of the scenario: 2 local"),
+    ],
+)
+def test_what_a_trace_does_not_bear_is_told_with_the_key(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    (tmp_path / "a.swf").write_text("1 0 -1 100 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    scenario = read_scenario(write(tmp_path, {"site": SMALL["site"]} | more))
+    with pytest.raises(OnePreemptError, match=message):
+        workload_of(scenario, tmp_path, 0)

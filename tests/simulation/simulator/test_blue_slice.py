@@ -37,7 +37,7 @@ def simulated(jobs: Sequence[Job], nodes: int, backfilling: str) -> Starts:
     settings = simulation_settings(Settings(time=TimeSettings(backfilling=backfilling), overhead=NO_TIME))
 
     def on_cycle(_: int, report: Report) -> None:
-        assert not report.is_refused
+        assert not report.violations
 
     cycle = simulated_cycle(settings, cloud, tells_owners=False)
     records = Simulator(cloud, cycle, workload, on_cycle=on_cycle).run().records

@@ -37,7 +37,7 @@ from tests.simulation.simulator.small_stories import (
 def test_a_request_alone_starts_when_it_comes_and_ends_when_it_has_run() -> None:
     record = records_of(request(1, 40, 4, 100))[1]
     assert (record.submitted_at_ms, record.started_at_ms, record.ended_at_ms) == (40_000, 40_000, 140_000)
-    assert (record.fate, record.served_vm_ms, record.waited_ms) == (Fate.COMPLETED, 400_000, 0)
+    assert (record.fate, record.served_vm_ms) == (Fate.COMPLETED, 400_000)
 
 
 @pytest.mark.parametrize(("lasts_s", "actual_s"), [(100, 30), (100, 100), (100, 170), (100, 0)])
@@ -75,7 +75,7 @@ def test_a_preempted_lease_runs_the_rest_of_its_time_and_the_log_says_who_preemp
     (interruption,) = records[1].interruptions
     assert (interruption.from_ms, interruption.until_ms, interruption.by_request_id) == (100_000, 150_000, 2)
     assert (records[1].ended_at_ms, records[1].served_vm_ms) == (350_000, 1_200_000)
-    assert (records[1].suspensions, records[1].interrupted_ms) == (1, 50_000)
+    assert records[1].suspensions == 1
 
 
 def test_saving_and_restoring_take_the_time_of_the_drivers() -> None:
@@ -106,7 +106,8 @@ def test_a_guest_that_starts_anew_begins_from_the_start() -> None:
     survived = records_of(request(1, 0, 4, 100), faults=faults)[1]
     assert survived.fate is Fate.COMPLETED
     assert survived.served_vm_ms == 400_000
-    assert survived.interrupted_ms > 0
+    (interruption,) = survived.interruptions
+    assert interruption.from_ms < (interruption.until_ms or 0)
 
 
 def test_a_failed_boot_is_seen_in_the_log_of_the_cloud_and_the_request_does_not_complete() -> None:

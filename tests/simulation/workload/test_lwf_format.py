@@ -131,6 +131,13 @@ def test_unlike_nodes_and_instances_of_a_resource_are_read() -> None:
     assert workload.provenance == ("read from story.lwf, without Net-in",)
 
 
+@pytest.mark.parametrize(("said", "is_so"), [("yes", True), ("true", True), ("no", False), ("False", False)])
+def test_what_is_said_not_to_be_so_is_not_so(said: str, is_so: bool) -> None:
+    attributes = "".join(f"<attr name='{name}' value='{said}'/>" for name in ("external", "unknown-duration"))
+    request = only(lease_request(rest=f"<extra>{attributes}</extra>"))
+    assert (request.external, request.requested_duration_s is None) == (is_so, is_so)
+
+
 def test_leases_without_an_id_are_numbered_after_the_others() -> None:
     workload = parsed(lease_request(id=""), lease_request(id='id="7"'), lease_request(id=""))
     assert [request.id for request in workload.requests] == [7, 8, 9]
@@ -154,6 +161,7 @@ def test_leases_without_an_id_are_numbered_after_the_others() -> None:
         (lease_request(nodes=NODES.replace('"2"', '"9999999"')), r"from 1 to 1000000"),
         (lease_request(nodes=NODES.replace('"512"', '"-5"')), r"<res> amount='-5' is not a whole number from 0"),
         (lease_request(rest="<extra><attr name='lease-type' value='BEST'/></extra>"), "'BEST' is none of BE-CANCEL"),
+        (lease_request(rest="<extra><attr name='external' value='perhaps'/></extra>"), "external 'perhaps': write yes"),
         (lease_request(), "lease 1 is there twice"),
     ],
 )
@@ -172,6 +180,7 @@ def test_a_bad_request_is_named_by_file_line_and_attribute(request_text: str, wo
         ("", "not XML"),
         ("<lease-workload>", "not XML"),
         ("<jobs/>", "<jobs> is not a <lease-workload>"),
+        ("<a/>", "<a> is not a <lease-workload>"),
         ("<lease-workload><site/></lease-workload>", "<site> has no <nodes>"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><lease-workload name="&a;"/>', "DOCTYPE"),
         (

@@ -75,6 +75,19 @@ def test_blank_lines_and_line_ends_of_other_systems_do_not_matter() -> None:
     assert log.line_numbers.tolist() == [3, 5]
 
 
+@pytest.mark.parametrize("blank", [b"\xa0", b"\x1c", b" \x85 "])
+def test_lines_of_other_blanks_are_blank_too(blank: bytes) -> None:
+    text = blank + b"\n" + JOB.format(1).encode() + b"\n" + blank + b"\n" + JOB.format(2).encode()
+    log = parse_swf(io.BytesIO(text), "log.swf")
+    assert log.line_numbers.tolist() == [2, 4]
+    assert parse_swf(io.BytesIO(blank), "log.swf").jobs.shape == (0, 18)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    log = parse_swf(io.BytesIO(b"\xef\xbb\xbf; MaxNodes: 4\n" + JOB.format(1).encode()), "log.swf")
+    assert (log.header.max_nodes, len(log.jobs)) == (4, 1)
+
+
 def test_an_empty_log_has_no_jobs() -> None:
     assert parsed("").jobs.shape == (0, 18)
     assert parsed("; only a comment").jobs.shape == (0, 18)

@@ -109,6 +109,13 @@ def test_what_cannot_be_replayed_is_counted_under_the_first_reason() -> None:
     )
 
 
+def test_jobs_that_no_memory_would_hold_are_left_out() -> None:
+    log = log_of({SwfField.REQUESTED_PROCESSORS: 8_000_000}, {SwfField.REQUESTED_PROCESSORS: 8_000_001})
+    workload = workload_from_swf(log, SwfReading(processors_per_vm=8))
+    assert [request.virtual_machines for request in workload.requests] == [1_000_000]
+    assert workload.left_out == (LeftOut("jobs of more than 1000000 VMs", 1),)
+
+
 def test_skipped_bad_lines_are_among_what_is_left_out() -> None:
     log = parse_swf(io.BytesIO(b"no job\n"), "log.swf", skip_bad_lines=True)
     assert workload_from_swf(log).left_out == (LeftOut("bad lines", 1),)
@@ -121,6 +128,10 @@ def test_skipped_bad_lines_are_among_what_is_left_out() -> None:
         ("; MaxNodes: 144\n; MaxProcs: 1152\n", 1, (MachineSet(144, 800, 8192),)),
         ("; MaxProcs: 1152\n", 8, (MachineSet(144, 100, 1024),)),
         ("; MaxNodes: 256\n", 1, (MachineSet(256, 100, 1024),)),
+        # A VM that stands for more than a node of the log does not come with so many nodes.
+        ("; MaxNodes: 100\n; MaxProcs: 100\n", 8, (MachineSet(12, 100, 1024),)),
+        ("; MaxNodes: 144\n; MaxProcs: 1152\n", 16, (MachineSet(72, 100, 1024),)),
+        ("; MaxNodes: 2\n; MaxProcs: 4\n", 8, ()),
         ("; Computer: unknown\n", 1, ()),
     ],
 )
@@ -156,6 +167,12 @@ def test_a_workload_written_as_a_log_reads_as_it_was() -> None:
     log = parse_swf(io.BytesIO(format_swf(swf_from_workload(original, 8)).encode()), "copy.swf")
     again = workload_from_swf(log, SwfReading(processors_per_vm=8, memory_from_log=True))
     assert again.requests == original.requests
+
+
+def test_nodes_of_several_vms_read_as_they_were_written() -> None:
+    original = workload_from_swf(log_of({}, header="; MaxNodes: 144\n; MaxProcs: 1152\n"))
+    copy = parse_swf(io.BytesIO(format_swf(swf_from_workload(original)).encode()), "copy.swf")
+    assert workload_from_swf(copy).site == original.site == (MachineSet(144, 800, 8192),)
 
 
 def test_site_and_begin_are_written_into_the_header() -> None:

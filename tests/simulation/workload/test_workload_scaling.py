@@ -43,6 +43,8 @@ def test_more_load_brings_arrivals_nearer_and_keeps_lead_and_slack() -> None:
 def test_arrivals_are_stretched_to_a_span() -> None:
     workload = with_span(Workload((a_request(1, 10), a_request(2, 70))), 140)
     assert [request.submitted_at_s for request in workload.requests] == [20, 140]
+    # A quotient of floating-point numbers would lose the last second.
+    assert with_span(Workload((a_request(1, 0), a_request(2, 2_194_161))), 1_209_600).span_s == 1_209_600
     with pytest.raises(OnePreemptError, match="cannot be stretched"):
         with_span(Workload((a_request(),)), 140)
 
