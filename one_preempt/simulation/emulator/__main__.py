@@ -18,7 +18,7 @@ def main() -> int:
     source.add_argument("--description", type=Path, help="YAML description of a cloud (default: the demonstration)")
     source.add_argument("--recording", type=Path, help="folder of raw pool documents")
     parser.add_argument("--host", default=LOOPBACK)
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--port", type=int, choices=range(65536), metavar="PORT", default=0, help="0: a free one")
     parser.add_argument("--speed", type=float, default=1.0, help="seconds of the cloud a second")
     parser.add_argument("--virtual-time", action="store_true", help="time moves by the control method only")
     parser.add_argument("--control", action="store_true", help="offer the methods one_preempt.emulator.*")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from one_preempt.simulation.emulator.front import CloudFront
 
 CONTROL_PREFIX = "one_preempt.emulator."
+LONGEST_DELAY_S = 86_400
 
 
 class Control:
@@ -56,7 +57,7 @@ class Control:
             raise Fault(UNKNOWN_METHOD, f"Method '{call.method}' not defined")
         try:
             return method(self, front, *call.parameters[1:])
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise Fault(PARAMETER_ERROR, f"{call.method}: {error}") from error
 
     def _advance(self, front: CloudFront, duration_s: float) -> int:
@@ -71,7 +72,9 @@ class Control:
     def _fault(
         self, front: CloudFront, kind: str, method: str = "*", count: int = 1, skip: int = 0, delay_s: float = 0.0
     ) -> bool:
-        self._faults.add(EndpointFault(FaultKind(kind), method, count, skip, delay_s))
+        if not 0 <= delay_s <= LONGEST_DELAY_S:
+            raise ValueError(f"a delay of {delay_s} s is not within 0 and {LONGEST_DELAY_S} s")
+        self._faults.add(EndpointFault(FaultKind(kind), str(method), int(count), int(skip), delay_s))
         return True
 
     def _clear_faults(self, front: CloudFront) -> bool:
@@ -141,7 +144,7 @@ class Control:
         return host_id
 
     def _raft(self, front: CloudFront, state: int) -> int:
-        if state not in range(4):
+        if not isinstance(state, int) or state not in range(4):
             raise ValueError(f"there is no raft state {state}")
         front.cloud.raft_state = state
         return state

@@ -53,12 +53,16 @@ def _changed(figures: _Figures, changes: Mapping[str, Any], place: str) -> _Figu
 
 def _add_people(cloud: SimulatedCloud, description: Description) -> None:
     for group in description.groups:
+        if any(group.name == other.name for other in cloud.groups.values()):
+            raise OnePreemptError(f"groups: {group.name}: another group has this name")
         gid = cloud.group_allocate(ONEADMIN, group.name)
         _limit(cloud.groups[gid].quotas, group.quota, f"groups: {group.name}")
     gids = {group.name: group.id for group in cloud.groups.values()}
     for user in description.users:
         if user.group not in gids:
             raise OnePreemptError(f"users: {user.name}: there is no group {user.group!r}")
+        if any(user.name == other.name for other in cloud.users.values()):
+            raise OnePreemptError(f"users: {user.name}: another user has this name")
         person = cloud.add_user(user.name, gids[user.group], user.password or "")
         _limit(person.quotas, user.quota, f"users: {user.name}")
     for rule in description.acls:
@@ -81,11 +85,13 @@ def _allocated(cloud: SimulatedCloud, description: Description) -> Iterator[tupl
     for entry in description.vms:
         template = _vm_template(cloud, entry)
         story = entry.story if entry.owner == "oneadmin" else [f"chown {entry.owner}", *entry.story]
-        for name in numbered_names(entry.name, entry.count):
+        for name in numbered_names(entry.name, entry.count, "vms"):
             try:
                 vm_id = cloud.vm_allocate(ONEADMIN, write_template({**template, "NAME": [name]}), entry.hold)
             except OnedError as error:
                 raise OnePreemptError(f"vms: {name}: {error.message}") from error
+            except ValueError as error:
+                raise OnePreemptError(f"vms: {name}: the template has no number where one belongs: {error}") from error
             yield vm_id, story
 
 

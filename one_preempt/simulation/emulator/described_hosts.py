@@ -14,11 +14,18 @@ _STATUSES = {"enabled": HostStatus.ENABLED, "disabled": HostStatus.DISABLED, "of
 
 
 def add_hosts(cloud: SimulatedCloud, description: Description) -> None:
-    """Put the machines in place, monitored already. Raises `OnePreemptError` for an unknown cluster."""
+    """Put the machines in place, monitored already.
+
+    Raises `OnePreemptError` for an unknown cluster, a name that another has, and devices without an address.
+    """
     found = description.devices.get(description.version, [])
+    taken: set[str] = set()
     for entry in description.hosts:
         cluster = cluster_id(cloud, entry.cluster, f"hosts: {entry.name}")
         for name in host_names(entry):
+            if name in taken:
+                raise OnePreemptError(f"hosts: {name}: another host has this name")
+            taken.add(name)
             machine = cloud.add_host(
                 name,
                 round(entry.cpu * 100),
@@ -44,26 +51,40 @@ def set_statuses(cloud: SimulatedCloud, description: Description) -> None:
 
 
 def host_names(entry: HostEntry) -> list[str]:
-    """The names of the machines of one entry, numbered from 1."""
-    return numbered_names(entry.name, entry.count)
+    """The names of the machines of one entry, numbered from 1. Raises `OnePreemptError` as `numbered_names`."""
+    return numbered_names(entry.name, entry.count, "hosts")
 
 
-def numbered_names(name: str, count: int) -> list[str]:
-    """`count` names: the name itself, or with braces in it the name with the numbers 1, 2, ... in their place."""
-    return [name.format(number) if "{" in name else name for number in range(1, count + 1)]
+def numbered_names(name: str, count: int, place: str) -> list[str]:
+    """`count` names: the name itself, or with braces in it the name with the numbers 1, 2, ... in their place.
+
+    Raises `OnePreemptError` for braces that no number fits into; `place` says whose name it is.
+    """
+    try:
+        return [name.format(number) if "{" in name else name for number in range(1, count + 1)]
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise OnePreemptError(
+            f"{place}: {name!r} has braces that no number fits into; write one pair, as in node{{}} or node{{:02}}"
+        ) from error
 
 
 def _device(entry: VectorEntry) -> Vector:
     """A PCI device with all that follows from its address and its three numbers."""
     device = {name: str(value) for name, value in entry.items()}
-    domain, bus, slot, function = device["ADDRESS"].split(":")
+    try:
+        domain, bus, slot, function = device["ADDRESS"].split(":")
+        kind = ":".join(device[name] for name in ("VENDOR", "DEVICE", "CLASS"))
+    except (KeyError, ValueError) as error:
+        raise OnePreemptError(
+            f"devices: {device} lacks ADDRESS as in '0000:02:00:0', or VENDOR, DEVICE or CLASS"
+        ) from error
     return device | {
         "DOMAIN": domain,
         "BUS": bus,
         "SLOT": slot,
         "FUNCTION": function,
         "SHORT_ADDRESS": f"{bus}:{slot}.{function}",
-        "TYPE": ":".join(device[name] for name in ("VENDOR", "DEVICE", "CLASS")),
+        "TYPE": kind,
     }
 
 

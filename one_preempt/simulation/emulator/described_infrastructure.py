@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import AddressValueError, IPv4Address
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.emulator.description import (
@@ -80,6 +81,8 @@ def _add_datastore(cloud: SimulatedCloud, entry: DatastoreEntry) -> None:
         raise OnePreemptError(f"{place}: type {entry.type!r} is none of {', '.join(_TYPES)}")
     kind, type_name = _TYPES[entry.type]
     datastore_id = max(max(cloud.datastores, default=-1) + 1, _FIRST_ID) if entry.id is None else entry.id
+    if datastore_id in cloud.datastores:
+        raise OnePreemptError(f"{place}: another datastore has the id {datastore_id}")
     tm_mad = (cloud.is_series_7 and entry.tm_mad_of_7) or entry.tm_mad
     shipped: TemplateDict = {"DS_MAD": [entry.ds_mad], "TM_MAD": [tm_mad], "TYPE": [type_name]}
     if kind == DatastoreType.SYSTEM:
@@ -107,7 +110,12 @@ def _add_image(cloud: SimulatedCloud, entry: ImageEntry) -> None:
 
 
 def _add_network(cloud: SimulatedCloud, entry: NetworkEntry) -> None:
-    clusters = _cluster_ids(cloud, entry.clusters, f"networks: {entry.name}")
+    place = f"networks: {entry.name}"
+    try:
+        IPv4Address(entry.first_ip)
+    except AddressValueError as error:
+        raise OnePreemptError(f"{place}: first_ip {entry.first_ip!r} is no IPv4 address") from error
+    clusters = _cluster_ids(cloud, entry.clusters, place)
     network = cloud.add_network(entry.name, entry.size, entry.first_ip, clusters)
     network.bridge, network.vn_mad = entry.bridge, entry.vn_mad
     network.permissions.other_u = entry.public

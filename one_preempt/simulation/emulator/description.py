@@ -8,21 +8,31 @@ refused by name.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from one_preempt.errors import OnePreemptError
 
 Scalar = str | int | float
-VectorEntry = dict[str, Scalar]
-TemplateEntry = dict[str, Scalar | VectorEntry | list[Scalar | VectorEntry]]
+# Names become XML elements in the emulator's answers.
+AttributeName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
+VectorEntry = dict[AttributeName, Scalar]
+TemplateEntry = dict[AttributeName, Scalar | VectorEntry | list[Scalar | VectorEntry]]
+Amount = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+Figure = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+# -1 and -2 are oned's words for "the default" and "unlimited".
+Limit = Annotated[float, msgspec.Meta(ge=-2, le=1e15)]
+Instant = Annotated[int, msgspec.Meta(ge=0, le=2**33)]
+Version = Annotated[str, msgspec.Meta(pattern=r"^[6-9]\.[0-9]+\.[0-9]+\Z")]
 
 
 class GroupEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A group; `quota` holds limits by oned's names (CPU, MEMORY, VMS, RUNNING_VMS, ...)."""
 
     name: str
-    quota: dict[str, float] = {}
+    quota: dict[str, Limit] = {}
 
 
 class UserEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -31,7 +41,7 @@ class UserEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: str
     group: str = "users"
     password: str | None = None
-    quota: dict[str, float] = {}
+    quota: dict[str, Limit] = {}
 
 
 class ClusterEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -44,11 +54,11 @@ class ClusterEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class NumaEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How many equal NUMA nodes the machine has, and what is in each; huge pages as {size in KiB: pages}."""
 
-    nodes: int
-    cores_per_node: int
-    memory_mib_per_node: int
-    threads_per_core: int = 1
-    hugepages: dict[int, int] = {}
+    nodes: Number
+    cores_per_node: Number
+    memory_mib_per_node: Amount
+    threads_per_core: Number = 1
+    hugepages: dict[Number, Amount] = {}
 
 
 class HostEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -59,11 +69,11 @@ class HostEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     name: str
-    cpu: float
-    memory_mib: int
-    count: int = 1
+    cpu: Figure
+    memory_mib: Amount
+    count: Amount = 1
     cluster: str = "default"
-    disk_mib: int = 102_400
+    disk_mib: Amount = 102_400
     numa: NumaEntry | None = None
     devices: bool = False
     template: TemplateEntry = {}
@@ -77,13 +87,13 @@ class DatastoreEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     name: str
     type: str
-    id: int | None = None
+    id: Amount | None = None
     ds_mad: str = "fs"
     tm_mad: str = "ssh"
     tm_mad_of_7: str | None = None
     clusters: tuple[str, ...] = ("default",)
-    total_mib: int = 0
-    used_mib: int = 0
+    total_mib: Amount = 0
+    used_mib: Amount = 0
     template: TemplateEntry = {}
     template_of_7: TemplateEntry = {}
 
@@ -94,7 +104,7 @@ class ImageEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: str
     datastore: str
     public: bool = False
-    size_mib: int = 1024
+    size_mib: Amount = 1024
     source: str = ""
     path: str = ""
     format: str = "raw"
@@ -110,7 +120,7 @@ class NetworkEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     bridge: str = "br0"
     vn_mad: str = "bridge"
     first_ip: str = "192.168.150.10"
-    size: int = 200
+    size: Amount = 200
 
 
 class RoleEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -149,7 +159,7 @@ class VmEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """
 
     name: str
-    count: int = 1
+    count: Amount = 1
     owner: str = "oneadmin"
     based_on: str = ""
     template: TemplateEntry = {}
@@ -166,12 +176,12 @@ class Description(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ACL rules are written as oned shows them: ``@100 HOST/* MANAGE #0``.
     """
 
-    version: str = "7.4.0"
-    starts_at_s: int | None = None
+    version: Version = "7.4.0"
+    starts_at_s: Instant | None = None
     hypervisor: str = "kvm"
     instant: bool = False
-    durations: dict[str, float] = {}
-    drivers: dict[str, int] = {}
+    durations: dict[str, Figure] = {}
+    drivers: dict[str, Number] = {}
     groups: list[GroupEntry] = []
     users: list[UserEntry] = []
     acls: list[str] = []

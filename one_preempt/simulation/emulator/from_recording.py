@@ -17,10 +17,12 @@ from lxml import etree
 from one_preempt.adapters.recorded.recording import read_recording
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.emulator import recorded_objects as recorded
+from one_preempt.simulation.emulator.address_owners import ON_HOLD
 from one_preempt.simulation.emulator.recorded_hosts import host
 from one_preempt.simulation.emulator.recorded_objects import Element
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.objects import SimHost, SimVm
+from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimDatastore, SimHost, SimNetwork, SimVm
+from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulated_cloud.templates import vectors_of
 from one_preempt.simulation.simulated_cloud.virtual_time import VirtualClock
 
@@ -38,7 +40,7 @@ def recorded_cloud(path: Path) -> SimulatedCloud:
     documents = _documents_of_folder(path) if path.is_dir() else read_recording(path).documents
     try:
         return _Recording(path, documents).cloud()
-    except (AttributeError, KeyError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise OnePreemptError(f"{path}: a recorded document has not oned's form: {error}") from error
 
 
@@ -59,17 +61,24 @@ class _Recording:
 
     def cloud(self) -> SimulatedCloud:
         vms, hosts = self._vms(), self._hosts()
+        _forget_unknown_guests(hosts, vms)
         _charge_pinned_memory(hosts, vms)
+        clusters = self._pool("clusterpool.info", "CLUSTER", recorded.cluster)
+        datastores = self._pool("datastorepool.info", "DATASTORE", recorded.datastore)
+        _match_clusters(clusters, hosts, datastores)
+        networks = self._pool("vnpool.info", "VNET", recorded.network)
+        for number, element in _elements(self._root("vnpool.info"), "VNET"):
+            _lease_addresses(networks[number], recorded.number(element, "USED_LEASES"), vms)
         users, groups = self._root("userpool.info"), self._root("grouppool.info")
         return SimulatedCloud(
             clock=VirtualClock(_last_instant(hosts, vms)),
             version=self._documents.get(_VERSION, b"7.4.0").decode().strip(),
             vms=vms,
             hosts=hosts,
-            clusters=self._pool("clusterpool.info", "CLUSTER", recorded.cluster),
-            datastores=self._pool("datastorepool.info", "DATASTORE", recorded.datastore),
+            clusters=clusters,
+            datastores=datastores,
             images=self._pool("imagepool.info", "IMAGE", recorded.image),
-            networks=self._pool("vnpool.info", "VNET", recorded.network),
+            networks=networks,
             vm_groups=self._pool("vmgrouppool.info", "VM_GROUP", recorded.vm_group),
             vm_templates=self._pool("templatepool.info", "VMTEMPLATE", recorded.vm_template),
             users={number: recorded.user(user, _quotas(users, number)) for number, user in _elements(users, "USER")},
@@ -119,12 +128,48 @@ def _quotas(root: Element, holder: int) -> Element | None:
     return next((quotas for quotas in root.iterfind("QUOTAS") if recorded.number(quotas, "ID") == holder), None)
 
 
+def _forget_unknown_guests(hosts: dict[int, SimHost], vms: dict[int, SimVm]) -> None:
+    """The pools are read one after the other: a host may name a VM that came in between. Its room stays charged."""
+    for machine in hosts.values():
+        machine.vm_ids = [vm_id for vm_id in machine.vm_ids if vm_id in vms]
+
+
+def _match_clusters(
+    clusters: dict[int, SimCluster], hosts: dict[int, SimHost], datastores: dict[int, SimDatastore]
+) -> None:
+    """Clusters that hosts name are there, and name no datastores that are not, whatever the recording lacks."""
+    for number, machine in hosts.items():
+        cluster = clusters.setdefault(machine.cluster_id, SimCluster(machine.cluster_id, machine.cluster))
+        cluster.host_ids = sorted({*cluster.host_ids, number})
+    for cluster in clusters.values():
+        cluster.datastore_ids = [number for number in cluster.datastore_ids if number in datastores]
+
+
+def _lease_addresses(network: SimNetwork, taken: int, vms: dict[int, SimVm]) -> None:
+    """`taken` addresses are leased. A recording without secrets does not say to whom: to the NICs of its VMs, and
+    what is left to nobody who will ever give it back.
+    """
+    holders = [
+        vm.id
+        for vm in vms.values()
+        if vm.state != VmState.DONE
+        for nic in vectors_of(vm.template, "NIC")
+        if nic.get("NETWORK_ID") == str(network.id)
+    ]
+    for addresses in network.address_ranges:
+        for offset in range(addresses.size):
+            if network.used_leases >= taken:
+                return
+            if offset not in addresses.leases:
+                addresses.leases[offset] = holders.pop(0) if holders else ON_HOLD
+
+
 def _charge_pinned_memory(hosts: dict[int, SimHost], vms: dict[int, SimVm]) -> None:
     """A host's document says how much memory of a node is used, the VMs' say by whom."""
     for machine in hosts.values():
         nodes = {str(node.node_id): node for node in machine.share.numa_nodes}
         for vm_id in machine.vm_ids:
-            for guest in vectors_of(vms[vm_id].template, "NUMA_NODE") if vm_id in vms else ():
+            for guest in vectors_of(vms[vm_id].template, "NUMA_NODE"):
                 if guest.get("MEMORY_NODE_ID") in nodes:
                     pinned_kib = nodes[guest["MEMORY_NODE_ID"]].pinned_kib
                     pinned_kib[vm_id] = pinned_kib.get(vm_id, 0) + int(guest["MEMORY"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from one_preempt.simulation.emulator.address_owners import is_vm, owner_of
 from one_preempt.simulation.emulator.permissions_document import head
 from one_preempt.simulation.emulator.xml_writing import Vector, cdata, element, ids, plain, template, vector
 from one_preempt.simulation.simulated_cloud.objects import (
@@ -17,8 +18,6 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimVmTemplate,
 )
 
-# How oned writes the owner of an allocated address: a mark for "a VM" above the VM's id.
-_LEASE_OF_A_VM = 0x10_0000_0000
 _ADDRESS_RANGE_OF_7 = frozenset({"NEXT_INDEX", "SHARED"})
 
 
@@ -79,7 +78,7 @@ def image(picture: SimImage, version: str) -> str:
 
 def network(net: SimNetwork, version: str) -> str:
     """VNET."""
-    vm_ids = sorted({vm_id for addresses in net.address_ranges for vm_id in addresses.leases.values()})
+    holders = {holder for addresses in net.address_ranges for holder in addresses.leases.values()}
     return element(
         "VNET",
         head(net),
@@ -92,7 +91,7 @@ def network(net: SimNetwork, version: str) -> str:
         cdata("VN_MAD", net.vn_mad),
         "<PHYDEV/><VLAN_ID/><OUTER_VLAN_ID/><VLAN_ID_AUTOMATIC>0</VLAN_ID_AUTOMATIC>",
         f"<OUTER_VLAN_ID_AUTOMATIC>0</OUTER_VLAN_ID_AUTOMATIC><USED_LEASES>{net.used_leases}</USED_LEASES>",
-        f"<VROUTERS></VROUTERS>{vm_update_lists(vm_ids)}",
+        f"<VROUTERS></VROUTERS>{vm_update_lists(sorted(filter(is_vm, holders)))}",
         template("TEMPLATE", net.template),
         element("AR_POOL", *(vector("AR", _address_range(entry, version)) for entry in net.address_ranges)),
     )
@@ -124,7 +123,7 @@ def vm_update_lists(vm_ids: Iterable[int]) -> str:
 
 def _address_range(addresses: SimAddressRange, version: str) -> Vector:
     leases = sorted(addresses.leases.items())
-    allocated = "".join(f" {offset} {_LEASE_OF_A_VM | vm_id}" for offset, vm_id in leases)
+    allocated = "".join(f" {offset} {owner_of(holder)}" for offset, holder in leases)
     entries = {**addresses.vector, "SIZE": str(addresses.size), "ALLOCATED": allocated}
     if version.startswith("6."):
         return {name: value for name, value in entries.items() if name not in _ADDRESS_RANGE_OF_7}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
+from one_preempt.simulation.emulator.address_owners import holder_of
 from one_preempt.simulation.simulated_cloud.authorization import rule_text
 from one_preempt.simulation.simulated_cloud.objects import (
     SimAcl,
@@ -30,7 +31,6 @@ from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 
 Element = etree._Element
 
-_LEASE_OF_A_VM = 0x10_0000_0000
 _SCHED_ACTION = "SCHED_ACTION"
 _LCM_STATES = frozenset(LcmState)
 
@@ -303,7 +303,7 @@ def _address_range(element: Element) -> SimAddressRange:
     size = int(entries.pop("SIZE", "0"))
     numbers = [int(part) for part in entries.pop("ALLOCATED", "").split()]
     owners = zip(numbers[::2], numbers[1::2], strict=True)
-    return SimAddressRange(entries, size, {offset: owner & ~_LEASE_OF_A_VM for offset, owner in owners})
+    return SimAddressRange(entries, size, {offset: holder_of(owner) for offset, owner in owners})
 
 
 def _role(element: Element) -> SimRole:

@@ -18,6 +18,7 @@ from one_preempt.simulation.emulator.wire import Accepted, Call, Fault, Refused,
 LOOPBACK = "127.0.0.1"
 PATH = "/RPC2"
 ClientAddress = Any  # as socketserver has it
+_LONGEST_LENGTH_DIGITS = 18
 _HTML = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>It works!</h1></body></html>\n"
 
 
@@ -123,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdecimal():
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "a call needs a Content-Length")
             return None
-        if int(length) > self.endpoint.limits.max_request_bytes:
+        if len(length) > _LONGEST_LENGTH_DIGITS or int(length) > self.endpoint.limits.max_request_bytes:
             allowed = self.endpoint.limits.max_request_bytes
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a call has at most {allowed} bytes")
             return None

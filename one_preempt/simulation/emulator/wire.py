@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import xmlrpc.client
 from dataclasses import dataclass
 from xml.parsers.expat import ExpatError
 
 PARSE_ERROR = -503
+
+_I4 = range(-(2**31), 2**31)
+# What may stand before the first element; a document type declaration may not.
+_DOCTYPE = re.compile(rb"\xef?\xbb?\xbf?(?>\s|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
 
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\r\n<methodResponse>\r\n'
 _EPILOG = b"</methodResponse>\r\n"
@@ -50,15 +55,21 @@ class Refused:
 
 
 def decode_call(body: bytes) -> Call:
-    """The call in a request body. Raises `Fault` -503 where the body is no XML-RPC call, or declares entities."""
-    if b"<!DOCTYPE" in body.partition(b"<methodCall")[0]:
+    """The call in a request body.
+
+    Raises `Fault` -503 where the body is no XML-RPC call, declares entities, or has a number that an i4 cannot hold.
+    """
+    if _DOCTYPE.match(body):
         raise Fault(PARSE_ERROR, "Call has a document type declaration, which is not allowed")
     try:
         parameters, method = xmlrpc.client.loads(body.decode("utf-8"))
-    except (ExpatError, xmlrpc.client.Error, UnicodeDecodeError, ValueError, TypeError, LookupError) as error:
+    except (ExpatError, xmlrpc.client.Error, ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise Fault(PARSE_ERROR, f"Call is not valid XML-RPC: {error}") from error
     if not method:
         raise Fault(PARSE_ERROR, "Call is not valid XML-RPC: it names no method")
+    for parameter in parameters:
+        if isinstance(parameter, int) and parameter not in _I4:
+            raise Fault(PARSE_ERROR, f"Call is not valid XML-RPC: {parameter} is beyond an i4")
     return Call(method, tuple(parameters))
 
 

@@ -13,17 +13,16 @@ from one_preempt.simulation.simulated_cloud.authorization import (
 )
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
-from one_preempt.simulation.simulated_cloud.objects import Caller, SimAcl, SimGroup, SimQuotas, SimUser
+from one_preempt.simulation.simulated_cloud.objects import Caller, SimAcl, SimGroup, SimQuotas
 from one_preempt.simulation.simulated_cloud.quotas import METRICS, whole_cloud_quota
 from one_preempt.simulation.simulated_cloud.templates import vectors_of
 from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
-_USERS_GROUP = 1
 _FIRST_GROUP = 100
 
 
 class AccessCalls(CloudState):
-    """one.user.allocate, one.group.allocate, one.user.quota, one.group.quota, one.acl.addrule."""
+    """one.group.allocate, one.user.quota, one.group.quota, one.acl.addrule."""
 
     def authenticate(self, name: str, password: str) -> Caller:
         """Who logs in. Raises AUTHENTICATION."""
@@ -36,19 +35,6 @@ class AccessCalls(CloudState):
         """The user as a caller, without a password."""
         user = self.user(uid)
         return Caller(uid, user.gid, tuple(user.group_ids), user.name)
-
-    @oned_call
-    def user_allocate(self, caller: Caller, name: str, password: str, group_ids: tuple[int, ...] = ()) -> int:
-        """Add a user; the first group is the primary one (`users` without any)."""
-        self.access.demand(caller, (Right.CREATE, Subject(ObjectKind.USER)))
-        if any(user.name == name for user in self.users.values()):
-            raise OnedError(ErrorCode.INTERNAL, "NAME is already taken.")
-        groups = [self.group(gid) for gid in group_ids or (_USERS_GROUP,)]
-        uid = max(self.users, default=-1) + 1
-        self.users[uid] = SimUser(uid, groups[0].id, [group.id for group in groups], groups[0].name, name, password)
-        for group in groups:
-            group.user_ids.append(uid)
-        return uid
 
     @oned_call
     def group_allocate(self, caller: Caller, name: str) -> int:

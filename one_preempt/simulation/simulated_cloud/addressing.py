@@ -73,7 +73,7 @@ def is_automatic(nic: Vector) -> bool:
 
 
 def _network_of(cloud: CloudState, nic: Vector) -> SimNetwork:
-    if "NETWORK_ID" in nic:
+    if nic.get("NETWORK_ID", "").isdecimal():
         return found(cloud.networks, int(nic["NETWORK_ID"]), "virtual network")
     named = (network for network in cloud.networks.values() if network.name == nic.get("NETWORK"))
     network = next(named, None)

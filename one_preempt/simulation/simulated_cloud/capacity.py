@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 
 import numpy as np
@@ -100,8 +101,10 @@ def _reserved(host: SimHost, cluster_template: TemplateDict, name: str) -> str:
 
 
 def _less_reserved(total: int, reserved: str) -> int:
-    if not reserved:
+    try:
+        amount = float(reserved.removesuffix("%"))
+    except ValueError:
         return total
-    if reserved.endswith("%"):
-        return round(total * (1 - float(reserved[:-1]) / 100))
-    return total - int(float(reserved))
+    if not math.isfinite(amount):
+        return total
+    return round(total * (1 - amount / 100)) if reserved.endswith("%") else total - int(amount)

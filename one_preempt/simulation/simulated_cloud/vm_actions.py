@@ -194,9 +194,9 @@ class VmActions(VmCalls):
     ) -> int:
         """Start a PENDING, HOLD, STOPPED or UNDEPLOYED VM on a host.
 
-        Only OFFLINE hosts are refused; capacity is looked at with `enforce` or for pinned VMs. `datastore_id` -1
-        takes the last one of a stopped VM, else the first system datastore of the host's cluster. `extra` may
-        choose networks for automatic NICs.
+        Only OFFLINE hosts are refused; capacity is looked at with `enforce`, for pinned VMs and on pinned hosts.
+        `datastore_id` -1 takes the last one of a stopped VM, else the first system datastore of the host's cluster.
+        `extra` may choose networks for automatic NICs.
         """
         choice: TemplateDict = parsed(extra, ErrorCode.INTERNAL) if extra else {}
         host = self._usable_host(host_id)
@@ -216,7 +216,7 @@ class VmActions(VmCalls):
         self.demand_vm(caller, _ADMIN, vm, *rights)
         if vm.state not in _DEPLOYABLE:
             raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_name(vm)}")
-        self._demand_fit(vm, host, enforce or ("TOPOLOGY" in vm.template and bool(pin_policy(vm))))
+        self._demand_fit(vm, host, enforce or _is_pinned(vm, host))
         if connects:
             addressing.connect_automatic_nics(self, vm, vectors_of(choice, "NIC"))
             describe_networks(self, vm)
@@ -434,3 +434,10 @@ class VmActions(VmCalls):
 def _returns(vm: SimVm) -> bool:
     """The VM comes back from STOPPED or UNDEPLOYED, with its disks."""
     return bool(vm.history) and vm.history[-1].action in _PROLOG_AFTER
+
+
+def _is_pinned(vm: SimVm, host: SimHost) -> bool:
+    """The VM has threads of its own, or the host gives none to others."""
+    if "TOPOLOGY" in vm.template and pin_policy(vm):
+        return True
+    return "PIN_POLICY" in host.template and text_of(host.template, "PIN_POLICY").upper() == "PINNED"

@@ -181,6 +181,11 @@ def _uuid(vm_id: int) -> str:
 def _complete_disks(cloud: CloudState, vm: SimVm) -> None:
     for index, disk in enumerate(vectors_of(vm.template, "DISK")):
         disk["DISK_ID"] = str(index)
+        if "SIZE" in disk:
+            size_mib = _whole(disk["SIZE"])
+            if size_mib is None or size_mib < 0:
+                raise OnedError(ErrorCode.INTERNAL, "SIZE of a DISK must be a positive integer value.")
+            disk["SIZE"] = str(size_mib)
         image_id = _image_id(cloud, disk)
         if image_id is None:
             continue

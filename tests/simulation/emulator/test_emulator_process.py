@@ -77,9 +77,15 @@ def test_control_is_for_administrators_and_only_where_it_was_asked_for() -> None
     with emulator_process("--virtual-time", "--control") as one:
         control = one.one_preempt.emulator
         assert control.advance("local1:local1", 1)[0] is False
-        for name, argument in (("advance", -1), ("advance", "soon"), ("fault", "earthquake"), ("fly", 1)):
+        wrong: list[tuple[Any, ...]] = [
+            ("advance", -1), ("advance", "soon"), ("advance", float("inf")), ("raft", 2.0), ("fly", 1),
+            ("fault", "earthquake"), ("fault", "slow", "one.vm.info", "many"),
+            ("fault", "slow", "one.vm.info", 1, 0, float("nan")), ("fault", "slow", "one.vm.info", 1, 0, "long"),
+        ]  # fmt: skip
+        for name, *arguments in wrong:
             with pytest.raises(xmlrpc.client.Fault):
-                getattr(control, name)(ADMIN, argument)
+                getattr(control, name)(ADMIN, *arguments)
+        assert one.one.vm.info(ADMIN, 0)[0]
     with emulator_process("--virtual-time") as one, pytest.raises(xmlrpc.client.Fault, match="not defined"):
         one.one_preempt.emulator.advance(ADMIN, 1)
 

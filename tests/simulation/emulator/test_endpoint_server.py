@@ -94,6 +94,15 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read() -> None:
     assert recorder.calls == []
 
 
+def test_a_length_of_thousands_of_digits_is_refused_as_too_long(capfd: pytest.CaptureFixture[str]) -> None:
+    with serving(Recorder(), EndpointFaults()) as server:
+        host, port = server.server_address[:2]
+        with socket.create_connection((str(host), int(port)), timeout=5) as client:
+            client.sendall(b"POST /RPC2 HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 413 ")
+    assert capfd.readouterr().err == ""
+
+
 def test_a_client_that_stops_in_the_middle_is_dropped() -> None:
     recorder = Recorder()
     with serving(recorder, EndpointFaults(), replace(DEFAULT_LIMITS, timeout_s=0.05)) as server:

@@ -69,6 +69,11 @@ def test_every_signature_has_a_method_and_a_default_for_each_optional_parameter(
         assert len(signature.partition("|")[2]) == len(DEFAULTS.get(method, ()))
 
 
+def one_parameter(value: bytes) -> bytes:
+    parameters = b"<params><param><value>" + value + b"</value></param></params>"
+    return b"<methodCall><methodName>m</methodName>" + parameters + b"</methodCall>"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -77,12 +82,23 @@ def test_every_signature_has_a_method_and_a_default_for_each_optional_parameter(
         b"<methodCall><methodName>one.vm.info</methodName>",
         b"<html></html>",
         b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa">]><methodCall><methodName>&a;</methodName></methodCall>',
+        b'<!-- <methodCall --><!DOCTYPE x [<!ENTITY a "m">]><methodCall><methodName>&a;</methodName></methodCall>',
+        b"<!-- -->" * 40 + b"<html/>",
         b"<methodResponse><params></params></methodResponse>",
         b"<methodCall><methodName>m</methodName><params><param><value><i4>x</i4></value></param></params></methodCall>",
         b"<methodCall><methodName>m</methodName><params><param><value><a/></value></param></params></methodCall>",
+        one_parameter(b"<bigdecimal>x</bigdecimal>"),
+        one_parameter(b"<i4>2147483648</i4>"),
+        one_parameter(b"<i8>-2147483649</i8>"),
     ],
 )
 def test_a_body_that_is_no_call_is_a_fault_and_no_traceback(body: bytes) -> None:
     with pytest.raises(Fault) as caught:
         decode_call(body)
     assert caught.value.code == -503
+
+
+def test_words_of_users_may_look_like_a_declaration() -> None:
+    said = b"<string><![CDATA[<!DOCTYPE x>]]></string>"
+    assert decode_call(one_parameter(said)).parameters == ("<!DOCTYPE x>",)
+    assert decode_call(one_parameter(b"<i4>-2147483648</i4>")).parameters == (-(2**31),)

@@ -115,6 +115,31 @@ def test_reservations_shrink_and_stretch_what_may_be_used(stage: Stage) -> None:
     assert share.max_cpu == 1600
 
 
+def test_reservations_that_are_no_numbers_reserve_nothing(stage: Stage) -> None:
+    share = stage.hosts[0].share
+    before = share.max_cpu, share.max_mem
+    stage.cloud.host_update(ONEADMIN, 0, 'RESERVED_CPU = "x"\nRESERVED_MEM = "inf%"', 1)
+    assert (share.max_cpu, share.max_mem) == before
+
+
+@pytest.mark.parametrize("written", ['NIC = [ NETWORK_ID = "x" ]', 'DISK = [ TYPE = "fs", SIZE = "x" ]'])
+def test_what_is_no_number_in_a_users_template_is_an_error_of_oned(stage: Stage, written: str) -> None:
+    with pytest.raises(OnedError, match=r"virtual network|SIZE"):
+        stage.create(f'CPU = "1"\nMEMORY = "512"\n{written}')
+
+
+@pytest.mark.parametrize("policy", ["PINNED", "NONE"])
+def test_a_pinned_host_takes_no_more_than_it_has_though_nobody_asks_for_the_check(stage: Stage, policy: str) -> None:
+    stage.cloud.host_update(ONEADMIN, 0, f'PIN_POLICY = "{policy}"', 1)
+    large = stage.create('CPU = "9"\nMEMORY = "512"')
+    if policy == "PINNED":
+        with pytest.raises(OnedError, match="Not enough CPU: 900/800"):
+            stage.cloud.vm_deploy(ONEADMIN, large.id, 0, enforce=False)
+    else:
+        stage.cloud.vm_deploy(ONEADMIN, large.id, 0, enforce=False)
+        assert stage.hosts[0].share.cpu_usage == 900
+
+
 def test_monitoring_counts_what_runs_not_what_is_held(stage: Stage) -> None:
     stage.bring("RUNNING")
     stage.bring("SUSPENDED")
