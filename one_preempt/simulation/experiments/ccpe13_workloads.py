@@ -64,7 +64,7 @@ CHOICES = {
     "victims": "running leases; candidate sets minimal by inclusion",
     "rejection rate": "rejected of those submitted; terminated cancellables are not rejected",
     "preemptions": "leases that had to leave for a local request",
-    "utilization": "sum of v x d over 32 nodes from the first arrival to the end of the last lease",
+    "utilization": "sum of v x d over 32 nodes from the beginning of the two weeks to the end of the last lease",
     "replications": "30 workloads a point; all policies and all points of a seed share their draws",
 }
 

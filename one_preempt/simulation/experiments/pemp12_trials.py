@@ -35,7 +35,6 @@ WAITING_FACTOR = Fraction(5)
 PERIOD_S = 300
 # Energy is counted from here on. Hosts are on until the first cycle, which the first request brings.
 BEGIN_S = SECONDS_PER_HOUR
-_WITHOUT_BOUND = 1 << 20
 _LATE_MS = 60_000
 
 

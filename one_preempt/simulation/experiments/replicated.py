@@ -96,11 +96,6 @@ class ResultTable:
         """In the order of the tasks."""
         return list(dict.fromkeys(point for point, _ in self._by_place))
 
-    @property
-    def is_small(self) -> bool:
-        """These are results of the small experiment."""
-        return any(result.task.small for result in self.results)
-
     def values(self, point: str, policy: str, figure: str) -> list[float]:
         """One figure over the replications; 0 where it is unknown, for then there was nothing to count."""
         return [figures.get(figure) or 0.0 for figures in self._by_place[point, policy]]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -45,10 +46,11 @@ class StateFolder:
 
     def append(self, result: TaskResult) -> None:
         """Keep a result, on disk when this returns."""
+        is_new = not self._results.exists()
         with self._results.open("ab") as file:
-            file.write(_line(result))
-            file.flush()
-            os.fsync(file.fileno())
+            _write_through(file, _line(result))
+        if is_new:
+            self._keep_names()
 
     def finish(self, results: Sequence[TaskResult]) -> None:
         """All results in the order of their tasks."""
@@ -57,10 +59,21 @@ class StateFolder:
             self.write(RESULTS, whole)
 
     def write(self, name: str, content: bytes) -> None:
-        """A file beside the results, all of it or none."""
+        """A file beside the results, all of it or none, on disk when this returns."""
         unfinished = self.path / f".{name}.new"
-        unfinished.write_bytes(content)
+        # A name that is on disk before its content would stand for an empty file where the power goes.
+        with unfinished.open("wb") as file:
+            _write_through(file, content)
         unfinished.replace(self.path / name)
+        self._keep_names()
+
+    def _keep_names(self) -> None:
+        """Which names stand for which files is on disk when this returns."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     @property
     def _results(self) -> Path:
@@ -113,6 +126,13 @@ def _identify(folder: StateFolder, ours: bytes) -> None:
         raise OnePreemptError(
             f"{folder.path}: holds results of other choices or of another version: remove it or name another folder"
         )
+
+
+def _write_through(file: BinaryIO, content: bytes) -> None:
+    """Write to the disk itself."""
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _line(result: TaskResult) -> bytes:

@@ -72,11 +72,16 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
         trial.settings, cloud, trial.policy, trial.verification, tells_owners=False, control=machines
     )
     result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle).run()
-    if trial.until_s is not None and any(record.ended_at_ms is None for record in result.records):
+    if trial.until_s is not None and not _is_all_over(trial.workload, result):
         result = replace(result, ended_at_ms=1000 * trial.until_s)
     seen = watch.seen(result.ended_at_ms)
     energy = meter.energy(origin_ms + result.ended_at_ms, origin_ms) if meter is not None else None
     return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen, energy))
+
+
+def _is_all_over(workload: Workload, result: SimulationResult) -> bool:
+    """Every request came, and ended."""
+    return len(result.records) == len(workload) and all(record.ended_at_ms is not None for record in result.records)
 
 
 def switched_machines(cloud: SimulatedCloud, settings: PowerSettings) -> SimulatedHostPower | None:

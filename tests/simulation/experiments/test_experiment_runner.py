@@ -103,6 +103,20 @@ def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_bytes(in_one_go: P
     assert files_of(folder) == files_of(in_one_go)
 
 
+def test_what_is_kept_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    through: set[int] = set()
+    original = os.fsync
+
+    def note(descriptor: int) -> None:
+        through.add(os.fstat(descriptor).st_ino)
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    run(squares([]), tmp_path)
+    kept = [tmp_path, *(path for path in tmp_path.iterdir() if path.name != ".lock")]
+    assert {path.name for path in kept if path.stat().st_ino not in through} == set()
+
+
 def test_what_is_there_is_not_simulated_again(tmp_path: Path) -> None:
     calls: list[Task] = []
     first = run(squares(calls), tmp_path)
