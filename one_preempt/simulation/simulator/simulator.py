@@ -132,7 +132,8 @@ class Simulator:
             at_ms = self._next_at_ms()
             if at_ms is None or (self._end_ms is not None and at_ms > self._end_ms):
                 break
-            idle = 0 if self._play_instant(at_ms) else idle + 1
+            # As long as somebody comes or ends there is something to wait for, however often the scheduler looks.
+            idle = 0 if self._play_instant(at_ms) or self._heap.next_at_ms() is not None else idle + 1
 
     # ---------------------------------------------------------------- time
 

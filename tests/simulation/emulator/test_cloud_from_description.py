@@ -110,7 +110,7 @@ def test_a_vm_is_deployed_to_the_first_host_where_it_fits(tmp_path: Path) -> Non
         ("datastores: [{name: a, type: image, id: 1}, {name: b, type: system, id: 1}]", "another datastore has the id"),
         ("groups: [{name: oneadmin}]", "groups: oneadmin: another group has this name"),
         ("users: [{name: u}, {name: u}]", "users: u: another user has this name"),
-        ("vms: [{name: v, template: {CPU: 1, MEMORY: 1, NIC: {NETWORK_ID: x}}}]", "vms: v: Could not get virtual network"),
+        ("vms: [{name: v, template: {CPU: 1, MEMORY: 1, NIC: {NETWORK_ID: x}}}]", "vms: v: Could not get virtual"),
         ("images: [{name: i, datastore: d}]", "images: i: there is no datastore 'd'"),
         ("vms: [{name: v, template: {CPU: 1}}]", "vms: v: MEMORY attribute must be"),
         ("vms: [{name: v, based_on: t}]", "vms: v: there is no VM template 't'"),

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.plan import Plan, Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.pool_snapshot import RaftState
-from one_preempt.scheduling_cycle import CycleReport
+from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.durations import Operation
+from one_preempt.simulation.simulated_cloud.durations import INSTANT, Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.result import Fate
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
-from one_preempt.simulation.simulator.site import build_cloud
+from one_preempt.simulation.simulator.site import build_cloud, simulation_settings
 from one_preempt.simulation.simulator.submission import UnusableRequest
 from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, HostReturns
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
@@ -85,6 +87,47 @@ def test_saving_and_restoring_take_the_time_of_the_drivers() -> None:
     (interruption,) = records[1].interruptions
     # The owner ends it after 50 s, shutting down takes 2 s; 512 MiB are restored at 64 MiB/s.
     assert interruption.until_ms == 121_000 + 50_000 + 2_000 + 8_000
+
+
+def test_memory_that_is_read_back_for_long_is_no_part_of_the_run() -> None:
+    began_s: set[int] = set()
+
+    def note(at_ms: int, report: Report) -> None:
+        assert report.state is not None
+        first = next((one for one in report.state.leases.values() if one.terms.name == "r1"), None)
+        if first is not None and first.run_began_at_s is not None:
+            began_s.add(first.run_began_at_s - report.state.now_s + at_ms // 1000)
+
+    # Between the instant at which the guests are deployed again and the one at which they run nobody looks.
+    cloud = build_cloud(replace(TWO_HOSTS, durations=replace(INSTANT, restore_s=600)))
+    cycle = simulated_cycle(simulation_settings(), cloud, "moml", tells_owners=False)
+    requests = request(1, 0, 4, 3000), local(2, 100, 4, 50), request(3, 2000, 1, 10)
+    result = Simulator(cloud, cycle, Workload(requests), on_cycle=note).run()
+    (interruption,) = result.records[0].interruptions
+    assert interruption.until_ms == 150_000 + 600_000
+    assert began_s == {0, 750}
+
+
+class LooksEverySecond:
+    """A scheduler that always wants to look again at once."""
+
+    def __init__(self, cycle: SchedulingCycle) -> None:
+        self._cycle = cycle
+
+    def run(self) -> CycleReport:
+        """A cycle, after which the next one is due in a second."""
+        report = self._cycle.run()
+        assert report.plan is not None
+        return replace(report, plan=replace(report.plan, wake_at_s=report.plan.made_at_s + 1))
+
+
+def test_who_comes_late_is_awaited_however_often_the_scheduler_looks_meanwhile() -> None:
+    cloud = build_cloud(TWO_HOSTS)
+    restless = LooksEverySecond(simulated_cycle(simulation_settings(), cloud, "moml"))
+    result = Simulator(cloud, restless, Workload((request(1, 0, 1, 10), request(2, 1500, 1, 10)))).run()
+    assert [(record.fate, record.ended_at_ms) for record in result.records] == [
+        (Fate.COMPLETED, 10_000), (Fate.COMPLETED, 1_510_000)
+    ]  # fmt: skip
 
 
 def test_a_cancellable_lease_is_cut_short() -> None:
