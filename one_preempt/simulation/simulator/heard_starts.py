@@ -12,7 +12,7 @@ _ACTIVE, _RUNNING, _RUNNING_NAME = VmState.ACTIVE, LcmState.RUNNING, LcmState.RU
 
 
 class HeardStarts:
-    """Implements `ports.EventSource` on a `SimulatedCloud`.
+    """Implements `ports.EventSource` on a `SimulatedCloud`: hears of each VM that begins to run.
 
     A simulated scheduler looks when something happens, which may be hours after the last time: without this it would
     take a guest's memory being read back for part of its run, as a daemon does that was down meanwhile.
