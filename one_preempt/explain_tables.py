@@ -28,7 +28,6 @@ VMS_NAMED = 6
 KIND_STYLES = {
     ActionKind.DEPLOY: "green",
     ActionKind.RESUME: "green",
-    ActionKind.RELEASE: "green",
     ActionKind.MIGRATE: "yellow",
     ActionKind.LIVE_MIGRATE: "yellow",
     ActionKind.SUSPEND: "yellow",

@@ -29,7 +29,7 @@ from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases,
 from one_preempt.core.reconciliation.served_time import Heard
 from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, SettledActions, settle_actions
 
-MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD, ActionKind.RELEASE})
+MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
 _DONE = "DONE"
 # The states of a VM that does not exist any more, as far as they are logged.

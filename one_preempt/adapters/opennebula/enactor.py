@@ -22,7 +22,7 @@ FORBIDDEN_ATTRIBUTE = "FORBIDDEN_ATTRIBUTE"
 
 _SIMPLE_ACTIONS = frozenset({
     ActionKind.SUSPEND, ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME,
-    ActionKind.HOLD, ActionKind.RELEASE,
+    ActionKind.HOLD,
 })  # fmt: skip
 
 

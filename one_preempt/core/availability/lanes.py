@@ -31,10 +31,6 @@ class ExclusiveLanes:
         # Lanes that were taken once, from when until when: most are never asked about again.
         self._taken_once: dict[int, tuple[int, int | None]] = {}
 
-    def is_free(self, lane: int, start_s: int, end_s: int | None) -> bool:
-        """Nothing runs in the lane between two instants."""
-        return not self._is_known(lane) or self._profile(lane).fits(1, start_s, end_s)
-
     def occupy(self, lane: int, start_s: int, end_s: int | None) -> None:
         """Take a lane between two instants, free or not."""
         if self._is_known(lane):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ActionKind(StrEnum):
-    """What is asked of oned. HOLD, RELEASE, LOCK, UNLOCK and MESSAGE change no capacity."""
+    """What is asked of oned. HOLD, LOCK, UNLOCK and MESSAGE change no capacity."""
 
     DEPLOY = "deploy"
     STOP = "stop"
@@ -27,7 +27,6 @@ class ActionKind(StrEnum):
     UNLOCK = "unlock"
     RESUME = "resume"
     HOLD = "hold"
-    RELEASE = "release"
     MESSAGE = "message"
 
 

@@ -146,10 +146,6 @@ def _holding(record: ActionRecord, vm: VirtualMachine) -> Progress:
     return Progress.DONE if vm.state == VmState.HOLD else _by_answer(record)
 
 
-def _releasing(record: ActionRecord, vm: VirtualMachine) -> Progress:
-    return Progress.DONE if vm.state != VmState.HOLD else _by_answer(record)
-
-
 _TO_OBSERVE: dict[ActionKind, Callable[[ActionRecord, VirtualMachine], Progress]] = {
     **dict.fromkeys(LEAVING_KINDS, _leaving),
     **dict.fromkeys(MOVING_KINDS, _moving),
@@ -159,5 +155,4 @@ _TO_OBSERVE: dict[ActionKind, Callable[[ActionRecord, VirtualMachine], Progress]
     ActionKind.RESUME: _resuming,
     ActionKind.DEPLOY: _starting,
     ActionKind.HOLD: _holding,
-    ActionKind.RELEASE: _releasing,
 }

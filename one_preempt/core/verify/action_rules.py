@@ -75,7 +75,7 @@ def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
     """HOLD without LEASE is somebody's wish (DESIGN 5)."""
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
-        if vm is None or action.kind not in (ActionKind.DEPLOY, ActionKind.RELEASE, ActionKind.TERMINATE):
+        if vm is None or action.kind not in (ActionKind.DEPLOY, ActionKind.TERMINATE):
             continue
         lease = recount.lease_of(vm.id) if vm.state is VmState.HOLD else None
         if vm.state is VmState.HOLD and (lease is None or not lease.explicit):

@@ -43,7 +43,6 @@ LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
     ActionKind.RESUME: frozenset({"STOPPED", "UNDEPLOYED", "SUSPENDED", "POWEROFF", "UNKNOWN"}),
     ActionKind.SUSPEND: frozenset({"RUNNING"}),
     ActionKind.HOLD: frozenset({"PENDING"}),
-    ActionKind.RELEASE: frozenset({"HOLD"}),
 }
 
 

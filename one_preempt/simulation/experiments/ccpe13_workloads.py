@@ -16,7 +16,7 @@ from one_preempt.core.model.policies import Verification
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures, ResultTable, Task, TaskResult
-from one_preempt.simulation.experiments.trial import Trial, play
+from one_preempt.simulation.experiments.trial import Trial, play_whole
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, Durations
@@ -164,7 +164,7 @@ def simulate(task: Task) -> Figures:
     """One point under one policy."""
     requests = workload(mix_of(task.point), task.replication, SMALL_REQUESTS if task.small else REQUESTS)
     site = Site((MachineSet(NODES, 100, MEMORY_MIB),))
-    told = play(
+    told = play_whole(
         Trial(requests, site, settings(), task.policy, Verification.SAMPLED, furnish=_bill_at_resumption)
     ).figures
     return {

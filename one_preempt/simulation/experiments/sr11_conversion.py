@@ -15,7 +15,7 @@ from one_preempt.simulation.experiments.replicated import (
     TaskResult,
 )
 from one_preempt.simulation.experiments.sweep_pictures import lines_of
-from one_preempt.simulation.experiments.trial import Trial, play
+from one_preempt.simulation.experiments.trial import Trial, play_whole
 from one_preempt.simulation.plots.charts import line_chart
 from one_preempt.simulation.probes.statistics import mean
 
@@ -28,7 +28,7 @@ _REJECTED, _COMPLETED = "rejected", "completed"
 def simulate(task: Task) -> Figures:
     """How many leases were rejected and how many completed."""
     workload = sr11_leases.workload(int(task.point), task.replication, None)
-    played = play(Trial(workload, sr11_leases.site(), sr11_leases.settings(_SETTING[task.policy])))
+    played = play_whole(Trial(workload, sr11_leases.site(), sr11_leases.settings(_SETTING[task.policy])))
     told = played.figures.everybody.acceptance
     return {_REJECTED: told.rejected, _COMPLETED: told.completed, REFUSED_PLANS: played.figures.refused_plans}
 

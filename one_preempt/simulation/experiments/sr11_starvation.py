@@ -19,7 +19,7 @@ from one_preempt.simulation.experiments.replicated import (
     TaskResult,
 )
 from one_preempt.simulation.experiments.sweep_pictures import lines_of
-from one_preempt.simulation.experiments.trial import Trial, play
+from one_preempt.simulation.experiments.trial import Trial, play_whole
 from one_preempt.simulation.plots.charts import line_chart
 from one_preempt.simulation.probes.statistics import mean
 
@@ -33,7 +33,7 @@ def simulate(task: Task) -> Figures:
     """The best-effort lease's suspensions and end, and how many reservations were turned down."""
     limit = LIMIT if task.policy == WITH else None
     workload = sr11_leases.workload(int(task.point), task.replication, limit)
-    played = play(Trial(workload, sr11_leases.site(), sr11_leases.settings("refuse")))
+    played = play_whole(Trial(workload, sr11_leases.site(), sr11_leases.settings("refuse")))
     best_effort = played.result.records[0]
     assert best_effort.ended_at_ms is not None
     return {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.policies import Verification
+from one_preempt.errors import OnePreemptError
 from one_preempt.power_settings import PowerSettings
 from one_preempt.settings import Settings
 from one_preempt.simulation.probes.energy import EnergyMeter
@@ -77,6 +78,22 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
     seen = watch.seen(result.ended_at_ms)
     energy = meter.energy(origin_ms + result.ended_at_ms, origin_ms) if meter is not None else None
     return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen, energy))
+
+
+def play_whole(trial: Trial) -> Played:
+    """Simulate until every request is over.
+
+    Raises `OnePreemptError` where the simulation ends before: its figures would be of a part and look like the whole.
+    """
+    played = play(trial)
+    if not _is_all_over(trial.workload, played.result):
+        over = sum(record.ended_at_ms is not None for record in played.result.records)
+        raise OnePreemptError(
+            f"simulation of {trial.workload.name or 'a workload'} under {trial.policy or 'the configured policy'}: it"
+            f" ended when {over} of {len(trial.workload)} requests were over, so nothing is told of it; this is a"
+            " fault of one_preempt: please report it with the seed"
+        )
+    return played
 
 
 def _is_all_over(workload: Workload, result: SimulationResult) -> bool:

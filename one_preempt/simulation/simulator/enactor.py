@@ -24,7 +24,7 @@ _DEPLOY = ActionKind.DEPLOY
 _LOCKING = frozenset({ActionKind.LOCK, ActionKind.UNLOCK})
 _SIMPLE_ACTIONS = frozenset({
     ActionKind.SUSPEND, ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE, ActionKind.RESUME,
-    ActionKind.HOLD, ActionKind.RELEASE,
+    ActionKind.HOLD,
 })  # fmt: skip
 
 

@@ -91,7 +91,6 @@ CALLS = {
     "terminate": (action(ActionKind.TERMINATE, 0), ("one.vm.action", ("terminate", 0))),
     "resume": (action(ActionKind.RESUME, 1, expected_states=("SUSPENDED",)), ("one.vm.action", ("resume", 1))),
     "hold": (action(ActionKind.HOLD, 16), ("one.vm.action", ("hold", 16))),
-    "release": (action(ActionKind.RELEASE, 11), ("one.vm.action", ("release", 11))),
     "migrate": (action(ActionKind.MIGRATE, 0, host_id=3), ("one.vm.migrate", (0, 3, False, True, -1, 0))),
     "live-migrate": (
         action(ActionKind.LIVE_MIGRATE, 0, host_id=3, datastore_id=100),

@@ -7,6 +7,10 @@ import pytest
 from one_preempt.core.availability.lanes import SHARED_STORAGE, ExclusiveLanes, Operation
 
 
+def is_free(lanes: ExclusiveLanes, lane: int, start_s: int, end_s: int) -> bool:
+    return lanes.as_late_as_possible([Operation(lane, end_s - start_s)], start_s, end_s) is not None
+
+
 def test_operations_of_one_lane_run_one_after_another() -> None:
     lanes = ExclusiveLanes()
     assert lanes.as_late_as_possible([Operation(SHARED_STORAGE, 10)] * 3, 5, 40) == (10, 20, 30)
@@ -26,7 +30,7 @@ def test_suspending_before_a_reservation_ends_in_time_and_starts_late() -> None:
 def test_suspending_is_refused_where_the_lane_has_no_time_left() -> None:
     lanes = ExclusiveLanes()
     assert lanes.as_late_as_possible([Operation(0, 10), Operation(0, 10)], 81, 100) is None
-    assert lanes.is_free(0, 0, None)
+    assert is_free(lanes, 0, 0, 100)
 
 
 def test_planning_takes_nothing() -> None:
@@ -47,8 +51,8 @@ def test_the_past_is_forgotten_and_the_future_kept() -> None:
     lanes.occupy(0, 0, 10)
     lanes.occupy(1, 0, 30)
     lanes.forget_before(20)
-    assert lanes.is_free(0, 20, None)
-    assert not lanes.is_free(1, 20, 25)
+    assert is_free(lanes, 0, 20, 1000)
+    assert not is_free(lanes, 1, 20, 25)
     assert lanes.as_late_as_possible([Operation(0, 5), Operation(1, 5)], 0, 34) is None
     assert lanes.as_late_as_possible([Operation(0, 5), Operation(1, 4)], 0, 34) == (29, 30)
 
@@ -73,7 +77,7 @@ def test_what_is_taken_and_given_back_leaves_what_a_list_of_it_leaves(seed: int)
         elif happens < 3 and _fits(taken, lane, start_s, start_s + 5):
             lanes.occupy(lane, start_s, start_s + 5)
             taken.append((lane, start_s, start_s + 5))
-        assert lanes.is_free(lane, start_s, start_s + 3) is _fits(taken, lane, start_s, start_s + 3)
+        assert is_free(lanes, lane, start_s, start_s + 3) is _fits(taken, lane, start_s, start_s + 3)
         wanted = [Operation(chance.randrange(4), 4) for _ in range(chance.randint(1, 3))]
         found, late = [*taken], []
         for one in reversed(wanted):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
-from one_preempt.core.availability.lanes import SHARED_STORAGE
+from one_preempt.core.availability.lanes import SHARED_STORAGE, Operation
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable, SlotTableChange
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
@@ -94,10 +94,10 @@ def test_undo_brings_back_rooms_lanes_and_reservations() -> None:
         SlotTableChange(stay(1, 0, 20, (0,), 4), made=True),
         SlotTableChange(suspending, made=True),
     )
-    assert not table.lanes.is_free(SHARED_STORAGE, 10, 16)
+    assert table.lanes.as_late_as_possible([Operation(SHARED_STORAGE, 6)], 10, 16) is None
     table.rollback(mark)
     assert table.reservations_of(1) == (running,)
-    assert table.lanes.is_free(SHARED_STORAGE, 0, None)
+    assert table.lanes.as_late_as_possible([Operation(SHARED_STORAGE, 100)], 0, 100) == (0,)
     assert table.free_over_time(0)[0].tolist() == [0, 50]
 
 

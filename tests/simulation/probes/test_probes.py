@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.simulation.experiments.trial import Played, Trial, play
+from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.experiments.trial import Played, Trial, play, play_whole
 from one_preempt.simulation.probes.acceptance import acceptance
 from one_preempt.simulation.probes.outcome import outcomes
 from one_preempt.simulation.probes.utilization import useful_share, utilization
@@ -47,6 +49,15 @@ def test_a_simulation_that_is_ended_early_is_as_long_as_was_asked_for_though_nob
     assert told.figures.utilization == pytest.approx(0.1)
     assert told.seen.host_on_ms == 2 * 1_000_000
     assert played(request(1, 0, 4, 100), until_s=1000).result.ended_at_ms == 100_000
+
+
+def test_of_a_simulation_that_ends_before_its_requests_nothing_is_told() -> None:
+    two = Workload((request(1, 0, 4, 100), request(2, 5000, 4, 100)), name="two")
+    trial = Trial(two, TWO_HOSTS, simulation_settings(), "moml")
+    assert play_whole(trial).result.ended_at_ms == 5_100_000
+    for until_s, over in ((5050, 1), (1000, 1), (50, 0)):
+        with pytest.raises(OnePreemptError, match=f"simulation of two under moml.* {over} of 2 requests were over"):
+            play_whole(replace(trial, until_s=until_s))
 
 
 def test_a_preemption_is_counted_priced_and_seen_over_time() -> None:
