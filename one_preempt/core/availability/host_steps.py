@@ -75,8 +75,11 @@ class HostSteps:
     def overbooked(self) -> frozenset[int]:
         """The hosts on which at some time more is taken than there is."""
         if self._known_overbooked is None:
-            short = (self._free < 0).any(axis=(0, 2))
-            self._known_overbooked = frozenset(np.flatnonzero(short).tolist())
+            short = self._free < 0
+            # Mostly there is none, which is found many times sooner than where.
+            is_none = not np.count_nonzero(short)
+            rows = () if is_none else np.flatnonzero(short.any(axis=(0, 2))).tolist()
+            self._known_overbooked = frozenset(rows)
         return self._known_overbooked
 
     def is_unchanged(self, number: int, rows: Sequence[int]) -> bool:

@@ -243,10 +243,11 @@ def largest_need(vms: Sequence[VirtualMachine]) -> tuple[int, int]:
 
 def places(free: IntArray, need: tuple[int, int], mask: BoolArray) -> IntArray:
     """How many VMs that need so much have room on each host of the mask, shape (H,)."""
-    found = np.where(mask & (free >= 0).all(axis=1), np.int64(_PLENTY), np.int64(0))
-    for resource, amount in enumerate(need):
-        if amount:
-            np.minimum(found, free[:, resource] // amount, out=found)
+    found = np.where(mask, np.int64(_PLENTY), np.int64(0))
+    for free_of_resource, amount in zip(free.T, need, strict=True):
+        # Of what is overdrawn nobody has any, not even who wants none of it.
+        most = free_of_resource // amount if amount else np.where(free_of_resource >= 0, _PLENTY, 0)
+        np.minimum(found, most, out=found)
     return np.maximum(found, 0)
 
 
