@@ -39,6 +39,7 @@ _COMING = frozenset({LcmState.PROLOG, LcmState.BOOT, LcmState.RUNNING})
 _GOING = frozenset({LcmState.SHUTDOWN, LcmState.EPILOG})
 _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
+_PUT_OFF_MS = 3_600_000
 _PATIENCE_MS = 60_000
 _YOUNG_OBJECTS = 50_000
 
@@ -127,15 +128,24 @@ class Simulator:
             self._heap.push(self._origin_ms + 1000 * fault.at_s, EventKind.FAULT, number)
         for number, request in enumerate(self._requests):
             self._heap.push(self._origin_ms + 1000 * request.submitted_at_s, EventKind.SUBMISSION, number)
-        idle = 0
+        idle, awaited_ms = 0, self._last_wish_ms()
         while idle < _IDLE_CYCLES and len(self._records) < len(self._requests):
             at_ms = self._next_at_ms()
             if at_ms is None or (self._end_ms is not None and at_ms > self._end_ms):
                 break
-            # As long as somebody comes or ends there is something to wait for, however often the scheduler looks.
-            idle = 0 if self._play_instant(at_ms) or self._heap.next_at_ms() is not None else idle + 1
+            # As long as somebody comes, ends, or has a time to come there is something to wait for, however often the
+            # scheduler looks; and for a while longer, for it may have put something off.
+            if self._play_instant(at_ms) or self._heap.next_at_ms() is not None:
+                idle, awaited_ms = 0, max(awaited_ms, at_ms)
+            elif at_ms > awaited_ms + _PUT_OFF_MS:
+                idle += 1
 
     # ---------------------------------------------------------------- time
+
+    def _last_wish_ms(self) -> int:
+        """The last instant that any request names for its start or its end."""
+        wishes_s = (request.deadline_at_s or request.ready_at_s for request in self._requests)
+        return self._origin_ms + 1000 * max(wishes_s, default=0)
 
     def _next_at_ms(self) -> int | None:
         instants = (self._heap.next_at_ms(), self._cloud.events.next_at_ms(), self._wake_at_ms)

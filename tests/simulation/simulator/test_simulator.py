@@ -108,26 +108,45 @@ def test_memory_that_is_read_back_for_long_is_no_part_of_the_run() -> None:
     assert began_s == {0, 750}
 
 
-class LooksEverySecond:
-    """A scheduler that always wants to look again at once."""
+class LooksAgain:
+    """A scheduler that always wants to look again soon."""
 
-    def __init__(self, cycle: SchedulingCycle) -> None:
+    def __init__(self, cycle: SchedulingCycle, every_s: int) -> None:
         self._cycle = cycle
+        self._every_s = every_s
 
     def run(self) -> CycleReport:
-        """A cycle, after which the next one is due in a second."""
+        """A cycle, and when the next one is due."""
         report = self._cycle.run()
         assert report.plan is not None
-        return replace(report, plan=replace(report.plan, wake_at_s=report.plan.made_at_s + 1))
+        return replace(report, plan=replace(report.plan, wake_at_s=report.plan.made_at_s + self._every_s))
 
 
 def test_who_comes_late_is_awaited_however_often_the_scheduler_looks_meanwhile() -> None:
     cloud = build_cloud(TWO_HOSTS)
-    restless = LooksEverySecond(simulated_cycle(simulation_settings(), cloud, "moml"))
+    restless = LooksAgain(simulated_cycle(simulation_settings(), cloud, "moml"), every_s=1)
     result = Simulator(cloud, restless, Workload((request(1, 0, 1, 10), request(2, 1500, 1, 10)))).run()
     assert [(record.fate, record.ended_at_ms) for record in result.records] == [
         (Fate.COMPLETED, 10_000), (Fate.COMPLETED, 1_510_000)
     ]  # fmt: skip
+
+
+def test_who_wants_to_start_much_later_is_awaited_too() -> None:
+    cloud, start_at_s = build_cloud(TWO_HOSTS), 10 * 86_400
+    restless = LooksAgain(simulated_cycle(simulation_settings(), cloud, "moml"), every_s=600)
+    reserved = replace(
+        request(1, 0, 1, 10), start=StartKind.EXACT, start_at_s=start_at_s, lease_type=LeaseType.DC_NON_PREEMPTABLE
+    )
+    (record,) = Simulator(cloud, restless, Workload((reserved,))).run().records
+    assert (record.fate, record.ended_at_ms) == (Fate.COMPLETED, 1000 * (start_at_s + 10))
+
+
+def test_who_is_never_served_is_not_awaited_for_ever() -> None:
+    cloud = build_cloud(TWO_HOSTS)
+    restless = LooksAgain(simulated_cycle(simulation_settings(), cloud, "moml"), every_s=60)
+    result = Simulator(cloud, restless, Workload((request(1, 0, 9, 10),))).run()
+    assert [record.fate for record in result.records] == [Fate.UNFINISHED]
+    assert result.cycles < 1100
 
 
 def test_a_cancellable_lease_is_cut_short() -> None:
