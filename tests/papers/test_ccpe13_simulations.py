@@ -8,10 +8,14 @@ import pytest
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.simulation.experiments import ccpe13_sweeps, ccpe13_table1, ccpe13_workloads
-from one_preempt.simulation.experiments.ccpe13_workloads import REPLICATIONS, Mix, mix_of, points, workload
+from one_preempt.simulation.experiments.ccpe13_workloads import REPLICATIONS, Mix, mix_of, points, trial, workload
 from one_preempt.simulation.experiments.replicated import Figures, ResultTable, Task, TaskResult
-from one_preempt.simulation.workload.workload import StartKind
+from one_preempt.simulation.experiments.trial import play_whole
+from one_preempt.simulation.probes.outcome import outcomes
+from one_preempt.simulation.simulator.result import Fate
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 
+FOUR_VMS = (MachineSet(4, 100, ccpe13_workloads.MEMORY_MIB),)
 ALL_POINTS = [point for sweep, values in ccpe13_workloads.SWEEPS.items() for point in points(sweep, values)]
 
 
@@ -64,6 +68,49 @@ def test_a_small_simulation_of_a_point_preempts_and_no_plan_is_refused() -> None
     assert figures["refused_plans"] == 0
     assert figures["preemptions"]
     assert {"local_rejection_rate", "external_rejection_rate", "utilization"} <= figures.keys()
+
+
+def waits_until(deadline_at_s: int, number: int, at_s: int, duration_s: int, kind: LeaseType) -> WorkloadRequest:
+    """Four VMs from elsewhere that have to be done by then."""
+    asked = WorkloadRequest(number, at_s, FOUR_VMS, duration_s, duration_s, lease_type=kind, external=True)
+    return replace(asked, start=StartKind.DEADLINE, deadline_at_s=deadline_at_s)
+
+
+def local(number: int, at_s: int, duration_s: int) -> WorkloadRequest:
+    """Four VMs of a user of this site, now or never."""
+    asked = WorkloadRequest(number, at_s, FOUR_VMS, duration_s, duration_s, start=StartKind.IMMEDIATE)
+    return replace(asked, lease_type=LeaseType.DC_NON_PREEMPTABLE)
+
+
+def test_a_lease_is_spared_that_would_be_late_because_its_memory_is_read_back() -> None:
+    # Away from 100 to 150, 1151 s to come back, 900 s left.
+    kept, refused = play_whole(
+        trial(Workload((waits_until(2000, 1, 0, 1000, LeaseType.DC_MIGRATABLE), local(2, 100, 50))), "MOML", nodes=4)
+    ).result.records
+    assert (kept.fate, kept.ended_at_ms, kept.interruptions) == (Fate.COMPLETED, 1_000_000, ())
+    assert refused.fate is Fate.REJECTED
+
+
+def test_nobody_is_promised_the_room_of_a_lease_whose_memory_is_being_read_back() -> None:
+    # The first is made to leave from 950 to 960, is read back until 2111 and ends at 2161.
+    best_effort = WorkloadRequest(1, 0, FOUR_VMS, 1000, 1000, external=True)
+    requests = best_effort, local(2, 950, 10), waits_until(1100, 3, 1000, 50, LeaseType.DC_NON_PREEMPTABLE)
+    records = play_whole(trial(Workload(requests), "MOML", nodes=4)).result.records
+    assert records[0].ended_at_ms == pytest.approx(2_160_800, abs=10)
+    assert [record.fate for record in records] == [Fate.COMPLETED, Fate.COMPLETED, Fate.REJECTED]
+
+
+@pytest.mark.parametrize(("point", "replication"), [("best-effort 10", 0), ("local 40", 1)])
+def test_every_accepted_deadline_is_kept(point: str, replication: int) -> None:
+    requests = workload(mix_of(point), replication, 600)
+    found = outcomes(requests, play_whole(trial(requests, "MOML")).result)
+    accepted = [one for one in found if one.request.deadline_at_s is not None and one.fate is not Fate.REJECTED]
+    preempted = [one for one in accepted if one.record.interruptions]
+    assert len(preempted) >= 5
+    late = [
+        one.request.id for one in accepted if (one.record.ended_at_ms or 0) > 1000 * (one.request.deadline_at_s or 0)
+    ]
+    assert not late
 
 
 def table_of(rates: dict[str, tuple[float, float]]) -> list[TaskResult]:

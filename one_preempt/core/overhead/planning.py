@@ -13,14 +13,33 @@ from one_preempt.core.availability.lanes import SHARED_STORAGE
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.time_rules import Exclusion
-from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.overhead.ccpe13 import live_copy_ms
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
+_SAVED = frozenset({VmState.STOPPED, VmState.SUSPENDED})
+_READING_BACK = frozenset({LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED})
+
 
 def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exclusion) -> int:
-    """From the deployment of `vms` until the last one runs: they boot, or their memory is read back."""
-    return _total_s(((vm, _start_ms(vm, rates.at(_datastore_id(vm)))) for vm in vms), exclusion)
+    """From the deployment of `vms` until the last one runs: they boot, or their memory is read back.
+
+    Of a lease that is on its way back those that run already took their time as well.
+    """
+    is_back = any(vm.lcm_state in _READING_BACK for vm in vms)
+    read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
+    took_s = _total_s(
+        ((vm, _start_ms(vm, rates.at(_datastore_id(vm)), is_read=vm.id in read)) for vm in vms), exclusion
+    )
+    return took_s + (_again_s(vms, rates) if read else 0)
+
+
+def return_s(
+    leaving: Iterable[tuple[VirtualMachine, PreemptionMethod]], rates: RatesByStorage, exclusion: Exclusion
+) -> int:
+    """The same for VMs that run and leave now, once they come back."""
+    operations = [(vm, _return_ms(vm, method, rates.at(_datastore_id(vm)))) for vm, method in leaving]
+    return _total_s(operations, exclusion) + _again_s([vm for vm, _ in operations], rates)
 
 
 def leave_s(
@@ -41,10 +60,20 @@ def _datastore_id(vm: VirtualMachine) -> int | None:
     return vm.last_history.datastore_id if vm.last_history is not None else None
 
 
-def _start_ms(vm: VirtualMachine, rates: OverheadRates) -> int:
-    if vm.state in (VmState.STOPPED, VmState.SUSPENDED):
-        return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.resume_mib_per_s)
-    return rates.boot_ms
+def _again_s(vms: Iterable[VirtualMachine], rates: RatesByStorage) -> int:
+    """What it takes to schedule a lease once more, whatever its size: delta."""
+    return max((-(-rates.at(_datastore_id(vm)).reschedule_ms // MS_PER_S) for vm in vms), default=0)
+
+
+def _start_ms(vm: VirtualMachine, rates: OverheadRates, *, is_read: bool) -> int:
+    return rates.pause_ms + int(vm.memory_mib * MS_PER_S / rates.resume_mib_per_s) if is_read else rates.boot_ms
+
+
+def _return_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates) -> int:
+    if method is PreemptionMethod.TERMINATE:
+        return 0
+    # What was to move and has nowhere to is stopped: planned is what takes longer.
+    return _start_ms(vm, rates, is_read=method is not PreemptionMethod.UNDEPLOY)
 
 
 def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates) -> int:

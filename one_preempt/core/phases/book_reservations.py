@@ -23,7 +23,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import RefusedReservation, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
-from one_preempt.core.overhead.planning import leave_s, start_s
+from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
@@ -175,9 +175,9 @@ def plan_rest(
     policies, left_s = draft.policies, lease.left_at(draft.state.now_s)
     if left_s is None:
         return None
-    leaves_s = leave_s(zip(vms, methods, strict=True), draft.rates, policies.time.exclusion)
-    # Reading memory back takes about as long as writing it.
-    return plan_stays(draft, lease, vms, draft.state.now_s + leaves_s + policies.time.grace_s, left_s + leaves_s)
+    leaving, exclusion = list(zip(vms, methods, strict=True)), policies.time.exclusion
+    gone_at_s = draft.state.now_s + policies.time.grace_s + leave_s(leaving, draft.rates, exclusion)
+    return plan_stays(draft, lease, vms, gone_at_s, return_s(leaving, draft.rates, exclusion) + left_s)
 
 
 def plan_stays(
@@ -241,11 +241,11 @@ def piece_rules(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         and stoppable
         and (rules.suspension is Suspension.ALL or (rules.suspension is Suspension.SERIAL_ONLY and len(vms) == 1))
     )
-    leaves_s = leave_s(((vm, PreemptionMethod.STOP) for vm in vms), draft.rates, rules.exclusion)
-    starts_s = start_s(vms, draft.rates, rules.exclusion)
+    stopped = [(vm, PreemptionMethod.STOP) for vm in vms]
+    leaves_s = leave_s(stopped, draft.rates, rules.exclusion)
     return PieceRules(
         splittable=splittable,
         minimum_piece_s=max(1, rules.least_run_before_suspension_s),
-        resume_s=max(starts_s, leaves_s),
+        resume_s=return_s(stopped, draft.rates, rules.exclusion),
         suspend_s=leaves_s + rules.grace_s + rules.preparation_margin_s,
     )

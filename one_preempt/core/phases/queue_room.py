@@ -159,10 +159,13 @@ class QueueRoom:
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
             return _too_few_free(nodes)
-        draft, firm_stays = self._draft, self._draft.timeline.firm_stays
-        # Where nothing is firm, what is free now stays free for it, whether it gives way or not.
-        stands_aside = not firm_stays.reservations() or draft.gives_way(turn.lease)
-        return self._matched(turn, None if stands_aside else firm_stays.free_during(start_s, end_s))
+        timeline = self._draft.timeline
+        if not timeline.firm_stays.reservations():
+            # What is free now stays free for it.
+            return self._matched(turn, None)
+        # It leaves for those who make others leave; of all others the hosts are their own.
+        leaves_for = self._reserved_ahead() if self._draft.gives_way(turn.lease) else ()
+        return self._matched(turn, timeline.free_without(leaves_for, start_s, end_s, firmly=True))
 
     def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""

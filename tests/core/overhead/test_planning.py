@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.model.lease import PreemptionMethod
+from one_preempt.core.model.time_rules import Exclusion
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.overhead.learned import LearnedRates
+from one_preempt.core.overhead.planning import leave_s, return_s, start_s
+from one_preempt.core.overhead.rates import OverheadRates
+from tests.core.matching.small_cloud import vm
+
+# A VM of 1024 MiB is saved in 10 s and read back in 100 s; a lease is scheduled again in 2 s, rounded up.
+MODEL = OverheadRates(
+    suspend_mib_per_s=102.4, resume_mib_per_s=10.24, pause_ms=0, reschedule_ms=1500, boot_ms=7000, shutdown_ms=3000
+)
+RATES = LearnedRates(MODEL, MODEL)
+SHARED = Exclusion.SHARED_STORAGE
+
+
+def stopped(number: int) -> VirtualMachine:
+    return replace(vm(number), state=VmState.STOPPED)
+
+
+def on_its_way(number: int, lcm_state: LcmState) -> VirtualMachine:
+    return replace(vm(number), state=VmState.ACTIVE, lcm_state=lcm_state)
+
+
+def test_what_boots_boots_and_what_was_saved_is_scheduled_again_and_read_back() -> None:
+    assert start_s([vm(1), vm(2)], RATES, SHARED) == 2 * 7
+    assert start_s([stopped(1), stopped(2)], RATES, SHARED) == 2 * 100 + 2
+    assert start_s([stopped(1), stopped(2)], RATES, Exclusion.NONE) == 100 + 2
+    assert start_s([], RATES, SHARED) == 0
+
+
+@pytest.mark.parametrize("state", [LcmState.PROLOG_RESUME, LcmState.BOOT_STOPPED, LcmState.BOOT_SUSPENDED])
+def test_what_is_being_read_back_takes_as_long_as_it_was_to_take(state: LcmState) -> None:
+    assert start_s([on_its_way(1, state), on_its_way(2, state)], RATES, SHARED) == 2 * 100 + 2
+    # The first is there already: that does not make the whole of it shorter.
+    assert start_s([on_its_way(1, LcmState.RUNNING), on_its_way(2, state)], RATES, SHARED) == 2 * 100 + 2
+
+
+def test_what_leaves_now_takes_the_time_of_its_return_and_not_that_of_its_leaving() -> None:
+    running = [on_its_way(1, LcmState.RUNNING), on_its_way(2, LcmState.RUNNING)]
+    for method in (PreemptionMethod.STOP, PreemptionMethod.SUSPEND, PreemptionMethod.MIGRATE):
+        leaving = [(one, method) for one in running]
+        assert leave_s(leaving, RATES, SHARED) == 2 * 10
+        assert return_s(leaving, RATES, SHARED) == 2 * 100 + 2
+    assert return_s([(one, PreemptionMethod.UNDEPLOY) for one in running], RATES, SHARED) == 2 * 7 + 2
+    assert return_s([], RATES, SHARED) == 0
