@@ -20,6 +20,7 @@ from one_preempt.simulation.experiments.ccpe13_workloads import (
     of_whole_replications,
     places_of,
     played_as,
+    promises_kept,
     simulate,
     tasks,
 )
@@ -69,7 +70,7 @@ def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
         }
         for figure in SHOWN
     }
-    claims = judged(table, [*_orders(means), *_trends(means)])
+    claims = judged(table, [*_orders(means), *_trends(means), promises_kept(table.results)])
     rows = tuple(_row(point, means) for point in table.points)
     pictures = {
         f"{shown.name}-{sweep}": _picture(table, figure, sweep) for figure, shown in SHOWN.items() for sweep in SWEEPS
