@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import energy_policy
 from one_preempt.simulation.experiments import pemp12_energy
@@ -25,6 +26,7 @@ from one_preempt.simulation.experiments.pemp12_claims import (
     concluded,
 )
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES, with_rule_base
+from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, played
 from one_preempt.simulation.experiments.pemp12_workloads import (
     DELTAS_H,
     LEAD_S,
@@ -42,7 +44,7 @@ from one_preempt.simulation.experiments.pemp12_workloads import (
     reservations,
 )
 from one_preempt.simulation.experiments.replicated import Task, TaskResult
-from one_preempt.simulation.workload.workload import StartKind
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 
 TRACES = Path(__file__).parents[1] / "traces"
 
@@ -64,6 +66,27 @@ def test_the_slice_is_the_papers_on_whole_nodes_with_its_true_run_times() -> Non
     assert all(one.requested_duration_s == max(1, one.actual_duration_s) for one in requests)
     asked = best_effort(TraceFolder(TRACES), as_requested=True).requests
     assert sum(one.requested_duration_s or 0 for one in asked) > 2 * sum(one.actual_duration_s for one in asked)
+
+
+def test_what_is_drawn_in_place_of_the_slice_has_its_number_and_its_means() -> None:
+    ours, slices = best_effort(None).requests, best_effort(TraceFolder(TRACES)).requests
+    assert len(ours) == len(slices)
+    for figure in (lambda one: one.virtual_machines, lambda one: one.actual_duration_s):
+        assert sum(map(figure, ours)) == pytest.approx(sum(map(figure, slices)), rel=0.001)
+
+
+@pytest.mark.parametrize("policy", [LOOK_AHEAD, PEMP])
+def test_hosts_go_to_sleep_though_everything_is_over_long_before_the_end(policy: str) -> None:
+    two_hours = WorkloadRequest(1, 0, (MachineSet(2, 100, 1024),), 3600, 3600)
+    reserved = WorkloadRequest(
+        1, 0, (MachineSet(1, 100, 1024),), 600, 600, start=StartKind.EXACT, start_at_s=600,
+        lease_type=LeaseType.DC_NON_PREEMPTABLE,
+    )  # fmt: skip
+    requests = both(Workload((two_hours,)), Workload((reserved,)), BEGIN_S)
+    figures = played(requests, policy, Reading(), small=True)
+    work_kwh = 0.117 * (2 * 3600 + 600) / 3600
+    assert figures["unfinished"] == 0
+    assert work_kwh <= (figures["kwh"] or 0) <= work_kwh + 0.1
 
 
 def test_drawn_reservations_have_their_share_and_are_known_a_day_ahead() -> None:

@@ -74,7 +74,7 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
         nonlocal refused
         refused += bool(report.violations)
 
-    result = Simulator(cloud, cycle, workload, until_s=until_s, on_cycle=on_cycle).run()
+    result = Simulator(cloud, cycle, workload, until_s=until_s, on_cycle=on_cycle, plays_on=True).run()
     energy = meter.energy(begin_ms + 1000 * span_s, begin_ms)
     found = outcomes(workload, result)
     kept = promises(found, 1000 * until_s, WAITING_FACTOR)

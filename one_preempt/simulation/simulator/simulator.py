@@ -85,9 +85,12 @@ class Simulator:
         faults: Sequence[TimedFault] = (),
         until_s: int | None = None,
         on_cycle: Callable[[int, Report], None] | None = None,
+        *,
+        plays_on: bool = False,
     ) -> None:
         """`cloud` has users named as `site` names them. `until_s`, since the start of the workload, ends it early.
 
+        `plays_on`: not before that, though nobody is left: hosts may still have to go to sleep.
         `on_cycle` is told of each cycle and when it ran, in milliseconds since the start of the workload.
         """
         self._cloud = cloud
@@ -95,6 +98,7 @@ class Simulator:
         self._on_cycle = on_cycle
         self._origin_ms = cloud.clock.now_ms
         self._end_ms = None if until_s is None else self._origin_ms + 1000 * until_s
+        self._plays_on = plays_on and until_s is not None
         self._requests = workload.requests
         self._faults = tuple(faults)
         self._heap = EventHeap()
@@ -129,7 +133,7 @@ class Simulator:
         for number, request in enumerate(self._requests):
             self._heap.push(self._origin_ms + 1000 * request.submitted_at_s, EventKind.SUBMISSION, number)
         idle, awaited_ms = 0, self._last_wish_ms()
-        while idle < _IDLE_CYCLES and len(self._records) < len(self._requests):
+        while self._plays_on or (idle < _IDLE_CYCLES and len(self._records) < len(self._requests)):
             at_ms = self._next_at_ms()
             if at_ms is None or (self._end_ms is not None and at_ms > self._end_ms):
                 break
