@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
@@ -37,7 +40,7 @@ def _end_slot(draft: PlanDraft, lease: Lease) -> None:
     now_s = draft.state.now_s
     slots = draft.state.reservations.get(lease.id, ())
     later = [slot for slot in slots if slot.start_at_s > now_s]
-    current = next((slot for slot in slots if slot.start_at_s <= now_s), None)
+    current = _current_slot(draft, lease, [slot for slot in slots if slot.start_at_s <= now_s])
     if not later or current is None or current.end_at_s is None:
         return
     # Its slot includes the time in which it is warned and saved: at the end of it the hosts are somebody else's.
@@ -56,6 +59,12 @@ def _end_slot(draft: PlanDraft, lease: Lease) -> None:
     for vm in draft.members(lease):
         reason = Reason("slot-ended", f"{lease.label} goes on in its next slot")
         _leave(draft, lease, vm, ActionKind.STOP, f"slot/{lease.id}/stop/{vm.id}/{len(vm.history)}", reason)
+
+
+def _current_slot(draft: PlanDraft, lease: Lease, begun: Sequence[Reservation]) -> Reservation | None:
+    """The last one on whose hosts the lease is; else it outstays the first."""
+    host_ids = tuple(vm.host_id for vm in draft.members(lease))
+    return next((slot for slot in reversed(begun) if slot.host_ids == host_ids), begun[0] if begun else None)
 
 
 def _goes_on(draft: PlanDraft, lease: Lease) -> bool:
