@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.plan import Placement
+from one_preempt.core.model.plan import Preemption
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.overhead.planning import start_s
+from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.suspendable import is_suspendable
@@ -35,7 +35,7 @@ class Surroundings:
     policies: Policies
     rates: RatesByStorage
     resting: frozenset[int]
-    preemptors: Mapping[int, tuple[Placement, ...]]
+    preemptors: Mapping[int, Preemption]
     victims: frozenset[int]
 
 
@@ -190,18 +190,21 @@ def _arriving_stays(
     rates: RatesByStorage,
     lease: Lease,
     vms: Sequence[VirtualMachine],
-    placements: Sequence[Placement],
+    preemption: Preemption,
 ) -> list[Stay]:
-    """Room is being made for it: nobody else is to count on that room."""
+    """Room is being made for it: nobody else is to count on that room until it is done, which begins once all left."""
     by_id = {vm.id: vm for vm in vms}
-    coming = [(one, by_id[one.vm_id]) for one in placements if one.vm_id in by_id]
+    coming = [(one, by_id[one.vm_id]) for one in preemption.placements if one.vm_id in by_id]
     if not coming or any(one.host_id not in state.hosts.index_by_id for one, _ in coming):
         return []
     promised_s = lease.terms.start_at_s if lease.verdict is Verdict.ACCEPTED else None
     start_at_s = max(state.now_s, promised_s or 0)
     takes_s = needed_s(policies, rates, lease, [vm for _, vm in coming])
     rows = tuple(state.hosts.index_by_id[one.host_id] for one, _ in coming)
-    end_at_s = None if takes_s is None else start_at_s + takes_s
+    known = state.snapshot.vms
+    leaving = [(known[one.vm_id], one.method) for one in preemption.victims if one.vm_id in known]
+    left_at_s = preemption.decided_at_s + policies.time.grace_s + leave_s(leaving, rates, policies.time.exclusion)
+    end_at_s = None if takes_s is None else max(start_at_s, left_at_s) + takes_s
     return [Stay(lease.id, start_at_s, end_at_s, rows, amounts_of([vm for _, vm in coming]), firm=True)]
 
 

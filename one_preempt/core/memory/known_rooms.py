@@ -70,7 +70,7 @@ class KnownRooms:
 
         `resting` VMs are suspended in place. What is handed out holds until the next observation.
         """
-        preemptors = {one.preemption.preemptor_lease_id: one.preemption.placements for one in state.preemptions}
+        preemptors = {one.preemption.preemptor_lease_id: one.preemption for one in state.preemptions}
         victims = frozenset(
             victim.lease_id
             for one in state.preemptions

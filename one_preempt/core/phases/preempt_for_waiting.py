@@ -17,6 +17,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.leaving_together import (
@@ -182,10 +183,10 @@ def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Se
     return None
 
 
-def _hold_for(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> None:
-    """Let nobody else count on these places for as long as they are wanted."""
-    rows = rows_of(draft, placements)
-    stay = stay_at(wanted.lease, wanted.vms, rows, wanted.start_s, wanted.end_s, firm=True)
+def _hold_for(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement], later_s: int = 0) -> None:
+    """Let nobody else count on these places for as long as they are wanted, if it starts so much later."""
+    end_s = None if wanted.end_s is None else wanted.end_s + later_s
+    stay = stay_at(wanted.lease, wanted.vms, rows_of(draft, placements), wanted.start_s, end_s, firm=True)
     draft.timeline.replace(wanted.lease.id, (stay,))
 
 
@@ -200,8 +201,11 @@ def _decide_or_undo(
     lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
     before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
     mark = draft.room.checkpoint()
-    # Before anything else is looked for: nobody returns, or is moved, to where it will run.
-    _hold_for(draft, wanted, placements)
+    # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
+    leaving = [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
+    rules, is_due = draft.policies.time, wanted.start_s <= draft.state.now_s
+    leaves_s = rules.grace_s + leave_s(leaving, draft.rates, rules.exclusion) if is_due else 0
+    _hold_for(draft, wanted, placements, leaves_s)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
     if outcome is not None:

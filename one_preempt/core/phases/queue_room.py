@@ -203,7 +203,7 @@ class QueueRoom:
         worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms, methods)
         if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
-        free_then = draft.timeline.free_without(reserved, start_s, end_s) if self._alike is None else None
+        free_then = draft.timeline.free_without(reserved, start_s, end_s, firmly=self._alike is not None)
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worthwhile_s)
         return unplaced if isinstance(placed, Unplaced) else placed
