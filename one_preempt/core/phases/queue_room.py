@@ -44,6 +44,7 @@ class QueueRoom:
         self._alike = draft.timeline.alike
         self._promises = self._named if self._alike is None else self._alike
         self._reserved: tuple[int, ...] | None = None
+        self._others: bool | None = None
         self.placed: dict[int, tuple[Placement, ...]] = {}
         self.unplaced: dict[int, Unplaced] = {}
 
@@ -159,12 +160,12 @@ class QueueRoom:
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
             return _too_few_free(nodes)
-        timeline = self._draft.timeline
-        if not timeline.firm_stays.reservations():
+        timeline, gives_way = self._draft.timeline, self._draft.gives_way(turn.lease)
+        if not timeline.firm_stays.reservations() or (gives_way and not self._others_ahead()):
             # What is free now stays free for it.
             return self._matched(turn, None)
         # It leaves for those who make others leave; of all others the hosts are their own.
-        leaves_for = self._reserved_ahead() if self._draft.gives_way(turn.lease) else ()
+        leaves_for = self._reserved_ahead() if gives_way else ()
         return self._matched(turn, timeline.free_without(leaves_for, start_s, end_s, firmly=True))
 
     def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
@@ -203,7 +204,9 @@ class QueueRoom:
         worthwhile_s = worth_s(draft.policies, draft.rates, turn.lease, turn.vms, methods)
         if end_s is not None and start_s + worthwhile_s >= end_s:
             return unplaced
-        free_then = draft.timeline.free_without(reserved, start_s, end_s, firmly=self._alike is not None)
+        free_then = None
+        if self._alike is None or self._others_ahead():
+            free_then = draft.timeline.free_without(reserved, start_s, end_s, firmly=self._alike is not None)
         with draft.room.capped(free_then):
             placed = self._placed(turn, start_s, start_s + worthwhile_s)
         return unplaced if isinstance(placed, Unplaced) else placed
@@ -220,6 +223,18 @@ class QueueRoom:
         if self._reserved is None:
             self._reserved = reserved_ahead(self._draft)
         return self._reserved
+
+    def _others_ahead(self) -> bool:
+        """Is anybody promised hosts firmly for a time to come who makes nobody leave?"""
+        if self._others is None:
+            ahead, now_s = self._reserved_ahead(), self._draft.state.now_s
+            self._others = any(
+                stay.firm and stay.start_s > now_s
+                for lease_id, stays in self._draft.timeline.stays.items()
+                if lease_id not in ahead
+                for stay in stays
+            )
+        return self._others
 
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:
         """Hold the room of what starts now, up to where something firm begins; firmly where it gives way to nobody."""
