@@ -13,7 +13,7 @@ import numpy as np
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -202,9 +202,8 @@ def _decide_or_undo(
     before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
     mark = draft.room.checkpoint()
     # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
-    leaving = [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
     rules, is_due = draft.policies.time, wanted.start_s <= draft.state.now_s
-    leaves_s = rules.grace_s + leave_s(leaving, draft.rates, rules.exclusion) if is_due else 0
+    leaves_s = rules.grace_s + leave_s(_leaving(draft, chosen), draft.rates, rules.exclusion) if is_due else 0
     _hold_for(draft, wanted, placements, leaves_s)
     late = _late_for_deadlines(draft, chosen)
     outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
@@ -286,12 +285,16 @@ def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVi
     """They need not begin to leave yet: the next decision about it is due when they must."""
     if wanted.start_s <= draft.state.now_s:
         return False
-    leaving = [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
-    prepared = prepare(draft, wanted.lease.id, wanted.start_s, leaving)
+    prepared = prepare(draft, wanted.lease.id, wanted.start_s, _leaving(draft, chosen))
     if prepared is None:
         return False
     draft.wake_by(prepared.begin_s)
     return draft.state.now_s < prepared.begin_s
+
+
+def _leaving(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
+    """The VMs of those chosen, each with how it leaves."""
+    return [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
 
 
 def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> Hindered | None:
