@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -98,7 +99,7 @@ def _missing(
 def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) -> Iterator[TaskResult]:
     """Results as they come."""
     if jobs == 1 or len(tasks) < 2:
-        yield from (TaskResult(task, experiment.simulate(task)) for task in tasks)
+        yield from (TaskResult(task, _figures(experiment, task)) for task in tasks)
         return
     # Fresh processes: a copy of this one would share its threads' locks.
     fresh = multiprocessing.get_context("spawn")
@@ -118,7 +119,15 @@ def _simulate(name: str, traces: Path | None, task: Task) -> Figures:
     if traces is not None:
         assert found.over is not None
         found = found.over(traces)
-    return found.simulate(task)
+    return _figures(found, task)
+
+
+def _figures(experiment: ReplicatedExperiment, task: Task) -> Figures:
+    """Nothing of a simulation is left: each freezes what it finds, so that what is not collected before stays."""
+    try:
+        return experiment.simulate(task)
+    finally:
+        gc.collect()
 
 
 def _begin_worker() -> None:

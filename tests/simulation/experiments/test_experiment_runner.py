@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from one_preempt.simulation.experiments.replicated import (
 )
 from one_preempt.simulation.experiments.runner import run
 from one_preempt.simulation.experiments.state_folder import IDENTITY, RESULTS, opened
+from one_preempt.simulation.simulator.simulator import Simulator
 
 NAME = "sr11-starvation"
 WORDS = b'{"point":"7","replication":0,"policy":"none","small":false,"figures":{"square":"much"}}'
@@ -200,3 +202,17 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_an_experiment_runs_without_a_folder_too() -> None:
     assert [row["square"] for row in squares([]).run().rows] == [0, 1, 4, 9, 16]
+
+
+def test_nothing_of_a_simulation_stays_in_memory() -> None:
+    found = experiment(NAME)
+    assert isinstance(found, ReplicatedExperiment)
+    task = found.tasks(True)[0]
+    gc.collect()
+    gc.disable()
+    try:
+        runner._simulate(NAME, None, task)
+        left = [one for one in gc.get_objects() if isinstance(one, Simulator)]
+    finally:
+        gc.enable()
+    assert not left
