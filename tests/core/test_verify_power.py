@@ -81,6 +81,12 @@ def test_what_an_administrator_did_is_not_undone(kind: PowerStepKind) -> None:
     assert codes(theirs, step(kind, HostState.OFFLINE)) == ["power-not-ours"]
 
 
+@pytest.mark.parametrize(("began_at_s", "found"), [(0, []), (NOW_S - 60, ["power-illegal-state"])])
+def test_what_was_disabled_during_its_boot_stays_so(began_at_s: int, found: list[str]) -> None:
+    comes = in_phase(PowerPhase.ENABLING, began_at_s=began_at_s)
+    assert codes(state(comes, hosts=(DISABLED, host(1))), step(PowerStepKind.ENABLE, HostState.DISABLED)) == found
+
+
 @pytest.mark.parametrize(
     ("phase", "seen", "kind"),
     [

@@ -13,7 +13,7 @@ from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
-from one_preempt.simulation.simulator.site import simulation_settings
+from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
 from one_preempt.simulation.simulator.submission import _instant
 from tests.power import power_play
 from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
@@ -111,6 +111,19 @@ def test_too_many_to_boot_at_once_begin_earlier() -> None:
     start_s = play.cloud.clock.now_s() + HOUR_S
     leases = [reserved(play, HOUR_S) for _ in range(4)]
     assert starts_after_s(play, leases, start_s)[-1] <= 15
+
+
+def test_the_queue_takes_no_turn_that_a_reservation_needs_within_a_boot() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, most_booting=1))
+    play.until(lambda: len(play.asleep()) == 2)
+    start_s = play.cloud.clock.now_s() + BOOT_S + 60
+    on_host = 'CPU = "2"\nMEMORY = "512"\nSCHED_REQUIREMENTS = "ID = {}"\n'
+    terms = f'LEASE = [ TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00" ]\n'
+    (lease,) = play.cloud.add_vms(play.user(LOCALS), on_host.format(0) + terms, 1, hold=True)
+    play.cycle()
+    (waits,) = play.cloud.add_vms(play.user(LOCALS), on_host.format(1), 1)
+    assert max(starts_after_s(play, [lease], start_s)) <= 30
+    play.until(lambda: play.host_of(waits) == 1)
 
 
 def test_a_preemptor_waits_for_a_boot_instead_of_preempting_where_the_policy_says_so() -> None:

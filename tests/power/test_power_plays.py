@@ -62,6 +62,36 @@ def test_the_floor_stays_on() -> None:
     assert len(play.asleep()) == 1
 
 
+def test_a_host_of_the_floor_that_is_taken_out_of_use_is_replaced() -> None:
+    play = PowerPlay(hosts=3, rules=replace(RULES, floor=1))
+    play.until(lambda: len(play.asleep()) == 2)
+    (on,) = {0, 1, 2} - set(play.asleep())
+    play.cloud.host_status(play.user("oneadmin"), on, HostStatus.DISABLED)
+    play.until(lambda: any(play.cloud.hosts[host].state is HostState.MONITORED for host in {0, 1, 2} - {on}))
+    play.pass_time(600)
+    assert len(play.asleep()) == 1
+
+
+def test_a_floor_that_was_raised_is_woken_and_one_that_was_not_wakes_nobody() -> None:
+    play = PowerPlay(hosts=4)
+    play.until(lambda: len(play.asleep()) == 4)
+    play.rules = replace(RULES, floor=2)
+    play.start_daemon()
+    play.until(lambda: len(play.asleep()) == 2 and play.machines.boots == 2)
+    play.pass_time(1200)
+    assert (len(play.asleep()), play.machines.boots) == (2, 2)
+
+
+def test_what_is_disabled_during_its_boot_is_not_enabled() -> None:
+    play = PowerPlay(hosts=1, rules=replace(RULES, enable_after_s=BOOT_S))
+    play.until(lambda: play.asleep() == [0])
+    play.submit()
+    play.until(lambda: play.phase(0) is PowerPhase.ENABLING)
+    play.cloud.host_status(play.user("oneadmin"), 0, HostStatus.DISABLED)
+    play.pass_time(600)
+    assert (play.phase(0), play.cloud.hosts[0].state) == (AWAKE, HostState.DISABLED)
+
+
 def test_only_hosts_that_are_handed_over_sleep() -> None:
     play = PowerPlay(rules=replace(RULES, handed_over=(HostPattern(host="node1"), HostPattern(cluster="other"))))
     play.pass_time(600)

@@ -84,6 +84,19 @@ def test_the_queue_is_told_by_arrival_with_waits_and_durations() -> None:
     assert queue.waited_s.tolist() == sorted(queue.waited_s.tolist(), reverse=True)
 
 
+def test_the_time_that_a_preempted_lease_ran_is_no_time_it_waited() -> None:
+    play, asked = a_play(1)
+    vm = play.submit(2, SUSPENDABLE, external=True)
+    play.until(lambda: play.host_of(vm) is not None)
+    play.pass_time(600)
+    play.submit(2, 'TYPE = "DC-NON-PREEMPTABLE", DURATION = "01:00:00"')
+    play.pass_time(100)
+    queue = asked.last(Occasion.PERIODIC).queue
+    assert queue.nodes.tolist() == [1]
+    assert queue.waited_s[0] <= 130
+    assert (queue.duration_s[0], queue.remaining_s[0] <= 7200 - 600) == (7200, True)
+
+
 def a_gang_beside(play: PowerPlay, size: int) -> int:
     """On one host somebody runs for an hour; a lease that needs `size` whole ones waits."""
     play.until(lambda: len(play.asleep()) == len(play.phases()))

@@ -29,7 +29,7 @@ def violation_risk(queue: QueuedWork, waiting_factor: Fraction, promised_wait_s:
 def utilization(question: SupplyQuestion) -> Fraction:
     """C = L / (P T) of the nodes that are on: L the load, P the nodes, T the latest end of what runs, from now.
 
-    L is what remains of what runs, and the queue. Where nothing is on or running C is 1: then there is
+    L is what remains of what runs and of what waits. Where nothing is on or running C is 1: then there is
     nothing that could be preempted or consolidated.
     """
     running, queue, now_s = question.running, question.queue, question.now_s
@@ -37,5 +37,5 @@ def utilization(question: SupplyQuestion) -> Fraction:
     if question.nodes.on <= 0 or latest_s <= 0:
         return FULL
     remaining = int(np.dot(running.nodes, np.maximum(running.end_s - now_s, 0)))
-    load = remaining + int(np.dot(queue.nodes, queue.duration_s))
+    load = remaining + int(np.dot(queue.nodes, queue.remaining_s))
     return min(Fraction(load, question.nodes.on * latest_s), FULL)

@@ -63,11 +63,16 @@ NO_TIMES = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class QueuedWork:
-    """Best-effort requests that wait, the next one first: nodes, time waited so far, time they will run. Seconds."""
+    """Best-effort requests that wait, the next one first. Seconds.
+
+    `waited_s` is the time so far in which they were not served, that after preemptions included. `duration_s` is the
+    whole time that they ask for, which promises are made of, and `remaining_s` what is left of it.
+    """
 
     nodes: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
     waited_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
     duration_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
+    remaining_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -354,7 +354,9 @@ def _enabling(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_
     if sight.host.accepts_vms:
         return _awake(sequence, now_s)
     enabled = sequence.enabled or sequence.outcome is Outcome.ACCEPTED
-    if enabled and state in (HostState.DISABLED, HostState.OFFLINE):
+    # We have put it OFFLINE before its boot: what is DISABLED during it was disabled since.
+    by_another_hand = state is HostState.DISABLED and sequence.began_at_s > 0
+    if by_another_hand or (enabled and state in (HostState.DISABLED, HostState.OFFLINE)):
         return _taken_over(sequence, now_s, state)
     if state is HostState.OFFLINE and sequence.began_at_s and sight.status_since(sequence.since_s) is PowerStatus.OFF:
         text = "it lost its power again before it was enabled: it is switched on once more"

@@ -32,6 +32,7 @@ def let_sleep(draft: PlanDraft) -> None:
         head = _head_of_queue(draft)
         _look_after_queue(draft, power, head)
         _let_idle_sleep(draft, power, head)
+        _keep_floor(power)
     continue_power(draft)
 
 
@@ -67,6 +68,14 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None)
     to_empty = max(decision.consolidate, power.to_empty)
     if to_empty:
         consolidate(draft, power, emptiable(), to_empty)
+
+
+def _keep_floor(power: PowerDraft) -> None:
+    """Wake some where fewer are on than the floor says: one of them failed, or the floor was raised."""
+    lacking = power.below_floor
+    rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist()) if lacking else ()
+    for row in islice(rows, lacking):
+        power.wake(row, "floor", f"{power.rules.floor} hosts are to be on")
 
 
 # -- what has nothing to do ----------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class PowerDraft:
     `granted` are, by lease, the rows of sleeping hosts that a reservation may count on; those of `bound` leases are
     woken as soon as they are promised. `narrowed` are the only rows that a lease is to be promised. `to_empty`: so many
     hosts are to be emptied, as was said when reservations arrived. `until_then`: rows that are to sleep though somebody
-    is to start there later.
+    is to start there later. `due_soon`: rows that sleep, were promised, and must be woken within a boot.
     """
 
     def __init__(self, state: ClusterState, rules: PowerRules) -> None:
@@ -57,6 +57,7 @@ class PowerDraft:
         self.narrowed: dict[int, BoolArray] = {}
         self.to_empty = 0
         self.until_then: set[int] = set()
+        self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None
@@ -194,6 +195,12 @@ class PowerDraft:
         """How many more hosts may be woken now."""
         return max(self.rules.most_booting - int(self.columns.booting.sum()), 0)
 
+    @property
+    def below_floor(self) -> int:
+        """So many more are to be on, or on their way."""
+        handed_over = self.columns.rows_of(self.known.bounds.handed_over)
+        return max(self.rules.floor - int(((self.awake | self.columns.booting) & handed_over).sum()), 0)
+
     def may_start_one_more(self) -> bool:
         """May one more host that was not told to start be told so? Those whose pauses end together take turns."""
         told = int(np.count_nonzero(self.columns.told_to_start))
@@ -224,6 +231,14 @@ class PowerDraft:
         else:
             return False
         return True
+
+    def wake_for_queue(self, row: int, text: str) -> bool:
+        """The same for somebody who waits: hosts that others were promised, and soon need, have their turns first."""
+        if not can_turn_back(self.sequences[self.host(row).id]) and row not in self.due_soon:
+            turns = sum(not self.columns.booting[one] for one in self.due_soon)
+            if self.boots_left <= turns:
+                return False
+        return self.wake(row, "queue", text)
 
     # -- letting sleep -----------------------------------------------------------------------------------------
 

@@ -58,6 +58,8 @@ def supply_reservations(draft: PlanDraft) -> None:
     timed = [lease for lease in timed if not lease.terms.at_once and lease.state in WAITING_STATES]
     promised = {lease.id: lease for lease in timed if is_promised(draft, lease)}
     wakings = waking_times(draft, power, promised.values())
+    soon_s = power.now_s + max(power.boots_s.values())
+    power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
     for lease in timed:
         if lease.id in promised:
             power.granted[lease.id] = _countable(draft, power, lease)
@@ -264,7 +266,7 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     counts = are_counted(draft, vms)
     rows = _lacking_rows(draft, power, request) if counts else _rows_of_unlike(draft, power, request)
     text = f"{lease.label} fits on no host that is on"
-    woken = [row for row in rows if power.can_wake(row) and power.wake(row, "queue", text)]
+    woken = [row for row in rows if power.can_wake(row) and power.wake_for_queue(row, text)]
     if woken or (rows and power.coming.any()):
         _waits_for_hosts(draft, lease)
 
@@ -304,7 +306,7 @@ def wake_some(power: PowerDraft, rows: Sequence[int], count: int, text: str) -> 
     woken = 0
     for row in rows:
         if woken < count and power.can_wake(row):
-            woken += power.wake(row, "queue", text)
+            woken += power.wake_for_queue(row, text)
     return woken
 
 

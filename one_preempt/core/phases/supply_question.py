@@ -276,7 +276,9 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
     )
     return QueuedWork(
         _whole(-(-len(lease.vm_ids) // size) for lease in waiting),
-        _whole(max(now_s - lease.arrived_at_s, 0) for lease in waiting),
+        # To be served is not to wait, though it was preempted since.
+        _whole(max(now_s - lease.arrived_at_s - lease.served_s, 0) for lease in waiting),
+        _whole(lease.terms.duration_s or UNKNOWN_DURATION_S for lease in waiting),
         _whole(lease.remaining_s or UNKNOWN_DURATION_S for lease in waiting),
     )
 

@@ -42,7 +42,10 @@ def _states_allow_the_step(recount: Recount) -> Iterator[Violation]:
         if host is None or allowed is None:
             continue
         attempted = step.kind is PowerStepKind.DISABLE and _tried_before(recount, step)
-        if host.state not in allowed and not attempted:
+        sequence = recount.power_then.get(step.host_id)
+        # We disable nobody who boots.
+        theirs = step.kind is PowerStepKind.ENABLE and sequence is not None and sequence.began_at_s > 0
+        if (host.state not in allowed and not attempted) or (theirs and host.state is HostState.DISABLED):
             yield Violation("power-illegal-state", f"{step.id}: the host is {host.state.name}")
         if not step.expected_states or not set(step.expected_states) <= allowed:
             yield Violation("power-unchecked", f"{step.id} does not say in which state the host must be found")

@@ -21,9 +21,9 @@ HOUR_S = 3600
 
 
 def a_queue(*requests: tuple[int, int, int]) -> QueuedWork:
-    """Requests of (nodes, seconds waited, seconds they will run)."""
+    """Requests of (nodes, seconds waited, seconds they will run) that were not served yet."""
     columns = np.array(requests, dtype=np.int64).reshape(-1, 3)
-    return QueuedWork(columns[:, 0], columns[:, 1], columns[:, 2])
+    return QueuedWork(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 2])
 
 
 def timed(*works: tuple[int, int, int]) -> TimedWork:

@@ -102,6 +102,8 @@ DROPPED = {"attempts": 1, "outcome": Outcome.DROPPED, "outcome_at_s": NOW_S - 50
         (P.ASLEEP, S.OFFLINE, {"power": PowerStatus.ON}, P.ENABLING),
         (P.SWITCHING_ON, S.MONITORED, {}, P.AWAKE),
         (P.ENABLING, S.OFFLINE, TRIED, P.AWAKE),
+        (P.ENABLING, S.DISABLED, {}, P.AWAKE),
+        (P.ENABLING, S.DISABLED, {"began_at_s": 0}, P.ENABLING),
         (P.FAILED, S.MONITORED, {}, P.AWAKE),
         (P.FAILED, S.DISABLED, {}, P.AWAKE),
         (P.FAILED, S.ERROR, {"not_before_s": NOW_S + 1}, P.FAILED),
