@@ -10,16 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from one_preempt.simulation.experiments.experiment import ExperimentResult
-from one_preempt.simulation.experiments.pemp12_claims import (
-    LOOK_AHEAD,
-    NAME,
-    PEMP,
-    SESP,
-    Setting,
-    concluded,
-)
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
+from one_preempt.simulation.experiments.pemp12_claims import claims_of
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES
+from one_preempt.simulation.experiments.pemp12_runs import LOOK_AHEAD, PEMP, SESP, Runs, Setting
+from one_preempt.simulation.experiments.pemp12_tables import pictures_of, rows_of
 from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, played
 from one_preempt.simulation.experiments.pemp12_workloads import (
     HIGHEST_RHO,
@@ -41,6 +36,7 @@ from one_preempt.simulation.experiments.pemp12_workloads import (
 from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
 from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
+NAME = "pemp12-energy"
 FILES, DRAWN = "files", "drawn"
 CHOICES = {
     "nodes": "512 of 117 W, one VM each; all are on until the first request comes, from then those needed",
@@ -51,6 +47,11 @@ CHOICES = {
     "suspending": "32 s, and 32 s to resume",
     "rho": "a share of 144 nodes x 30 days",
     "lead": "reservations are known 24 hours ahead",
+    "binding": "PEMP, SESP, GESP at submission, to woken hosts and those on with the fewest leases; look-ahead later",
+    "violation risk": "by whole run times, and by the time in which requests were not served",
+    "utilization": "what is left of what runs and of what waits",
+    "rule base": "the project's own (docs/energy/rule-base.md), with risk peaks at 0, 1/10, 1/5 and 2/5",
+    "consolidation": "moves reservations, no running request; hosts they cannot leave sleep until they start",
     "periodic question": "every 5 minutes",
     "promise": "all waiting of a request, that after preemptions included, is at most 5 mean run times",
     "energy": "until the end of the 30th day",
@@ -63,37 +64,45 @@ AS_READ = Reading()
 
 @dataclass(frozen=True, slots=True)
 class OtherReading:
-    """A line of the sensitivity table."""
+    """A line of the sensitivity table; `policies` are those that read otherwise by it, and who is compared to them."""
 
     name: str
     lead_s: int = LEAD_S
     as_requested: bool = False
     reading: Reading = AS_READ
+    policies: tuple[str, ...] = (LOOK_AHEAD, PEMP, SESP)
 
 
+# Look-ahead binds late whatever is said, looks after its queue by that question alone, and has no rules.
 READINGS = (
     OtherReading("as-read"),
     OtherReading("lead-6h", lead_s=6 * SECONDS_PER_HOUR),
     OtherReading("lead-48h", lead_s=2 * SECONDS_PER_DAY),
-    OtherReading("bound-at-start", lead_s=120),
-    OtherReading("not-periodic", reading=Reading(period_s=30 * SECONDS_PER_DAY)),
+    OtherReading("bound-at-start", reading=Reading(bound_at_start=True), policies=(PEMP, SESP)),
+    OtherReading("not-periodic", reading=Reading(period_s=30 * SECONDS_PER_DAY), policies=(PEMP, SESP)),
     OtherReading("requested-times", as_requested=True),
     OtherReading("suspending-161s", reading=Reading(suspend_s=161)),
-    *(OtherReading(f"rules-{name}", reading=Reading(rule_base=name)) for name in RULE_BASES if name != AS_SHIPPED),
+    *(
+        OtherReading(f"rules-{name}", reading=Reading(rule_base=name), policies=(PEMP, SESP))
+        for name in RULE_BASES
+        if name != AS_SHIPPED
+    ),
 )
-READING_POINTS = tuple(point for point in points() if point.rho == HIGHEST_RHO)[:4]
+READING_POINTS = tuple(
+    Point(HIGHEST_RHO, delta_h, theta) for delta_h, theta in ((1, "small"), (2, "medium"), (3, "large"), (4, "small"))
+)
 _READINGS = {one.name: one for one in READINGS}
 
 
 def settings(traces: TraceFolder | None) -> list[Setting]:
     """What is played: first the files, or what stands for them."""
     everything = tuple(points())
-    readings = [Setting(one.name, READING_POINTS, (LOOK_AHEAD, PEMP, SESP), reading=True) for one in READINGS]
+    readings = [Setting(one.name, READING_POINTS, one.policies, reading=True) for one in READINGS]
     if traces is None:
         return [Setting(DRAWN, everything, gauges=False), *readings]
     files = [Setting(FILES, everything, gauges=True)] if traces.has_reservations else []
     months = [Setting(f"day-{day}", everything[:MONTH_POINTS]) for day in MONTHS] if traces.has_log else []
-    return [*files, Setting(DRAWN, everything, gauges=True), *readings, *months]
+    return [*files, *months, Setting(DRAWN, everything, gauges=True), *readings]
 
 
 def tasks(traces: TraceFolder | None, small: bool) -> list[Task]:
@@ -133,10 +142,26 @@ def played_as(traces: TraceFolder | None, task: Task) -> Task:
         return task
     if task.policy != PEMP:
         other = replace(other, reading=replace(other.reading, rule_base=AS_READ.rule_base))
-    if replace(other, name=READINGS[0].name) != READINGS[0]:
+    as_the_others = READINGS[0]
+    if replace(other, name=as_the_others.name, policies=as_the_others.policies) != as_the_others:
         return task
     recorded = traces is not None and traces.has_reservations
     return replace(task, point=f"{FILES if recorded else DRAWN} {point}")
+
+
+def concluded(wanted: Sequence[Setting], results: Sequence[TaskResult]) -> ExperimentResult:
+    """All rows, claims and pictures; nothing is judged of the small experiment."""
+    rows: list[Row] = []
+    claims: list[Claim] = []
+    pictures: dict[str, str] = {}
+    for setting in wanted:
+        runs = Runs(setting, results)
+        rows += rows_of(runs)
+        claims += claims_of(runs)
+        pictures |= pictures_of(runs)
+    if any(result.task.small for result in results):
+        claims = [replace(one, holds=None) for one in claims]
+    return ExperimentResult(NAME, tuple(rows), tuple(claims), pictures)
 
 
 def over(folder: Path) -> ReplicatedExperiment:

@@ -13,10 +13,12 @@ import msgspec
 
 from one_preempt.chosen_policies import chosen_energy_policy
 from one_preempt.composition import simulated_cycle
+from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.policies import Verification
 from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings
+from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import NODES, SMALL_NODES, SMALL_SPAN_S, SPAN_S
 from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures
@@ -43,12 +45,14 @@ class Reading:
     """What the paper leaves open and the sensitivity table turns.
 
     `suspend_s` is as long as resuming takes. `period_s`: how often policies look after the queue. `rule_base` is a name
-    of `pemp12_rule_bases`: PEMP's rules and peaks.
+    of `pemp12_rule_bases`: PEMP's rules and peaks. `bound_at_start`: reservations are bound to nodes a boot before they
+    start, and not as soon as they are submitted.
     """
 
     suspend_s: int = 32
     period_s: int = PERIOD_S
     rule_base: str = AS_SHIPPED
+    bound_at_start: bool = False
 
 
 def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Figures:
@@ -66,7 +70,7 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
     chosen = settings(policy, reading)
     cycle = simulated_cycle(
         chosen, cloud, verification=Verification.SAMPLED, tells_owners=False, control=power,
-        energy_policy=with_rule_base(chosen_energy_policy(chosen.power), reading.rule_base),
+        energy_policy=as_read(chosen_energy_policy(chosen.power), reading),
     )  # fmt: skip
     refused = 0
 
@@ -85,21 +89,43 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
         "boots": energy.boots,
         "preemptions": sum(one.record.suspensions for one in found),
         "unfinished": sum(one.fate is Fate.UNFINISHED for one in found),
-        **_reserved(found),
+        "unfinished_node_hours": round(sum(map(_node_hours_left, found)), 3),
+        **reserved_figures(found, 1000 * until_s),
         "lost_guests": len(power.lost_guests),
         REFUSED_PLANS: refused,
         "cycles": result.cycles,
     }
 
 
-def _reserved(found: Sequence[Outcome]) -> dict[str, int]:
+def as_read(policy: EnergyPolicy, reading: Reading) -> EnergyPolicy:
+    """The policy under a reading."""
+    policy = with_rule_base(policy, reading.rule_base)
+    return BoundAtStart(policy) if reading.bound_at_start else policy
+
+
+def _node_hours_left(one: Outcome) -> float:
+    """What a request that was there at the end had still to run: energies of others have it in them."""
+    if one.fate is not Fate.UNFINISHED:
+        return 0.0
+    left_s = one.request.virtual_machines * one.request.actual_duration_s - one.record.served_vm_ms / 1000
+    return max(left_s, 0.0) / SECONDS_PER_HOUR
+
+
+def reserved_figures(found: Sequence[Outcome], ended_at_ms: int) -> dict[str, int]:
     """How reservations fared."""
     reserved = [one for one in found if one.request.start is StartKind.EXACT]
     return {
         "reservations": len(reserved),
         "rejected_reservations": sum(one.fate is Fate.REJECTED for one in reserved),
-        "late_reservations": sum(one.waited_ms is not None and one.waited_ms > _LATE_MS for one in reserved),
+        "late_reservations": sum(_is_late(one, ended_at_ms) for one in reserved),
     }
+
+
+def _is_late(one: Outcome, ended_at_ms: int) -> bool:
+    """It started late, or never though it was time."""
+    if one.waited_ms is not None:
+        return one.waited_ms > _LATE_MS
+    return one.fate is not Fate.REJECTED and ended_at_ms - 1000 * one.request.ready_at_s > _LATE_MS
 
 
 def settings(policy: str, reading: Reading) -> Settings:

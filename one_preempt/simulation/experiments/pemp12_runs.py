@@ -1,0 +1,108 @@
+"""What came of PEMP12's simulations, by setting, point and policy, and the sweeps of the paper's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from one_preempt.simulation.experiments.pemp12_workloads import THETAS, Point, point_named, points
+from one_preempt.simulation.experiments.replicated import TaskResult
+
+ALWAYS_ON, GESP, SESP, PEMP, LOOK_AHEAD = "always-on", "GESP", "SESP", "PEMP", "look-ahead"
+POLICIES = (LOOK_AHEAD, PEMP, SESP, GESP, ALWAYS_ON)
+KWH, VIOLATIONS, BOOTS, UNFINISHED = "kwh", "violations_percent", "boots", "unfinished_node_hours"
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one of the paper's figures turns (`value`), and the points that it shows: the others are `kept` there."""
+
+    title: str
+    value: Callable[[Point], float]
+    kept: Callable[[Point], bool]
+
+
+# The paper's Figures 1 and 2, (a) to (c): about its base point of 15 %, 3 h, medium.
+SWEEPS: Mapping[str, Sweep] = {
+    "rho": Sweep(
+        title="reservations (% of 144 nodes)",
+        value=lambda point: float(point.rho),
+        kept=lambda point: (point.delta_h, point.theta) == (3, "medium"),
+    ),
+    "delta": Sweep(
+        title="mean duration (h)",
+        value=lambda point: float(point.delta_h),
+        kept=lambda point: (point.rho, point.theta) == (15, "medium"),
+    ),
+    "theta": Sweep(
+        title="mean size (nodes)",
+        value=lambda point: sum(THETAS[point.theta]) / 2,
+        kept=lambda point: (point.rho, point.delta_h) == (15, 3),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Points that belong together: one month and one kind of reservations, or one reading of the paper.
+
+    `gauges`: all lines are required of it; else only those of the project's own policy, or, for a `reading`, none.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    policies: tuple[str, ...] = POLICIES
+    gauges: bool = False
+    reading: bool = False
+
+
+@dataclass(slots=True)
+class Runs:
+    """What came of one setting: by point and policy. Points of which any run is missing are left out."""
+
+    setting: Setting
+    results: Sequence[TaskResult]
+    by_point: dict[Point, dict[str, Mapping[str, float]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for result in self.results:
+            name, point = result.task.point.split(" ")
+            if name == self.setting.name:
+                figures = {figure: float(value) for figure, value in result.figures.items() if value is not None}
+                self.by_point.setdefault(point_named(point), {})[result.task.policy] = figures
+        wanted = set(self.setting.policies)
+        self.by_point = {point: found for point, found in self.by_point.items() if found.keys() >= wanted}
+
+    def at(self, point: Point, policy: str, figure: str) -> float:
+        """One figure."""
+        return self.by_point[point][policy][figure]
+
+    def points(self, least_rho: int = 0) -> list[Point]:
+        """Those there are, of so much work at least."""
+        return [point for point in self.setting.points if point in self.by_point and point.rho >= least_rho]
+
+    def missing(self, least_rho: int = 0) -> int:
+        """How many are not there."""
+        return sum(point.rho >= least_rho for point in self.setting.points) - len(self.points(least_rho))
+
+    def along(self, sweep: str) -> list[Point]:
+        """The points of a sweep as the paper's figures show it, as far as they are there."""
+        chosen = SWEEPS[sweep]
+        return sorted(filter(chosen.kept, self.points()), key=chosen.value)
+
+    def lacks(self, sweep: str) -> bool:
+        """Some of them are not."""
+        return len(self.along(sweep)) < sum(map(SWEEPS[sweep].kept, points()))
+
+    def at_each(self, sweep: str) -> list[tuple[float, list[Point]]]:
+        """All points at each value of a sweep, whatever else they are."""
+        found: dict[float, list[Point]] = {}
+        for point in self.points():
+            found.setdefault(SWEEPS[sweep].value(point), []).append(point)
+        return sorted(found.items())
+
+
+def saved_percent(runs: Runs, points: Sequence[Point]) -> float:
+    """By how much PEMP takes less than SESP over all of these points."""
+    taken = {policy: sum(runs.at(point, policy, KWH) for point in points) for policy in (PEMP, SESP)}
+    return 100 * (1 - taken[PEMP] / taken[SESP])
