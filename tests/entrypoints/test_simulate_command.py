@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from click.testing import CliRunner, Result
 from one_preempt.entrypoints.cli import simulate
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.workload.lwf_writing import write_lwf
-from one_preempt.simulation.workload.workload import MachineSet, Workload
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload
 from tests.simulation.simulator.small_stories import local, request
 
 LINE = "{number} {submitted} -1 {runs} {processors} -1 -1 {processors} {asked} -1 1 1 1 -1 1 -1 -1 -1\n"
+
+
+SCENARIO = "site: {hosts: [{count: 4, cpu: 1, memory_mib: 1024}]}\nworkload: {trace: {file: log.swf}}\n"
 
 
 def swf(folder: Path, extra: str = "", header: str = "; MaxNodes: 4\n; MaxProcs: 4\n") -> Path:
@@ -271,3 +275,52 @@ def test_no_energy_is_told_where_no_host_is_handed_over(tmp_path: Path) -> None:
     path = swf(tmp_path)
     assert not any("energy" in name for name in answer(path)["runs"][0]["figures"])
     assert "energy" not in run(path).output
+
+
+def test_names_are_no_markup(tmp_path: Path) -> None:
+    assert "log[a].swf" in run(swf(tmp_path).rename(tmp_path / "log[a].swf")).output
+    swf(tmp_path)
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f'name: "two [/] weeks"\n{SCENARIO}', encoding="utf-8")
+    result = run(path)
+    assert (result.exit_code, "two [/] weeks" in result.output) == (0, True)
+
+
+def test_files_are_written_though_nobody_reads_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(simulate, "show", closed)
+    run(swf(tmp_path), "--csv", tmp_path / "rows.csv", "--html", tmp_path / "report.html")
+    assert (tmp_path / "rows.csv").stat().st_size > 0
+    assert (tmp_path / "report.html").stat().st_size > 0
+
+
+def test_a_file_whose_name_is_no_text_is_told_in_a_report(tmp_path: Path) -> None:
+    path = swf(tmp_path).rename(tmp_path / b"caf\xe9.swf".decode("utf-8", "surrogateescape"))
+    result = run(path, "--html", tmp_path / "report.html")
+    assert (result.exit_code, (tmp_path / "report.html").stat().st_size > 0) == (0, True)
+
+
+@pytest.mark.parametrize("option", [("--processors-per-vm", "8"), ("--cut-overruns",)])
+def test_a_scenario_says_how_its_trace_is_read(tmp_path: Path, option: tuple[str, ...]) -> None:
+    swf(tmp_path)
+    path = tmp_path / "scenario.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    result = run(path, *option)
+    assert (result.exit_code, "workload.trace.processors_per_vm" in result.stderr) == (2, True)
+
+
+def test_requests_beyond_what_a_lease_can_ask_for_are_left_out_and_not_rejected(tmp_path: Path) -> None:
+    extra = LINE.format(number=4, submitted=30, runs=100, processors=1, asked=400_000_000)
+    extra += LINE.format(number=5, submitted=30, runs=100, processors=10_001, asked=60)
+    document = answer(swf(tmp_path, extra))
+    assert [one["count"] for one in document["left_out"]] == [1, 1]
+    assert document["runs"][0]["figures"]["rejection_rate.all"] == 0
+
+
+def test_a_makespan_is_of_those_that_ran(tmp_path: Path) -> None:
+    requests = (local(1, 0, 4, 100), replace(local(2, 5000, 8, 100), start=StartKind.IMMEDIATE))
+    write_lwf(Workload(requests, site=(MachineSet(4, 100, 1024),)), tmp_path / "leases.lwf")
+    figures = answer(tmp_path / "leases.lwf", "--nodes", 4)["runs"][0]["figures"]
+    assert (figures["rejection_rate.all"], figures["makespan_s"]) == (0.5, 100)

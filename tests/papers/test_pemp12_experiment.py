@@ -263,6 +263,12 @@ def test_rows_tell_each_sweep_and_pictures_are_drawn() -> None:
     }
 
 
+def test_of_a_point_that_is_not_whole_the_number_of_simulations_is_told() -> None:
+    point = points()[0]
+    found = concluded_from([a_run(point, PEMP, 1, 0), a_run(point, SESP, 1, 0)])
+    assert (found.rows, found.claims) == (({"whole points": 0, "simulations played": 2},), ())
+
+
 def test_a_small_simulation_saves_by_real_switching_and_loses_nobody() -> None:
     point = f"drawn {pemp12_energy.SMALL_POINTS[0].name}"
     always_on, look_ahead = (

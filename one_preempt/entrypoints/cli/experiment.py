@@ -130,7 +130,7 @@ def document(result: ExperimentResult) -> JsonObject:
 
 def show(result: ExperimentResult) -> None:
     """The result as tables; columns that say nothing in any row are left out."""
-    columns = [name for name in result.rows[0] if any(row[name] is not None for row in result.rows)]
+    columns = [name for name in next(iter(result.rows), {}) if any(row[name] is not None for row in result.rows)]
     write_table(result.name, columns, ([in_words(row[column]) for column in columns] for row in result.rows))
     if result.claims:
         write_table(f"{result.name}: claims", ("claim", "published", "ours", "holds"), map(_of_claim, result.claims))

@@ -106,10 +106,7 @@ def simulate_command(
     if plots is not None:
         plots.mkdir(parents=True, exist_ok=True)
     runs = _played(chosen)
-    if as_json:
-        write_json(document(chosen, runs))
-    else:
-        show(chosen, runs)
+    # Files first: whoever reads what is printed may stop reading.
     if csv_file is not None:
         csv_file.write_text(csv_text(rows_of(runs)), encoding="utf-8")
     if records is not None:
@@ -118,6 +115,10 @@ def simulate_command(
         write_pictures(runs, plots)
     if html_file is not None:
         html_file.write_text(report(chosen, runs), encoding="utf-8")
+    if as_json:
+        write_json(document(chosen, runs))
+    else:
+        show(chosen, runs)
     return int(any(run.played.seen.refused_plans for run in runs))
 
 

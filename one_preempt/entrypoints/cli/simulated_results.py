@@ -141,10 +141,11 @@ def report(study: Study, runs: Sequence[Run]) -> str:
     labels = list(by_variant(runs))
     workload = runs[0].workload
     rows = [[row.title, *(in_words(value, row.unit) for value in row.values)] for row in _compared(runs)]
+    steps = [plain_words(step, _LONGEST_NOTE) for step in workload.provenance]
     return html_report(
         f"Simulation: {plain_words(study.name, _LONGEST_NOTE)}",
         [
-            html_list([*workload.provenance, *(f"left out: {note}" for note in notes_of(workload))]),
+            html_list([*steps, *(f"left out: {note}" for note in notes_of(workload))]),
             html_table(_how_many(runs), ("", *labels), rows),
             *pictures(runs).values(),
         ],

@@ -91,6 +91,10 @@ def study(asked: Asked) -> Study:
             raise click.UsageError("a scenario says itself what its site is: leave --nodes out")
         if asked.reading.annotations is not None:
             raise click.UsageError("a scenario names its annotations itself: write workload.trace.annotations")
+        if asked.reading.processors_per_vm != 1 or asked.reading.cut_overruns:
+            raise click.UsageError(
+                "a scenario says itself how its trace is read: write workload.trace.processors_per_vm or cut_overruns"
+            )
         skips, folder = asked.reading.skip_bad_lines, asked.source.parent
         seeds = scenario.seeds if asked.seed is None else (asked.seed,)
         workload = cache(lambda seed: workload_of(scenario, folder, seed, skips))

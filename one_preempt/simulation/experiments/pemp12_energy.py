@@ -159,6 +159,8 @@ def concluded(wanted: Sequence[Setting], results: Sequence[TaskResult]) -> Exper
         rows += rows_of(runs)
         claims += claims_of(runs)
         pictures |= pictures_of(runs)
+    if not rows:
+        return ExperimentResult(NAME, ({"whole points": 0, "simulations played": len(results)},))
     if any(result.task.small for result in results):
         claims = [replace(one, holds=None) for one in claims]
     return ExperimentResult(NAME, tuple(rows), tuple(claims), pictures)

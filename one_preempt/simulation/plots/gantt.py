@@ -38,7 +38,7 @@ def gantt_chart(
         lane_px = (row_px - 1) / lanes_of_host[stay.host_id]
         top_px = _TOP + row_px * stay.host_id + 0.5 + lane * lane_px
         request = request_of(stay.vm_id)
-        span = f"{stay.from_ms / 1000:g} s to {stay.until_ms / 1000:g} s"
+        span = f"{stay.from_ms / 1000:.15g} s to {stay.until_ms / 1000:.15g} s"
         left_px = time.at(stay.from_ms)
         drawing.rectangle(
             left_px, top_px, time.at(stay.until_ms) - left_px, lane_px,

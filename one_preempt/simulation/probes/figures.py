@@ -48,7 +48,7 @@ class Figures:
 
     Attributes:
         groups: By name, "all" first; see `outcome.groups`.
-        makespan_s: When the last request ended.
+        makespan_s: When the last request ended of those that ever ran and have ended.
         best_effort_makespan_s: Mean from being ready to completion of best-effort leases (CCPE13 1.6).
         utilization: CCPE13 1.6, over the whole simulation; `utilization_of_arrivals` until the last submission.
         useful_share: JPDC12 2.5: 1 - overhead over computation.

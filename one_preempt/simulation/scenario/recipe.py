@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from one_preempt.simulation.workload.inject import ReservationRecipe, with_reser
 from one_preempt.simulation.workload.lublin99 import BATCH, INTERACTIVE, TYPELESS, Lublin99
 from one_preempt.simulation.workload.lublin99_arrivals import ArrivalProcess
 from one_preempt.simulation.workload.scaling import adjusted_to_means, with_offered_load, with_span
-from one_preempt.simulation.workload.workload import MachineSet, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 
 _CLASSES = {job_class.name: job_class for job_class in (INTERACTIVE, BATCH, TYPELESS)}
 
@@ -42,23 +42,42 @@ def hosts_of(scenario: Scenario) -> tuple[MachineSet, ...]:
 
 def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: bool = False) -> Workload:
     """The requests; `folder` is where the scenario lies."""
-    entry, nodes = scenario.workload, sum(hosts.count for hosts in scenario.site.hosts)
-    workload = _source(entry, folder, nodes, seed, skip_bad_lines)
+    entry, hosts = scenario.workload, hosts_of(scenario)
+    workload = _source(entry, folder, hosts, seed, skip_bad_lines)
     if entry.span_s is not None:
         with _named("workload.span_s"):
             workload = with_span(workload, entry.span_s)
     if entry.mean_vms is not None and entry.mean_duration_s is not None:
         with _named("workload.mean_vms and workload.mean_duration_s"):
-            workload = adjusted_to_means(workload, entry.mean_vms, entry.mean_duration_s, most_vms=nodes)
+            most_vms = _places(hosts, workload.requests)
+            workload = adjusted_to_means(workload, entry.mean_vms, entry.mean_duration_s, most_vms)
     if entry.offered_load is not None:
         with _named("workload.offered_load"):
-            workload = with_offered_load(workload, nodes, entry.offered_load)
+            workload = with_offered_load(workload, _places(hosts, workload.requests), entry.offered_load)
     with _named("leases"):
         workload = _annotated(scenario, workload, seed)
     if scenario.reservations is None:
         return workload
     with _named("reservations"):
-        return _with_reservations(scenario.reservations, workload, nodes, seed)
+        return _with_reservations(scenario.reservations, workload, _places(hosts), seed)
+
+
+def _places(hosts: Sequence[MachineSet], requests: Sequence[WorkloadRequest] = ()) -> int:
+    """How many of the largest VMs of these requests, or else of VMs as models draw them, have room together.
+
+    A host may have room for several: what is said of nodes in other places is said of these.
+    """
+    shapes = {vm_set for request in requests for vm_set in request.vm_sets}
+    cpu_centi = max((shape.cpu_centi for shape in shapes), default=Lublin99().cpu_centi)
+    memory_mib = max((shape.memory_mib for shape in shapes), default=Lublin99().memory_mib)
+    found = sum(
+        one.count * min(one.cpu_centi // max(cpu_centi, 1), one.memory_mib // max(memory_mib, 1)) for one in hosts
+    )
+    if not found:
+        raise OnePreemptError(
+            f"on no host of the site there is room for a VM of {cpu_centi / 100:g} CPUs and {memory_mib} MiB"
+        )
+    return found
 
 
 @contextmanager
@@ -79,13 +98,16 @@ def _with_reservations(given: ReservationsEntry, workload: Workload, nodes: int,
     return with_reservations(workload, recipe, seed)
 
 
-def _source(entry: WorkloadEntry, folder: Path, nodes: int, seed: int, skip_bad_lines: bool) -> Workload:
+def _source(
+    entry: WorkloadEntry, folder: Path, hosts: Sequence[MachineSet], seed: int, skip_bad_lines: bool
+) -> Workload:
     if entry.trace is not None:
         annotations = None if entry.trace.annotations is None else folder / entry.trace.annotations
         reading = TraceReading(entry.trace.processors_per_vm, entry.trace.cut_overruns, skip_bad_lines, annotations)
         return read_trace(folder / entry.trace.file, reading)
     assert entry.lublin99 is not None
-    return _drawn(entry.lublin99, nodes, seed)
+    with _named("workload.lublin99"):
+        return _drawn(entry.lublin99, _places(hosts), seed)
 
 
 def _drawn(entry: ModelEntry, nodes: int, seed: int) -> Workload:
@@ -102,9 +124,11 @@ def _annotated(scenario: Scenario, workload: Workload, seed: int) -> Workload:
     if leases.local is not None:
         workload, concerned = with_origins(workload, leases.local, seed), external_only
     if leases.deadline_factor is not None:
-        # Without other sites, all leases of a deadline-constraint type have one.
+        # Without other sites, all leases of a deadline-constraint type have one. Times of their own they keep.
         only = deadline_constraint_only if leases.local is not None else _deadline_constraint
-        workload = with_deadlines(workload, leases.deadline_factor, only)
+        workload = with_deadlines(
+            workload, leases.deadline_factor, lambda one: one.start is StartKind.BEST_EFFORT and only(one)
+        )
     if leases.max_suspensions is not None:
         workload = with_suspension_limit(workload, leases.max_suspensions, concerned)
     return workload

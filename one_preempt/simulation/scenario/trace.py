@@ -1,4 +1,4 @@
-"""A trace of any format as a workload: Haizea's XML is told by its first character, scenarios by their name."""
+"""A trace of any format as a workload: Haizea's are told by their names or XML, its older text by having none."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.annotation_files import annotated, read_annotations
 from one_preempt.simulation.workload.lwf import read_lwf
+from one_preempt.simulation.workload.lwf_text import read_lwf_text
 from one_preempt.simulation.workload.swf import read_swf
 from one_preempt.simulation.workload.swf_workload import SwfReading, workload_from_swf
 from one_preempt.simulation.workload.trace_files import open_trace
@@ -52,9 +54,13 @@ def kind_of(path: Path) -> SourceKind:
     }
     if suffix.lower() in by_name:
         return by_name[suffix.lower()]
+    return SourceKind.LWF if _begins_with_markup(path) else SourceKind.SWF
+
+
+def _begins_with_markup(path: Path) -> bool:
     with open_trace(path) as stream:
         beginning = stream.read(_LOOKED_AT_BYTES).removeprefix(_BYTE_ORDER_MARK).lstrip()
-    return SourceKind.LWF if beginning.startswith(b"<") else SourceKind.SWF
+    return beginning.startswith(b"<")
 
 
 def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
@@ -68,6 +74,10 @@ def read_trace(path: Path, reading: TraceReading | None = None) -> Workload:
 
 def _read(path: Path, reading: TraceReading) -> Workload:
     if kind_of(path) is SourceKind.LWF:
-        return read_lwf(path, reading.skip_bad_lines, reading.cut_overruns)
+        if reading.processors_per_vm != 1:
+            raise OnePreemptError(f"{path} tells nodes (LWF) and not processors: leave out processors per VM")
+        if _begins_with_markup(path):
+            return read_lwf(path, reading.skip_bad_lines, reading.cut_overruns)
+        return read_lwf_text(path, reading.skip_bad_lines, reading.cut_overruns)
     swf = SwfReading(processors_per_vm=reading.processors_per_vm, cut_overruns=reading.cut_overruns)
     return workload_from_swf(read_swf(path, reading.skip_bad_lines), swf)

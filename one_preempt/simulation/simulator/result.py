@@ -71,8 +71,8 @@ class SimulationResult:
 
     @property
     def makespan_ms(self) -> int:
-        """When the last request ended; 0 where none did."""
-        return max((record.ended_at_ms or 0 for record in self.records), default=0)
+        """When the last request ended of those that ever ran; 0 where none did."""
+        return max((one.ended_at_ms or 0 for one in self.records if one.started_at_ms is not None), default=0)
 
     def json_lines(self) -> Iterator[bytes]:
         """One line a record; the same simulation writes the same bytes."""

@@ -99,6 +99,7 @@ class Simulator:
         self._origin_ms = cloud.clock.now_ms
         self._end_ms = None if until_s is None else self._origin_ms + 1000 * until_s
         self._plays_on = plays_on and until_s is not None
+        self._cut_at_ms: int | None = None
         self._requests = workload.requests
         self._faults = tuple(faults)
         self._heap = EventHeap()
@@ -123,9 +124,13 @@ class Simulator:
         """Play to the end: all requests are over, or nothing more can happen, or `until_s` has come."""
         with _seldom_collecting():
             self._play()
+        ended_at_ms = self._cut_at_ms or self._cloud.clock.now_ms
+        for run in self._runs.values():
+            if run.since_ms is not None:
+                run.lease.served_vm_ms += ended_at_ms - run.since_ms
         unfinished = (lease.record(self._origin_ms) for lease in self._lease_by_id.values())
         records = sorted((*self._records, *unfinished), key=lambda record: record.request_id)
-        return SimulationResult(tuple(records), self._cycles, self._cloud.clock.now_ms - self._origin_ms)
+        return SimulationResult(tuple(records), self._cycles, ended_at_ms - self._origin_ms)
 
     def _play(self) -> None:
         for number, fault in enumerate(self._faults):
@@ -135,7 +140,10 @@ class Simulator:
         idle, awaited_ms = 0, self._last_wish_ms()
         while self._plays_on or (idle < _IDLE_CYCLES and len(self._records) < len(self._requests)):
             at_ms = self._next_at_ms()
-            if at_ms is None or (self._end_ms is not None and at_ms > self._end_ms):
+            if at_ms is None:
+                break
+            if self._end_ms is not None and at_ms > self._end_ms:
+                self._cut_at_ms = self._end_ms
                 break
             # As long as somebody comes, ends, or has a time to come there is something to wait for, however often the
             # scheduler looks; and for a while longer, for it may have put something off.

@@ -79,7 +79,7 @@ def _local(request: WorkloadRequest) -> WorkloadRequest:
 def with_types(
     workload: Workload, shares: Sequence[tuple[LeaseType, float]], seed: int, concerned: Concerned = everything
 ) -> Workload:
-    """Lease types drawn with these shares, which add up to 1."""
+    """Lease types drawn with these shares, which add up to 1. What has a deadline keeps a type that is promised one."""
     told = ", ".join(f"{lease_type} {share:g}" for lease_type, share in shares)
     drawn = _drawn(workload, shares, seed, "types")
     return _changed(
@@ -87,7 +87,9 @@ def with_types(
         f"types {told} (seed {seed})",
         concerned,
         drawn,
-        lambda r, drawn_type: replace(r, lease_type=drawn_type),
+        lambda r, drawn_type: (
+            r if drawn_type.best_effort and r.start is StartKind.DEADLINE else replace(r, lease_type=drawn_type)
+        ),
     )
 
 

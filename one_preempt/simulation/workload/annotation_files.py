@@ -37,7 +37,7 @@ from one_preempt.simulation.workload.lwf_elements import (
 )
 from one_preempt.simulation.workload.lwf_writing import add_extra, add_software, add_start, clock_text, extra_of
 from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace, write_trace
-from one_preempt.simulation.workload.workload import LeftOut, StartKind, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import LeftOut, StartKind, Workload, WorkloadRequest, promisable
 
 _ROOT, _ANNOTATION, _ATTRIBUTES = "lease-annotations", "lease-annotation", "attributes"
 
@@ -179,7 +179,7 @@ def _with(request: WorkloadRequest, said: Annotation) -> WorkloadRequest:
         deadline_at_s = since_s + said.deadline_after_s
         if lease_type is LeaseType.BE_SUSPENDABLE:
             lease_type = LeaseType.DC_MIGRATABLE
-    return replace(
+    changed = replace(
         request,
         start=kind if deadline_at_s is None else StartKind.DEADLINE,
         start_at_s=start_at_s,
@@ -193,6 +193,7 @@ def _with(request: WorkloadRequest, said: Annotation) -> WorkloadRequest:
         image=request.image if said.image is None else said.image,
         image_mib=request.image_mib if said.image is None else said.image_mib,
     )
+    return promisable(changed)
 
 
 def annotations_of(workload: Workload) -> Annotations:

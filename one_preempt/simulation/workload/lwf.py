@@ -39,6 +39,7 @@ from one_preempt.simulation.workload.workload import (
     StartKind,
     Workload,
     WorkloadRequest,
+    promisable,
 )
 
 CPU, MEMORY = "CPU", "Memory"
@@ -126,7 +127,7 @@ def _request(element: _Element, other_resources: set[str]) -> WorkloadRequest:
         kind = StartKind.DEADLINE
     image_name, image_mib = image(lease)
     try:
-        return WorkloadRequest(
+        request = WorkloadRequest(
             id=number(lease, "id", least=0) if "id" in lease.attrib else UNKNOWN_ID,
             submitted_at_s=arrival_s,
             vm_sets=_machines(child(lease, "nodes"), lease, other_resources),
@@ -144,6 +145,7 @@ def _request(element: _Element, other_resources: set[str]) -> WorkloadRequest:
             group=UNKNOWN_ID if said.group is None else said.group,
             queue=UNKNOWN_ID if said.queue is None else said.queue,
         )
+        return promisable(request)
     except ValueError as error:
         raise WrongElement(lease, f"<lease>: {error}") from None
 

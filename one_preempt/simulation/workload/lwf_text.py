@@ -13,6 +13,7 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, blocks_of_lines, open_trace
 from one_preempt.simulation.workload.workload import (
+    LONGEST_S,
     MOST_MACHINES,
     LeftOut,
     MachineSet,
@@ -29,11 +30,11 @@ _WHOLE_NUMBER = re.compile(r"-?\d{1,12}", re.ASCII)
 _GREATEST = 10**12
 # From where to where a field goes; a start may lie before instant 0.
 _BOUNDS = dict.fromkeys(_FIELDS, (0, _GREATEST)) | {
-    "start": (-_GREATEST, _GREATEST), "duration": (1, _GREATEST), "nodes": (1, MOST_MACHINES),
+    "start": (-_GREATEST, _GREATEST), "duration": (1, LONGEST_S), "nodes": (1, MOST_MACHINES),
 }  # fmt: skip
 
 
-def read_lwf_text(path: Path | str, skip_bad_lines: bool = False) -> Workload:
+def read_lwf_text(path: Path | str, skip_bad_lines: bool = False, cut_overruns: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip; requests are numbered from 1 by their lines.
 
     Haizea's generator drew some starts before instant 0: they are moved to it.
@@ -41,15 +42,18 @@ def read_lwf_text(path: Path | str, skip_bad_lines: bool = False) -> Workload:
     Args:
         path: Where it is.
         skip_bad_lines: Leave out and count what is not of the format, instead of refusing the file.
+        cut_overruns: Leases end at their duration, though their real one is longer.
 
     Raises:
         OnePreemptError: The file cannot be read or, without `skip_bad_lines`, a line is bad: file, line and field.
     """
     with open_trace(path) as stream:
-        return parse_lwf_text(stream, str(path), skip_bad_lines)
+        return parse_lwf_text(stream, str(path), skip_bad_lines, cut_overruns)
 
 
-def parse_lwf_text(stream: ByteStream, source: str, skip_bad_lines: bool = False) -> Workload:
+def parse_lwf_text(
+    stream: ByteStream, source: str, skip_bad_lines: bool = False, cut_overruns: bool = False
+) -> Workload:
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf_text`."""
     bad = BadLineCollector(source, skip_bad_lines)
     requests: list[WorkloadRequest] = []
@@ -59,14 +63,14 @@ def parse_lwf_text(stream: ByteStream, source: str, skip_bad_lines: bool = False
             if not words or words[0].startswith("#"):
                 continue
             try:
-                requests.append(_request(len(requests) + 1, words))
+                requests.append(_request(len(requests) + 1, words, cut_overruns))
             except ValueError as error:
                 bad.add(line_number, str(error))
     left_out = (LeftOut("bad lines", bad.found.count),) if bad.found.count else ()
     return Workload(tuple(requests), source, provenance=(f"read from {source}",), left_out=left_out)
 
 
-def _request(id: int, words: list[str]) -> WorkloadRequest:
+def _request(id: int, words: list[str], cut_overruns: bool) -> WorkloadRequest:
     if len(words) != len(_FIELDS):
         raise ValueError(f"{len(words)} fields where a lease has {len(_FIELDS)}: '{plain_words(' '.join(words), 60)}'")
     for index, word in enumerate(words):
@@ -85,7 +89,7 @@ def _request(id: int, words: list[str]) -> WorkloadRequest:
         submitted_at_s=submitted_s,
         vm_sets=(MachineSet(nodes, 100 * cpus, memory_mib),),
         requested_duration_s=duration_s,
-        actual_duration_s=real_s,
+        actual_duration_s=min(real_s, duration_s) if cut_overruns else real_s,
         start=StartKind.EXACT if reserved else StartKind.BEST_EFFORT,
         start_at_s=max(0, start_s) if reserved else None,
         lease_type=LeaseType.DC_NON_PREEMPTABLE if reserved else LeaseType.BE_SUSPENDABLE,

@@ -92,9 +92,9 @@ class SwfHeader:
         return tuple(text.strip() for name, _, text in parts if name.strip().lower() == label.lower())
 
     def number(self, label: str) -> int | None:
-        """The whole number that the first value of `label` begins with; None where there is none."""
-        found = re.match(r"\d{1,15}", next(iter(self.texts(label)), ""))
-        return int(found[0]) if found else None
+        """The whole number that the first value of `label` begins with, 1,152 as well; None where there is none."""
+        found = re.match(r"\d{1,3}(?:,\d{3}){1,4}(?!\d)|\d{1,15}", next(iter(self.texts(label)), ""))
+        return int(found[0].replace(",", "")) if found else None
 
     @property
     def max_nodes(self) -> int | None:

@@ -19,6 +19,7 @@ from one_preempt.simulation.workload.swf import (
     SwfStatus,
 )
 from one_preempt.simulation.workload.workload import (
+    LONGEST_S,
     MOST_MACHINES,
     UNKNOWN_ID,
     LeftOut,
@@ -105,6 +106,7 @@ def _replayable(log: SwfLog, reading: SwfReading) -> tuple[IntArray, tuple[LeftO
         ("jobs that never ran", log.column(SwfField.RUN_TIME) >= 0),
         ("jobs that state no processors", _processors(log) > 0),
         (f"jobs of more than {MOST_MACHINES} VMs", _widths(log, reading) <= MOST_MACHINES),
+        (f"jobs that ask for more than {LONGEST_S} s", _estimates_s(log, reading) <= LONGEST_S),
     ]
     kept, left_out = everything, []
     for reason, holds in conditions:
@@ -126,10 +128,15 @@ def _widths(log: SwfLog, reading: SwfReading) -> IntArray:
     return -(-_processors(log) // reading.processors_per_vm)
 
 
-def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[WorkloadRequest, ...]:
+def _estimates_s(log: SwfLog, reading: SwfReading) -> IntArray:
+    """The requested times, or what stands in for them; 0: unknown."""
     run_s, asked_s = log.column(SwfField.RUN_TIME), log.column(SwfField.REQUESTED_TIME)
     instead_s = np.maximum(run_s, 1) if reading.missing_estimate is MissingEstimate.RUN_TIME else np.zeros_like(run_s)
-    estimated_s = np.where(asked_s > 0, asked_s, instead_s)
+    return np.where(asked_s > 0, asked_s, instead_s)
+
+
+def _requests(log: SwfLog, rows: IntArray, reading: SwfReading) -> tuple[WorkloadRequest, ...]:
+    run_s, estimated_s = log.column(SwfField.RUN_TIME), _estimates_s(log, reading)
     if reading.cut_overruns:
         run_s = np.where(estimated_s > 0, np.minimum(run_s, estimated_s), run_s)
     shapes = _SharedShapes(reading.cpu_centi)
@@ -182,8 +189,10 @@ def _site(header: SwfHeader, reading: SwfReading) -> tuple[MachineSet, ...]:
         nodes = processors // reading.processors_per_vm
     if not nodes:
         return ()
-    vms_per_node = max(1, processors // nodes // reading.processors_per_vm)
-    return (MachineSet(nodes, reading.cpu_centi * vms_per_node, reading.memory_mib * vms_per_node),)
+    # Where nodes are unlike, which is which is not said: the machine has as much as it says, some nodes one VM more.
+    vms_per_node, larger = divmod(max(nodes, processors // reading.processors_per_vm), nodes)
+    sets = ((larger, vms_per_node + 1), (nodes - larger, vms_per_node))
+    return tuple(MachineSet(count, reading.cpu_centi * vms, reading.memory_mib * vms) for count, vms in sets if count)
 
 
 def swf_from_workload(workload: Workload, processors_per_vm: int = 1) -> SwfLog:

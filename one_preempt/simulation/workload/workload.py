@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 
+from one_preempt.core.admission.lease_attribute import MAX_DURATION_S, MAX_SIZE
 from one_preempt.core.model.lease import LeaseType
 
 SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 UNKNOWN_ID = -1
-# More VMs than this in one request are a slip of who wrote the file, and more than the memory holds.
-MOST_MACHINES = 1_000_000
+# A lease can ask for no more.
+MOST_MACHINES = MAX_SIZE
+LONGEST_S = MAX_DURATION_S
 
 
 class StartKind(StrEnum):
@@ -92,6 +94,8 @@ class WorkloadRequest:
             raise ValueError(f"submitted at {self.submitted_at_s} s for {self.actual_duration_s} s: at least 0 each")
         if self.requested_duration_s is not None and self.requested_duration_s < 1:
             raise ValueError(f"a requested duration of {self.requested_duration_s} s: at least 1 s is needed")
+        if self.requested_duration_s is not None and self.requested_duration_s > LONGEST_S:
+            raise ValueError(f"a requested duration of {self.requested_duration_s} s: {LONGEST_S} s is the most")
         if self.start is not StartKind.BEST_EFFORT or self.start_at_s is not None or self.deadline_at_s is not None:
             _check_start(self)
 
@@ -133,6 +137,13 @@ def _check_start(request: WorkloadRequest) -> None:
         raise ValueError(f"it starts at {request.ready_at_s} s, before its submission at {request.submitted_at_s} s")
     if request.deadline_at_s is not None and request.deadline_at_s <= request.ready_at_s:
         raise ValueError(f"deadline {request.deadline_at_s} s is not after {request.ready_at_s} s, when it is ready")
+
+
+def promisable(request: WorkloadRequest) -> WorkloadRequest:
+    """The request. Raises ValueError where it names a deadline, and leases of its type are promised none."""
+    if request.deadline_at_s is not None and request.lease_type.best_effort:
+        raise ValueError(f"a lease of type {request.lease_type} is promised no deadline")
+    return request
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,13 @@ def test_stays_lie_in_the_row_of_their_host_as_long_as_they_last() -> None:
     assert second["height"] == third["height"] == pytest.approx(first["height"] / 2)
 
 
+def test_instants_of_a_long_simulation_keep_their_digits() -> None:
+    stay = Stay(0, 1, Activity.RUN, 1_234_567_000, 2_591_999_500)
+    assert "request 1, VM 1: run, 1234567 s to 2591999.5 s" in told(
+        gantt_chart("Hosts", 1, [stay], 2_592_000_000, lambda vm_id: vm_id)
+    )
+
+
 def test_a_huge_chart_is_cut_and_says_so() -> None:
     stays = [Stay(0, number, Activity.RUN, number, number + 1) for number in range(MOST_STAYS + 5)]
     svg = gantt_chart("Hosts", 1, stays, MOST_STAYS + 5, lambda vm_id: vm_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from one_preempt.simulation.scenario.description import read_scenario
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
-from one_preempt.simulation.workload.workload import StartKind
+from one_preempt.simulation.workload.lwf_writing import write_lwf
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 
 SMALL: dict[str, Any] = {
     "site": {"hosts": [{"count": 8, "cpu": 2, "memory_mib": 2048}], "durations": {"boot_s": 5}},
@@ -61,7 +63,61 @@ def test_reservations_are_drawn_into_the_workload(tmp_path: Path) -> None:
     scenario = read_scenario(write(tmp_path, SMALL | {"reservations": drawn}))
     exact = [one for one in workload_of(scenario, tmp_path, 1).requests if one.start is StartKind.EXACT]
     assert exact
-    assert sum(one.work_vm_s for one in exact) == pytest.approx(0.2 * 8 * 86_400, rel=0.3)
+    assert sum(one.work_vm_s for one in exact) == pytest.approx(0.2 * 16 * 86_400, rel=0.3)
+
+
+def test_a_host_counts_for_as_many_vms_as_have_room_there(tmp_path: Path) -> None:
+    hosts = [{"count": 2, "cpu": 8, "memory_mib": 8192}, {"count": 4, "cpu": 8, "memory_mib": 4096}]
+    content = {
+        "site": {"hosts": hosts}, "workload": {"lublin99": {"requests": 150}, "offered_load": 0.8},
+        "reservations": {
+            "share": 0.3, "mean_duration_s": 3600, "fewest_vms": 1, "most_vms": 4, "lead_s": 600, "tolerance": 0.05,
+        },
+    }  # fmt: skip
+    workload = workload_of(read_scenario(write(tmp_path, content)), tmp_path, 1)
+    places = 2 * 8 + 4 * 4
+    waiting, reserved = (
+        [one for one in workload.requests if (one.start is StartKind.EXACT) == exact] for exact in (False, True)
+    )
+    offered = sum(one.work_vm_s for one in waiting) / (places * max(one.submitted_at_s for one in waiting))
+    assert offered == pytest.approx(0.8, rel=0.01)
+    assert max(one.virtual_machines for one in waiting) > 8
+    span_s = max(one.submitted_at_s for one in waiting)
+    assert sum(one.work_vm_s for one in reserved) / (places * span_s) == pytest.approx(0.3, rel=0.1)
+
+
+def test_hosts_that_are_too_small_for_any_vm_are_told(tmp_path: Path) -> None:
+    content = SMALL | {"site": {"hosts": [{"count": 8, "cpu": 0.5, "memory_mib": 2048}]}}
+    with pytest.raises(OnePreemptError, match=r"workload\.lublin99 of the scenario: on no host .* 1 CPUs and 1024 MiB"):
+        workload_of(read_scenario(write(tmp_path, content)), tmp_path, 1)
+
+
+def test_starts_and_deadlines_of_a_trace_stay_when_others_are_given_deadlines(tmp_path: Path) -> None:
+    one = WorkloadRequest(1, 0, (MachineSet(1, 100, 1024),), 600, 600, lease_type=LeaseType.DC_MIGRATABLE)
+    given = (
+        one,
+        replace(one, id=2, start=StartKind.EXACT, start_at_s=3600),
+        replace(one, id=3, start=StartKind.DEADLINE, deadline_at_s=7200),
+        replace(one, id=4, start=StartKind.IMMEDIATE),
+    )
+    write_lwf(Workload(given), tmp_path / "leases.lwf")
+    content = SMALL | {"workload": {"trace": {"file": "leases.lwf"}}, "leases": {"deadline_factor": 2}}
+    found = workload_of(read_scenario(write(tmp_path, content)), tmp_path, 1).requests
+    assert [(one.start, one.deadline_at_s) for one in found] == [
+        (StartKind.DEADLINE, 1200), (StartKind.EXACT, None), (StartKind.DEADLINE, 7200), (StartKind.IMMEDIATE, None),
+    ]  # fmt: skip
+    content["leases"] = {"types": {"BE-SUSPENDABLE": 1}}
+    types = [one.lease_type for one in workload_of(read_scenario(write(tmp_path, content)), tmp_path, 1).requests]
+    assert types == [LeaseType.BE_SUSPENDABLE] * 2 + [LeaseType.DC_MIGRATABLE, LeaseType.BE_SUSPENDABLE]
+
+
+def test_haizeas_older_text_is_a_lease_workload_too(tmp_path: Path) -> None:
+    path = tmp_path / "work.lwf"
+    path.write_text("# leases\n0 3600 600 900 2 1 1024 0 image 600\n5 -1 60 60 1 1 1024 0 image 600\n")
+    reserved, waiting = read_trace(path, TraceReading(cut_overruns=True)).requests
+    assert (reserved.start_at_s, reserved.actual_duration_s, waiting.start) == (3600, 600, StartKind.BEST_EFFORT)
+    with pytest.raises(OnePreemptError, match="leave out processors per VM"):
+        read_trace(path, TraceReading(processors_per_vm=8))
 
 
 def test_a_limit_without_other_sites_is_for_all(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_start_takes_the_place_of_the_one_there_is(start: str, kind: StartKind
 
 
 def test_a_lease_keeps_its_deadline_where_only_its_start_is_annotated() -> None:
-    due = replace(LOG.requests[1], start=StartKind.DEADLINE, deadline_at_s=99_000)
+    due = replace(LOG.requests[1], start=StartKind.DEADLINE, deadline_at_s=99_000, lease_type=LeaseType.DC_MIGRATABLE)
     request = second(
         "<start><exact time='+01:00:00'/></start>", replace(LOG, requests=(LOG.requests[0], due, LOG.requests[2]))
     )
@@ -189,7 +189,8 @@ seconds = st.integers(0, 400_000)
 @st.composite
 def requests(draw: st.DrawFn) -> WorkloadRequest:
     id, submitted_at_s, kind = draw(st.integers(0, 99)), draw(seconds), draw(starts)
-    timed = kind is StartKind.EXACT or (kind is StartKind.DEADLINE and draw(st.booleans()))
+    due = kind is StartKind.DEADLINE
+    timed = kind is StartKind.EXACT or (due and draw(st.booleans()))
     start_at_s = submitted_at_s + draw(seconds) if timed else None
     ready_at_s = submitted_at_s if start_at_s is None else start_at_s
     image = draw(st.sampled_from(["", "small.img", "a & <b>"]))
@@ -201,8 +202,8 @@ def requests(draw: st.DrawFn) -> WorkloadRequest:
         actual_duration_s=1800,
         start=kind,
         start_at_s=start_at_s,
-        deadline_at_s=ready_at_s + 1 + draw(seconds) if kind is StartKind.DEADLINE else None,
-        lease_type=draw(st.sampled_from(LeaseType)),
+        deadline_at_s=ready_at_s + 1 + draw(seconds) if due else None,
+        lease_type=draw(st.sampled_from([one for one in LeaseType if not (due and one.best_effort)])),
         external=draw(st.booleans()),
         max_suspensions=draw(st.sampled_from([None, 0, 3])),
         image=image,

@@ -156,9 +156,16 @@ def test_leases_without_an_id_are_numbered_after_the_others() -> None:
         (lease_request(start="<start><later/></start>"), r"<start> holds <later>: leave it empty, or write <exact"),
         (lease_request(start="<start><exact time='00:05:00'/></start>"), "before its submission"),
         (lease_request(deadline="<deadline time='00:01:00'/>"), "deadline 60 s is not after"),
+        (
+            lease_request(
+                deadline="<deadline time='05:00:00'/>",
+                rest="<extra><attr name='lease-type' value='BE-CANCELLABLE'/></extra>",
+            ),
+            "a lease of type BE-CANCELLABLE is promised no deadline",
+        ),
         (lease_request(nodes=""), "no <nodes> with a <node-set>"),
         (lease_request(nodes=NODES.replace('"2"', '"0"')), r"<node-set> numnodes='0' is not a whole number from 1"),
-        (lease_request(nodes=NODES.replace('"2"', '"9999999"')), r"from 1 to 1000000"),
+        (lease_request(nodes=NODES.replace('"2"', '"9999999"')), r"from 1 to 10000"),
         (lease_request(nodes=NODES.replace('"512"', '"-5"')), r"<res> amount='-5' is not a whole number from 0"),
         (lease_request(rest="<extra><attr name='lease-type' value='BEST'/></extra>"), "'BEST' is none of BE-CANCEL"),
         (lease_request(rest="<extra><attr name='external' value='perhaps'/></extra>"), "external 'perhaps': write yes"),
@@ -208,7 +215,8 @@ def any_requests(draw: st.DrawFn) -> Sequence[WorkloadRequest]:
     for id in draw(st.sets(st.integers(0, 10**9), max_size=6)):
         submitted, kind = draw(st.integers(0, 10**7)), draw(st.sampled_from(StartKind))
         ready = submitted + draw(st.integers(0, 10**6))
-        has_start = kind is StartKind.EXACT or (kind is StartKind.DEADLINE and draw(st.booleans()))
+        due = kind is StartKind.DEADLINE
+        has_start = kind is StartKind.EXACT or (due and draw(st.booleans()))
         image = draw(st.text("abc.-&<\"'\u00e4", max_size=8))
         requests.append(
             WorkloadRequest(
@@ -219,8 +227,8 @@ def any_requests(draw: st.DrawFn) -> Sequence[WorkloadRequest]:
                 actual_duration_s=draw(st.integers(0, 10**6)),
                 start=kind,
                 start_at_s=ready if has_start else None,
-                deadline_at_s=ready + draw(st.integers(1, 10**6)) if kind is StartKind.DEADLINE else None,
-                lease_type=draw(st.sampled_from(LeaseType)),
+                deadline_at_s=ready + draw(st.integers(1, 10**6)) if due else None,
+                lease_type=draw(st.sampled_from([one for one in LeaseType if not (due and one.best_effort)])),
                 external=draw(st.booleans()),
                 max_suspensions=draw(st.none() | st.integers(0, 9)),
                 image=image,

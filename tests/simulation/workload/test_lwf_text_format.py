@@ -51,7 +51,7 @@ def test_a_start_of_minus_one_is_a_best_effort_lease_and_other_negative_ones_are
     [
         ("0 1 2", "3 fields where a lease has 10: '0 1 2'"),
         (RESERVATION.replace("39", "many"), r"field 5 \(nodes\): 'many' is not a whole number"),
-        (RESERVATION.replace("39", "0"), r"field 5 \(nodes\): '0' is not a whole number from 1 to 1000000"),
+        (RESERVATION.replace("39", "0"), r"field 5 \(nodes\): '0' is not a whole number from 1 to 10000"),
         (RESERVATION.replace("39", "1000001"), r"field 5 \(nodes\)"),
         (RESERVATION.replace("11688", "0"), r"field 3 \(duration\): '0' is not a whole number from 1"),
         (RESERVATION.replace("86500", "50"), "before its submission"),

@@ -109,11 +109,16 @@ def test_what_cannot_be_replayed_is_counted_under_the_first_reason() -> None:
     )
 
 
-def test_jobs_that_no_memory_would_hold_are_left_out() -> None:
-    log = log_of({SwfField.REQUESTED_PROCESSORS: 8_000_000}, {SwfField.REQUESTED_PROCESSORS: 8_000_001})
+def test_jobs_that_no_lease_can_ask_for_are_left_out() -> None:
+    log = log_of(
+        {SwfField.REQUESTED_PROCESSORS: 80_000}, {SwfField.REQUESTED_PROCESSORS: 80_001},
+        {SwfField.REQUESTED_TIME: 315_360_001},
+    )  # fmt: skip
     workload = workload_from_swf(log, SwfReading(processors_per_vm=8))
-    assert [request.virtual_machines for request in workload.requests] == [1_000_000]
-    assert workload.left_out == (LeftOut("jobs of more than 1000000 VMs", 1),)
+    assert [request.virtual_machines for request in workload.requests] == [10_000]
+    assert workload.left_out == (
+        LeftOut("jobs of more than 10000 VMs", 1), LeftOut("jobs that ask for more than 315360000 s", 1),
+    )  # fmt: skip
 
 
 def test_skipped_bad_lines_are_among_what_is_left_out() -> None:
@@ -128,6 +133,9 @@ def test_skipped_bad_lines_are_among_what_is_left_out() -> None:
         ("; MaxNodes: 144\n; MaxProcs: 1152\n", 1, (MachineSet(144, 800, 8192),)),
         ("; MaxProcs: 1152\n", 8, (MachineSet(144, 100, 1024),)),
         ("; MaxNodes: 256\n", 1, (MachineSet(256, 100, 1024),)),
+        # Of unlike nodes none of the machine is lost.
+        ("; MaxNodes: 184 (6, 171, 7)\n; MaxProcs: 1664\n", 8, (MachineSet(24, 200, 2048), MachineSet(160, 100, 1024))),
+        ("; MaxNodes: 184\n; MaxProcs: 1,664\n", 1, (MachineSet(8, 1000, 10240), MachineSet(176, 900, 9216))),
         # A VM that stands for more than a node of the log does not come with so many nodes.
         ("; MaxNodes: 100\n; MaxProcs: 100\n", 8, (MachineSet(12, 100, 1024),)),
         ("; MaxNodes: 144\n; MaxProcs: 1152\n", 16, (MachineSet(72, 100, 1024),)),
