@@ -280,8 +280,8 @@ def discrepancy_table(discrepancies: Iterable[Discrepancy], names: Names) -> Tab
 def titled_table(title: str, *columns: str) -> Table:
     """An empty table in the project's one look."""
     # As text: what people named is no markup.
-    named = Text(title)
-    table = Table(title=named, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    named = Text(title, style="bold")
+    table = Table(title=named, title_justify="left", header_style="dim", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

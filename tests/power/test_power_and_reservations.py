@@ -113,17 +113,56 @@ def test_too_many_to_boot_at_once_begin_earlier() -> None:
     assert starts_after_s(play, leases, start_s)[-1] <= 15
 
 
-def test_the_queue_takes_no_turn_that_a_reservation_needs_within_a_boot() -> None:
-    play = PowerPlay(hosts=2, rules=replace(RULES, most_booting=1))
-    play.until(lambda: len(play.asleep()) == 2)
-    start_s = play.cloud.clock.now_s() + BOOT_S + 60
-    on_host = 'CPU = "2"\nMEMORY = "512"\nSCHED_REQUIREMENTS = "ID = {}"\n'
+def reserved_on(play: PowerPlay, host: int, start_s: int) -> int:
     terms = f'LEASE = [ TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00" ]\n'
-    (lease,) = play.cloud.add_vms(play.user(LOCALS), on_host.format(0) + terms, 1, hold=True)
+    return submitted_on(play, host, terms)
+
+
+def submitted_on(play: PowerPlay, host: int, terms: str = "") -> int:
+    template = f'CPU = "2"\nMEMORY = "512"\nSCHED_REQUIREMENTS = "ID = {host}"\n{terms}'
+    (vm,) = play.cloud.add_vms(play.user(LOCALS), template, 1, hold=bool(terms))
+    return vm
+
+
+def all_asleep(hosts: int, policy: str = "look-ahead") -> PowerPlay:
+    """Of which one boots at a time."""
+    play = PowerPlay(hosts, rules=replace(RULES, most_booting=1))
+    play.until(lambda: len(play.asleep()) == hosts)
+    play.rules = with_policy(policy, play.rules)
+    play.start_daemon()
+    return play
+
+
+def test_the_queue_takes_no_turn_that_a_reservation_needs_within_a_boot() -> None:
+    play = all_asleep(2)
+    start_s = play.cloud.clock.now_s() + BOOT_S + 60
+    lease = reserved_on(play, 0, start_s)
     play.cycle()
-    (waits,) = play.cloud.add_vms(play.user(LOCALS), on_host.format(1), 1)
+    waits = submitted_on(play, 1)
     assert max(starts_after_s(play, [lease], start_s)) <= 30
     play.until(lambda: play.host_of(waits) == 1)
+
+
+def test_the_floor_takes_no_such_turn_either() -> None:
+    play = all_asleep(3)
+    start_s = play.cloud.clock.now_s() + BOOT_S + 60
+    lease = reserved_on(play, 2, start_s)
+    play.cycle()
+    play.rules = replace(play.rules, floor=2)
+    play.start_daemon()
+    assert max(starts_after_s(play, [lease], start_s)) <= 30
+    play.until(lambda: len(play.asleep()) == 1)
+
+
+def test_nor_does_a_reservation_of_a_later_time() -> None:
+    play = all_asleep(3, "SESP")
+    start_s = play.cloud.clock.now_s() + 1000
+    leases = [reserved_on(play, host, start_s) for host in (0, 1)]
+    play.pass_time(1000 - BOOT_S - 90)
+    assert play.machines.boots == 1
+    later = reserved_on(play, 2, start_s + HOUR_S)
+    assert max(starts_after_s(play, leases, start_s)) <= 30
+    assert max(starts_after_s(play, [later], start_s + HOUR_S)) <= 30
 
 
 def test_a_preemptor_waits_for_a_boot_instead_of_preempting_where_the_policy_says_so() -> None:

@@ -82,6 +82,20 @@ def test_a_floor_that_was_raised_is_woken_and_one_that_was_not_wakes_nobody() ->
     assert (len(play.asleep()), play.machines.boots) == (2, 2)
 
 
+def test_a_host_that_has_its_power_still_comes_back_for_the_floor_and_no_other_boots() -> None:
+    play = PowerPlay(hosts=3)
+    vm = play.submit()
+    play.until(lambda: len(play.asleep()) == 2)
+    used = play.host_of(vm)
+    assert used is not None
+    play.end(vm)
+    play.until(lambda: play.phase(used) is PowerPhase.CHECKING)
+    play.rules = replace(RULES, floor=1)
+    play.start_daemon()
+    play.pass_time(600)
+    assert (play.phase(used), len(play.asleep()), play.machines.boots) == (AWAKE, 2, 0)
+
+
 def test_what_is_disabled_during_its_boot_is_not_enabled() -> None:
     play = PowerPlay(hosts=1, rules=replace(RULES, enable_after_s=BOOT_S))
     play.until(lambda: play.asleep() == [0])

@@ -71,14 +71,14 @@ class PowerRules:
     """The bounds within which `policy` is asked and obeyed. All times in whole seconds.
 
     `period_s`: how often the policy looks after the queue. `handed_over`: the hosts that may be switched, none as
-    shipped. `floor`: of these, so many are never asleep or on their way there. `most_booting`: told to start and not up
-    yet. `boot_timeout_s`, `shutdown_timeout_s`: after these a host has failed, and is left alone for `first_pause_s`,
-    doubled with each failure in a row up to `longest_pause_s`. `emptying_timeout_s`: a host that is not empty by then
-    is used again. `least_on_s`, `least_off_s`: a host stays on, or asleep, at least so long. `enable_after_s`: how long
-    after the order to start a host is enabled in OpenNebula; None: its `boot_s`. `asleep_reading_s`: how often it is
-    looked whether a sleeping host still has no power; 0: never. `minute_of_day` tells the time of the day, as it is
-    meant by `quiet_hours`, of seconds since the epoch. `models` give the power of the hosts that match, the
-    first that does; `power` is that of all others.
+    shipped. `floor`: of these, so many are not let sleep, and where fewer are on some are woken. `most_booting`:
+    told to start and not up yet. `boot_timeout_s`, `shutdown_timeout_s`: after these a host has failed, and is left
+    alone for `first_pause_s`, doubled with each failure in a row up to `longest_pause_s`. `emptying_timeout_s`: a
+    host that is not empty by then is used again. `least_on_s`, `least_off_s`: a host stays on, or asleep, at least
+    so long. `enable_after_s`: how long after the order to start a host is enabled in OpenNebula; None: its
+    `boot_s`. `asleep_reading_s`: how often it is looked whether a sleeping host still has no power; 0: never.
+    `minute_of_day` tells the time of the day, as it is meant by `quiet_hours`, of seconds since the epoch. `models`
+    give the power of the hosts that match, the first that does; `power` is that of all others.
     """
 
     mode: PowerMode = PowerMode.OFF

@@ -23,7 +23,7 @@ from one_preempt.core.phases.supply_question import WAITS_FOR_ROOM, Request, ask
 
 
 def let_sleep(draft: PlanDraft) -> None:
-    """The last word on power in this cycle: who is woken for the queue, emptied, or let sleep; and the next steps."""
+    """The last word on power in this cycle: who is woken, emptied, or let sleep; and the next steps."""
     power = draft.power
     if power is None:
         return
@@ -73,9 +73,12 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None)
 def _keep_floor(power: PowerDraft) -> None:
     """Wake some where fewer are on than the floor says: one of them failed, or the floor was raised."""
     lacking = power.below_floor
-    rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist()) if lacking else ()
-    for row in islice(rows, lacking):
-        power.wake(row, "floor", f"{power.rules.floor} hosts are to be on")
+    if not lacking:
+        return
+    rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist())
+    # First those that have their power still.
+    for row in sorted(rows, key=lambda row: not power.columns.turnable[row])[:lacking]:
+        power.wake_in_turn(row, "floor", f"{power.rules.floor} hosts are to be on")
 
 
 # -- what has nothing to do ----------------------------------------------------------------------------------

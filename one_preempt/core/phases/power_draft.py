@@ -198,8 +198,16 @@ class PowerDraft:
     @property
     def below_floor(self) -> int:
         """So many more are to be on, or on their way."""
+        on = self.awake.copy()
+        index = self._hosts.index_by_id
+        on[[index[one.host_id] for one in self.sequences.values() if one.is_coming and one.host_id in index]] = True
         handed_over = self.columns.rows_of(self.known.bounds.handed_over)
-        return max(self.rules.floor - int(((self.awake | self.columns.booting) & handed_over).sum()), 0)
+        return max(self.rules.floor - int((on & handed_over).sum()), 0)
+
+    @property
+    def turns_kept(self) -> int:
+        """How many of the boots left are for hosts that were promised and must be woken within a boot."""
+        return sum(not self.columns.booting[row] for row in self.due_soon)
 
     def may_start_one_more(self) -> bool:
         """May one more host that was not told to start be told so? Those whose pauses end together take turns."""
@@ -232,13 +240,12 @@ class PowerDraft:
             return False
         return True
 
-    def wake_for_queue(self, row: int, text: str) -> bool:
-        """The same for somebody who waits: hosts that others were promised, and soon need, have their turns first."""
-        if not can_turn_back(self.sequences[self.host(row).id]) and row not in self.due_soon:
-            turns = sum(not self.columns.booting[one] for one in self.due_soon)
-            if self.boots_left <= turns:
-                return False
-        return self.wake(row, "queue", text)
+    def wake_in_turn(self, row: int, code: str, text: str) -> bool:
+        """The same where it may wait: hosts that were promised, and must be woken within a boot, have turns first."""
+        keeps_power = can_turn_back(self.sequences[self.host(row).id])
+        if not keeps_power and row not in self.due_soon and self.boots_left <= self.turns_kept:
+            return False
+        return self.wake(row, code, text)
 
     # -- letting sleep -----------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 from one_preempt.core.phases.supply_question import Asked, Request, ask, largest_need, places, suited_rows
-from one_preempt.core.phases.waking_times import waking_times
+from one_preempt.core.phases.waking_times import TURN_S, waking_times
 
 # -- before reservations are judged --------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ def supply_reservations(draft: PlanDraft) -> None:
     timed = [lease for lease in timed if not lease.terms.at_once and lease.state in WAITING_STATES]
     promised = {lease.id: lease for lease in timed if is_promised(draft, lease)}
     wakings = waking_times(draft, power, promised.values())
-    soon_s = power.now_s + max(power.boots_s.values())
+    soon_s = power.now_s + max(power.boots_s.values()) + TURN_S
     power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
     for lease in timed:
         if lease.id in promised:
@@ -216,8 +216,10 @@ def supply_waiting(draft: PlanDraft) -> None:
         return
     for lease_id in sorted(power.bound):
         for row in sorted({row for stay in draft.timeline.stays.get(lease_id, ()) for row in stay.host_rows}):
+            text = f"{draft.state.leases[lease_id].label} was promised it"
+            # If not now, then a boot before its start at the latest.
             if power.asleep[row] and power.can_wake(row, promised=True):
-                power.wake(row, "reservation", f"{draft.state.leases[lease_id].label} was promised it")
+                power.wake_in_turn(row, "reservation", text)
     if not power.asks_policy():
         return
     waiting = lacking_room(draft)[:LOOKED_AT]
@@ -243,9 +245,14 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
         return
     decision = power.rules.policy.decide(asked.question)
     if wake_some(power, asked.rows_to_wake, decision.wake, f"{lease.label} waits for room") or (
-        decision.wake and power.coming.any()
+        decision.wake and _others_boot(power)
     ):
         _waits_for_hosts(draft, lease)
+
+
+def _others_boot(power: PowerDraft) -> bool:
+    """Hosts are on their way up, or have their turns in a moment."""
+    return bool(power.coming.any() or power.turns_kept)
 
 
 def _has_room_by(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], by_s: int) -> bool:
@@ -266,8 +273,8 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     counts = are_counted(draft, vms)
     rows = _lacking_rows(draft, power, request) if counts else _rows_of_unlike(draft, power, request)
     text = f"{lease.label} fits on no host that is on"
-    woken = [row for row in rows if power.can_wake(row) and power.wake_for_queue(row, text)]
-    if woken or (rows and power.coming.any()):
+    woken = [row for row in rows if power.can_wake(row) and power.wake_in_turn(row, "queue", text)]
+    if woken or (rows and _others_boot(power)):
         _waits_for_hosts(draft, lease)
 
 
@@ -306,7 +313,7 @@ def wake_some(power: PowerDraft, rows: Sequence[int], count: int, text: str) -> 
     woken = 0
     for row in rows:
         if woken < count and power.can_wake(row):
-            woken += power.wake_for_queue(row, text)
+            woken += power.wake_in_turn(row, "queue", text)
     return woken
 
 

@@ -49,8 +49,9 @@ def claims_of(runs: Runs) -> Iterator[Claim]:
             runs, "PEMP takes less than SESP at rho 25 and 30 %, with at most 1 point more broken promises", PEMP_KEPT,
             _pemp_kept, gauges, HIGH_RHO,
         )  # fmt: skip
-        yield _saving(runs)
-        yield from (_t_test(runs, sweep) for sweep in PUBLISHED_T_TESTS)
+        if runs.shows("rho"):
+            yield _saving(runs)
+        yield from (_t_test(runs, sweep) for sweep in PUBLISHED_T_TESTS if runs.shows(sweep))
     yield _counted(runs, "look-ahead takes no more energy than PEMP", 1.0, _own_least, True)
     yield _bound(
         runs, f"look-ahead takes at most {MOST_KWH_AT_30:,} kWh at rho 30 %", KWH, MOST_KWH_AT_30, gauges, HIGHEST_RHO

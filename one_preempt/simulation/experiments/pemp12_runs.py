@@ -90,8 +90,12 @@ class Runs:
         chosen = SWEEPS[sweep]
         return sorted(filter(chosen.kept, self.points()), key=chosen.value)
 
+    def shows(self, sweep: str) -> bool:
+        """The setting has all of them."""
+        return all(point in self.setting.points for point in points() if SWEEPS[sweep].kept(point))
+
     def lacks(self, sweep: str) -> bool:
-        """Some of them are not."""
+        """Some of them are not there yet."""
         return len(self.along(sweep)) < sum(map(SWEEPS[sweep].kept, points()))
 
     def at_each(self, sweep: str) -> list[tuple[float, list[Point]]]:

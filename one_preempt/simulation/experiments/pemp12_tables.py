@@ -70,7 +70,7 @@ def pictures_of(runs: Runs) -> dict[str, str]:
         for sweep, chosen in SWEEPS.items():
             name = f"{short}-{runs.setting.name}-{sweep}"
             papers = [(chosen.value(point), [point]) for point in runs.along(sweep)]
-            if papers:
+            if papers and runs.shows(sweep):
                 pictures[name] = line_chart(title, chosen.title, unit, _lines(runs, figure, papers))
             every = _lines(runs, figure, runs.at_each(sweep))
             pictures[f"{name}-all"] = line_chart(f"{title}, all points", chosen.title, unit, every)

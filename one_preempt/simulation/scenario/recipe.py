@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from math import floor
 from pathlib import Path
 
 from one_preempt.core.model.lease import LeaseType
@@ -30,7 +33,7 @@ from one_preempt.simulation.workload.inject import ReservationRecipe, with_reser
 from one_preempt.simulation.workload.lublin99 import BATCH, INTERACTIVE, TYPELESS, Lublin99
 from one_preempt.simulation.workload.lublin99_arrivals import ArrivalProcess
 from one_preempt.simulation.workload.scaling import adjusted_to_means, with_offered_load, with_span
-from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import MOST_MACHINES, MachineSet, StartKind, Workload, WorkloadRequest
 
 _CLASSES = {job_class.name: job_class for job_class in (INTERACTIVE, BATCH, TYPELESS)}
 
@@ -49,35 +52,46 @@ def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: boo
             workload = with_span(workload, entry.span_s)
     if entry.mean_vms is not None and entry.mean_duration_s is not None:
         with _named("workload.mean_vms and workload.mean_duration_s"):
-            most_vms = _places(hosts, workload.requests)
+            most_vms = min(floor(_places_of_mix(hosts, workload.requests)), MOST_MACHINES)
             workload = adjusted_to_means(workload, entry.mean_vms, entry.mean_duration_s, most_vms)
     if entry.offered_load is not None:
         with _named("workload.offered_load"):
-            workload = with_offered_load(workload, _places(hosts, workload.requests), entry.offered_load)
+            workload = with_offered_load(workload, _places_of_mix(hosts, workload.requests), entry.offered_load)
     with _named("leases"):
         workload = _annotated(scenario, workload, seed)
     if scenario.reservations is None:
         return workload
     with _named("reservations"):
-        return _with_reservations(scenario.reservations, workload, _places(hosts), seed)
+        return _with_reservations(scenario.reservations, workload, _places_of_drawn(hosts), seed)
 
 
-def _places(hosts: Sequence[MachineSet], requests: Sequence[WorkloadRequest] = ()) -> int:
-    """How many of the largest VMs of these requests, or else of VMs as models draw them, have room together.
+def _places(hosts: Sequence[MachineSet], shape: MachineSet) -> int:
+    """How many VMs of this shape have room together: a host may have room for several."""
+    cpu_centi, memory_mib = max(shape.cpu_centi, 1), max(shape.memory_mib, 1)
+    return sum(one.count * min(one.cpu_centi // cpu_centi, one.memory_mib // memory_mib) for one in hosts)
 
-    A host may have room for several: what is said of nodes in other places is said of these.
-    """
-    shapes = {vm_set for request in requests for vm_set in request.vm_sets}
-    cpu_centi = max((shape.cpu_centi for shape in shapes), default=Lublin99().cpu_centi)
-    memory_mib = max((shape.memory_mib for shape in shapes), default=Lublin99().memory_mib)
-    found = sum(
-        one.count * min(one.cpu_centi // max(cpu_centi, 1), one.memory_mib // max(memory_mib, 1)) for one in hosts
-    )
-    if not found:
-        raise OnePreemptError(
-            f"on no host of the site there is room for a VM of {cpu_centi / 100:g} CPUs and {memory_mib} MiB"
-        )
-    return found
+
+def _places_of_drawn(hosts: Sequence[MachineSet]) -> int:
+    """The same of VMs as models draw them, as far as a lease may have so many."""
+    model = Lublin99()
+    return _any_place(min(_places(hosts, MachineSet(1, model.cpu_centi, model.memory_mib)), MOST_MACHINES))
+
+
+def _places_of_mix(hosts: Sequence[MachineSet], requests: Sequence[WorkloadRequest]) -> float:
+    """How many VMs of these requests are at work together where each shape is in its turn; what fits nowhere is not."""
+    work_vm_s: Counter[MachineSet] = Counter()
+    for request in requests:
+        for vm_set in request.vm_sets:
+            work_vm_s[replace(vm_set, count=1)] += vm_set.count * request.actual_duration_s
+    fitting = [(work, places) for shape, work in work_vm_s.items() if (places := _places(hosts, shape))]
+    takes_s = sum(work / places for work, places in fitting)
+    return sum(work for work, _ in fitting) / takes_s if fitting and takes_s else _any_place(0)
+
+
+def _any_place(places: int) -> int:
+    if not places:
+        raise OnePreemptError("on no host of the site there is room for any VM of the workload")
+    return places
 
 
 @contextmanager
@@ -107,7 +121,7 @@ def _source(
         return read_trace(folder / entry.trace.file, reading)
     assert entry.lublin99 is not None
     with _named("workload.lublin99"):
-        return _drawn(entry.lublin99, _places(hosts), seed)
+        return _drawn(entry.lublin99, _places_of_drawn(hosts), seed)
 
 
 def _drawn(entry: ModelEntry, nodes: int, seed: int) -> Workload:

@@ -32,7 +32,7 @@ from one_preempt.simulation.workload.lwf_elements import (
 )
 from one_preempt.simulation.workload.trace_files import BadLineCollector, ByteStream, open_trace
 from one_preempt.simulation.workload.workload import (
-    MOST_MACHINES,
+    MOST_NODES,
     UNKNOWN_ID,
     LeftOut,
     MachineSet,
@@ -172,5 +172,5 @@ def _machines(nodes: _Element | None, parent: _Element, other_resources: set[str
             instances = resource.findall("instance") or [resource]
             amounts[name] = amounts.get(name, 0) + sum(number(instance, "amount", least=0) for instance in instances)
         other_resources |= amounts.keys() - {CPU, MEMORY}
-        machines.append(MachineSet(number(node_set, "numnodes", 1, MOST_MACHINES), amounts[CPU], amounts[MEMORY]))
+        machines.append(MachineSet(number(node_set, "numnodes", 1, MOST_NODES), amounts[CPU], amounts[MEMORY]))
     return tuple(machines)

@@ -35,7 +35,7 @@ def with_span(workload: Workload, span_s: int) -> Workload:
     return workload.mapped(f"arrivals stretched to {span_s} s", lambda request: _moved(request, stretched))
 
 
-def offered_load(workload: Workload, nodes: int, span_s: int | None = None) -> float:
+def offered_load(workload: Workload, nodes: float, span_s: int | None = None) -> float:
     """Work over capacity: VM seconds over nodes x span, one VM a node; the span is up to the last submission."""
     capacity_node_s = nodes * (workload.span_s if span_s is None else span_s)
     if capacity_node_s < 1:
@@ -43,7 +43,7 @@ def offered_load(workload: Workload, nodes: int, span_s: int | None = None) -> f
     return workload.work_vm_s / capacity_node_s
 
 
-def with_offered_load(workload: Workload, nodes: int, load: float, span_s: int | None = None) -> Workload:
+def with_offered_load(workload: Workload, nodes: float, load: float, span_s: int | None = None) -> Workload:
     """The same requests, so near to one another that `offered_load` is `load`; `span_s` shrinks or grows with them."""
     _check(load, "a load")
     present = offered_load(workload, nodes, span_s)

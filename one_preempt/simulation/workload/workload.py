@@ -17,6 +17,8 @@ from one_preempt.core.model.lease import LeaseType
 SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 UNKNOWN_ID = -1
+# A site of more nodes is a slip of who wrote the file.
+MOST_NODES = 1_000_000
 # A lease can ask for no more.
 MOST_MACHINES = MAX_SIZE
 LONGEST_S = MAX_DURATION_S
@@ -90,6 +92,8 @@ class WorkloadRequest:
     def __post_init__(self) -> None:
         if not self.vm_sets:
             raise ValueError("it asks for no VM")
+        if self.virtual_machines > MOST_MACHINES:
+            raise ValueError(f"{self.virtual_machines} VMs: {MOST_MACHINES} are the most")
         if self.submitted_at_s < 0 or self.actual_duration_s < 0:
             raise ValueError(f"submitted at {self.submitted_at_s} s for {self.actual_duration_s} s: at least 0 each")
         if self.requested_duration_s is not None and self.requested_duration_s < 1:

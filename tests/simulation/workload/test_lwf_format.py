@@ -266,3 +266,9 @@ def test_five_thousand_leases_are_read_while_the_file_streams() -> None:
     vms = (MachineSet(1, 100, 1024),)
     workload = Workload(tuple(WorkloadRequest(id, id, vms, 60, 60) for id in range(5000)))
     assert parse_lwf(OneByteShort(format_lwf(workload)), "story.lwf").requests == workload.requests
+
+
+def test_a_site_may_have_more_nodes_than_a_lease_vms(tmp_path: Path) -> None:
+    site = (MachineSet(20_000, 100, 1024),)
+    write_lwf(Workload((), site=site), tmp_path / "large.lwf")
+    assert read_lwf(tmp_path / "large.lwf").site == site

@@ -95,3 +95,11 @@ def test_each_step_is_written_into_the_provenance() -> None:
 def test_only_a_non_preemptable_lease_is_never_a_victim() -> None:
     spared = [type for type in LeaseType if not WorkloadRequest(1, 0, ONE_VM, 5, 5, lease_type=type).preemptable]
     assert spared == [LeaseType.DC_NON_PREEMPTABLE]
+
+
+def test_a_request_has_no_more_vms_than_a_lease_and_lasts_no_longer() -> None:
+    half = MachineSet(5001, 100, 1024)
+    with pytest.raises(ValueError, match="10002 VMs"):
+        WorkloadRequest(1, 0, (half, half), 60, 60)
+    with pytest.raises(ValueError, match="315360001 s"):
+        WorkloadRequest(1, 0, (MachineSet(1, 100, 1024),), 315_360_001, 60)
