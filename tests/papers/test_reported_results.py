@@ -46,6 +46,14 @@ def test_table_one_is_told_as_it_was_measured(sweep: str) -> None:
     assert f"| {SWEEPS[sweep]} | {falls(ours.per_cent)} | {falls(ours.points)} | {told} | {external} |" in DOCUMENT
 
 
+def test_the_sweeps_are_told_as_they_were_measured() -> None:
+    if "ccpe13-sweeps" in REPORTED:
+        for row in experiment("ccpe13-sweeps").concluded(reported("ccpe13-sweeps")).rows:
+            point, *figures = (str(cell) for cell in row.values())
+            told = " | ".join(", ".join(figures[first : first + 3]) for first in (0, 3, 6))
+            assert f"| {point} | {told} |" in DOCUMENT
+
+
 @pytest.mark.parametrize("name", REPORTED)
 def test_each_claim_has_the_verdict_that_the_results_give_it(name: str) -> None:
     claims = experiment(name).concluded(reported(name)).claims
