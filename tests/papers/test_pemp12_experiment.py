@@ -269,6 +269,14 @@ def test_of_a_point_that_is_not_whole_the_number_of_simulations_is_told() -> Non
     assert (found.rows, found.claims) == (({"whole points": 0, "simulations played": 2},), ())
 
 
+def test_a_point_beside_the_papers_figures_is_told_too() -> None:
+    beside = Point(30, 1, "small")
+    found = concluded_from([a_run(beside, policy, kwh, broken) for policy, (kwh, broken) in GOOD.items()])
+    assert [(row["sweep"], row["at"], row["points"]) for row in found.rows] == [
+        ("rho, all", "30", 1), ("delta, all", "1", 1), ("theta, all", "12.5", 1),
+    ]  # fmt: skip
+
+
 def test_a_small_simulation_saves_by_real_switching_and_loses_nobody() -> None:
     point = f"drawn {pemp12_energy.SMALL_POINTS[0].name}"
     always_on, look_ahead = (

@@ -38,8 +38,8 @@ def rows_of(runs: Runs) -> Iterator[Row]:
             shown = [point for point in points if chosen.kept(point)]
             if shown:
                 yield _row(runs, sweep, f"{place:g}", shown)
-            if len(points) > 1:
-                yield _row(runs, f"{sweep}, all points", f"{place:g}", points)
+            if len(points) > 1 or not shown:
+                yield _row(runs, f"{sweep}, all", f"{place:g}", points)
 
 
 def _row(runs: Runs, sweep: str, place: str, points: Sequence[Point]) -> Row:
