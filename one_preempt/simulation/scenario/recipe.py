@@ -85,7 +85,9 @@ def _places_of_mix(hosts: Sequence[MachineSet], requests: Sequence[WorkloadReque
             work_vm_s[replace(vm_set, count=1)] += vm_set.count * request.actual_duration_s
     fitting = [(work, places) for shape, work in work_vm_s.items() if (places := _places(hosts, shape))]
     takes_s = sum(work / places for work, places in fitting)
-    return sum(work for work, _ in fitting) / takes_s if fitting and takes_s else _any_place(0)
+    if not takes_s:
+        return _any_place(max((places for _, places in fitting), default=0))
+    return sum(work for work, _ in fitting) / takes_s
 
 
 def _any_place(places: int) -> int:

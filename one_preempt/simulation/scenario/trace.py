@@ -1,4 +1,4 @@
-"""A trace of any format as a workload: Haizea's are told by their names or XML, its older text by having none."""
+"""A trace of any format as a workload: told by its name, else by its first character, as Haizea's XML and text are."""
 
 from __future__ import annotations
 

@@ -105,6 +105,14 @@ def test_a_load_counts_each_vm_where_it_fits_and_no_lease_is_larger_than_it_may_
     assert 256 < max(one.virtual_machines for one in drawn.requests) <= 10_000
 
 
+def test_a_workload_that_takes_no_time_has_no_load_to_scale_and_that_is_said(tmp_path: Path) -> None:
+    nothing = WorkloadRequest(1, 5, (MachineSet(1, 100, 1024),), 60, 0)
+    write_lwf(Workload((nothing,)), tmp_path / "nothing.lwf")
+    content = SMALL | {"workload": {"trace": {"file": "nothing.lwf"}, "offered_load": 0.5}}
+    with pytest.raises(OnePreemptError, match=r"workload\.offered_load of the scenario: the load of a workload"):
+        workload_of(read_scenario(write(tmp_path, content)), tmp_path, 1)
+
+
 def test_hosts_that_are_too_small_for_any_vm_are_told(tmp_path: Path) -> None:
     content = SMALL | {"site": {"hosts": [{"count": 8, "cpu": 0.5, "memory_mib": 2048}]}}
     with pytest.raises(OnePreemptError, match=r"workload\.lublin99 of the scenario: on no host"):
