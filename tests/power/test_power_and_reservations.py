@@ -192,6 +192,57 @@ def test_a_reservation_that_is_to_preempt_wakes_nobody_instead(policy: str) -> N
     assert play.machines.boots == 0
 
 
+@pytest.mark.parametrize("policy", ["PEMP", "SESP", "GESP"])
+def test_others_leave_in_time_though_hosts_sleep_that_are_woken_for_nobody(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    saved_in_51_s = OverheadSettings(suspend_mib_per_s=10.0, learn=False)
+    slow = msgspec.structs.replace(simulation_settings(), overhead=saved_in_51_s)
+    monkeypatch.setattr(power_play, "simulation_settings", lambda: slow)
+    play = PowerPlay(hosts=2, rules=replace(with_policy(policy), floor=1))
+    play.until(lambda: len(play.asleep()) == 1)
+    victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
+    play.until(lambda: is_running(play, victim))
+    lease = reserved(play, HOUR_S)
+    play.pass_time(HOUR_S - 60)
+    assert not is_running(play, victim)
+    play.until(lambda: is_running(play, lease), at_most_s=75)
+    assert play.machines.boots == 0
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP"])
+def test_two_reservations_of_one_instant_are_promised_hosts_of_their_own(policy: str) -> None:
+    play = PowerPlay(hosts=3, rules=replace(with_policy(policy), floor=2))
+    play.until(lambda: len(play.asleep()) == 1)
+    leases = [reserved(play, HOUR_S) for _ in range(2)]
+    play.cycle()
+    assert [verdict(play, lease) for lease in leases] == [Verdict.ACCEPTED] * 2
+    play.until(lambda: all(is_running(play, lease) for lease in leases), at_most_s=2 * HOUR_S)
+    assert play.machines.boots == 0
+
+
+@dataclass
+class Sparing:
+    """Would have nobody woken for a reservation, nor preempted."""
+
+    name: str = "sparing"
+    description: str = ""
+    puts_off: bool = False
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        return SupplyDecision(switch_off=question.nodes.unscheduled if question.occasion is Occasion.IDLE else 0)
+
+
+def test_no_number_of_a_policy_refuses_a_reservation_that_hosts_can_be_up_for() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, policy=Sparing()))
+    play.until(lambda: len(play.asleep()) == 2)
+    lease = reserved(play, HOUR_S)
+    play.cycle()
+    assert verdict(play, lease) is Verdict.ACCEPTED
+    play.until(lambda: is_running(play, lease), at_most_s=2 * HOUR_S)
+    assert play.machines.boots == 1
+
+
 def test_with_everybody_awake_a_preemptor_preempts_as_ever() -> None:
     play = PowerPlay(hosts=1)
     victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)

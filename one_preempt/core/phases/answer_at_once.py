@@ -6,8 +6,9 @@ from one_preempt.core.matching.reasons import without_mend
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.phases.book_reservations import is_unanswered, turn_down
+from one_preempt.core.phases.book_reservations import turn_down
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.promised import is_unanswered
 
 
 def answer_at_once(draft: PlanDraft) -> None:

@@ -15,8 +15,7 @@ from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.lease_concerns import Concern
-from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
-from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
@@ -25,8 +24,10 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
+from one_preempt.core.phases.promised import is_unanswered
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
 from one_preempt.core.phases.shares import share_exceeded
 from one_preempt.core.victims import method_is_possible, methods_of
 
@@ -43,16 +44,12 @@ def book_reservations(draft: PlanDraft) -> None:
     ]
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
-        answer = _book_deadline(draft, lease, vms) if lease.terms.deadline_at_s else _book_start(draft, lease, vms)
+        grant_hosts(draft, lease)
+        answer = _book(draft, lease, vms)
+        if answer is not None and grant_all_in_time(draft, lease):
+            answer = _book(draft, lease, vms)
         if answer is not None:
             turn_down(draft, lease, answer)
-
-
-def is_unanswered(draft: PlanDraft, lease: Lease) -> bool:
-    """It waits as a whole, nothing was said to it yet, and nobody is busy with it."""
-    if lease.verdict is not Verdict.NONE or lease.state is not LeaseState.WAITING or lease.id in draft.busy_leases:
-        return False
-    return all(phase_of(vm) is VmPhase.WAITING for vm in draft.members(lease))
 
 
 def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
@@ -72,6 +69,10 @@ def accept(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
     """Promise these stays firmly."""
     book(draft, lease, stays)
     draft.judge(lease, Verdict.ACCEPTED, f"reserved from {utc_text(stays[0].start_s)} on")
+
+
+def _book(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
+    return _book_deadline(draft, lease, vms) if lease.terms.deadline_at_s else _book_start(draft, lease, vms)
 
 
 def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
@@ -98,12 +99,6 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
             return None
         late = _too_late(needed_s)
     return late or _no_room(draft, lease, demand, start_at_s, whole_s)
-
-
-def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
-    """Where to look: first where nobody has to leave, then, for who may preempt, where others can be suspended."""
-    timeline = draft.timeline
-    return (timeline.all_stays.table, timeline.firm_stays) if lease.preempts else (timeline.all_stays.table,)
 
 
 def _beside_promises(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:

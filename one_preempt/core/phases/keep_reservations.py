@@ -135,7 +135,8 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     if draft.state.now_s < look_at_s:
         draft.wake_by(look_at_s)
         return
-    obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s))
+    within = _beside_sleepers(draft, stay)
+    obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s, within))
     if obstacle is not None and obstacle.code == NEXT_CYCLE:
         # Those that must begin before it were looked at: nothing has gone wrong yet.
         draft.wake_by(max(begin_s, draft.state.now_s + 1))

@@ -8,10 +8,10 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.book_reservations import plan_stays, tables_for
+from one_preempt.core.phases.book_reservations import plan_stays
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import has_exact_start, is_promised
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, takes_s
+from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
 
 
 def mend_reservations(draft: PlanDraft) -> None:

@@ -122,6 +122,12 @@ class PowerDraft:
         self.narrowed.pop(lease_id, None)
         self.bound.discard(lease_id)
 
+    def mask_of(self, rows: Iterable[int]) -> BoolArray:
+        """These rows as a mask, shape (H,)."""
+        mask = np.zeros_like(self._hosts.accepts_vms)
+        mask[list(rows)] = True
+        return mask
+
     @contextmanager
     def granting(self, lease_id: int, mask: BoolArray) -> Iterator[None]:
         """As if a lease could count on these of the sleeping hosts, shape (H,), and on no others of them."""

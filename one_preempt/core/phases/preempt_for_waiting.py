@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
@@ -62,12 +63,16 @@ CHOICES_A_REQUEST = 3
 
 @dataclass(frozen=True, slots=True)
 class RoomWanted:
-    """The VMs of a lease that need room from `start_s` until `end_s`, None where nobody knows."""
+    """The VMs of a lease that need room from `start_s` until `end_s`, None where nobody knows.
+
+    `within`, shape (H,): only on these hosts; None: on all that it may count on.
+    """
 
     lease: Lease
     vms: tuple[VirtualMachine, ...]
     start_s: int
     end_s: int | None
+    within: BoolArray | None = None
 
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
@@ -146,7 +151,7 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) 
     )
     possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
     free = _free_then(draft, wanted, possible)
-    problem = request_problem(draft, wanted.vms, possible, free)
+    problem = request_problem(draft, wanted.vms, possible, free, wanted.within)
     if staying:
         # Kept in mind is what will be asked first again.
         choice = choose_victims(problem, policies.preemption, policies.search)
@@ -159,9 +164,10 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) 
     obstacle = over_limits(draft, chosen)
     if obstacle is not None:
         return obstacle
-    if _there_is_time(draft, wanted, chosen):
-        return None
     if not chosen and wanted.start_s > draft.state.now_s:
+        _promise_elsewhere(draft, wanted, choice)
+        return None
+    if _there_is_time(draft, wanted, chosen):
         return None
     placements = _placements(draft, wanted, chosen, choice, free)
     if isinstance(placements, Hindered):
@@ -170,6 +176,12 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) 
         return _start_before_the_queue(draft, wanted, placements)
     obstacle = who_hold_others_up(draft, wanted.lease, chosen)
     return obstacle or _decide_or_undo(draft, wanted, chosen, choice, placements)
+
+
+def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> None:
+    """Nobody has to leave where the queue alone would be by then: it is kept off these hosts from now on."""
+    stay = stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
+    book(draft, wanted.lease, (stay, *draft.timeline.stays.get(wanted.lease.id, ())[1:]))
 
 
 def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Hindered | None:

@@ -19,9 +19,16 @@ from one_preempt.core.victims import PossibleVictim
 
 
 def request_problem(
-    draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim], free: IntArray
+    draft: PlanDraft,
+    vms: Sequence[VirtualMachine],
+    possible: Sequence[PossibleVictim],
+    free: IntArray,
+    within: BoolArray | None = None,
 ) -> PreemptionProblem:
-    """CPU, MiB (`free`, shape (H, 2)), and the dimensions of the devices that `vms` ask for."""
+    """CPU, MiB (`free`, shape (H, 2)), and the dimensions of the devices that `vms` ask for.
+
+    They go to hosts that they may count on, and of these to those `within`, shape (H,).
+    """
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
     leases = []
     for victim in possible:
@@ -43,16 +50,20 @@ def request_problem(
     return PreemptionProblem(
         free=free.copy(),
         needs=_with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets]),
-        allowed=np.array([_allowed(draft, vm) for vm in vms], dtype=np.bool_),
+        allowed=np.array([_allowed(draft, vm, within) for vm in vms], dtype=np.bool_),
         leases=tuple(leases),
         delta_ms=draft.policies.overhead.reschedule_ms,
         separate=_separate(draft, vms),
     )
 
 
-def _allowed(draft: PlanDraft, vm: VirtualMachine) -> BoolArray:
-    """The hosts that suit a VM whatever is free: by itself, and by the rules of its VM group."""
+def _allowed(draft: PlanDraft, vm: VirtualMachine, within: BoolArray | None) -> BoolArray:
+    """The hosts that suit a VM whatever is free: by itself, and by the rules of its VM group; none that only sleeps."""
     mask = draft.matchmaker.match(vm).mask
+    if draft.power is not None:
+        mask = draft.power.visible(mask, vm, draft.state.lease_of_vm.get(vm.id))
+    if within is not None:
+        mask = mask & within
     rules = group_rules(vm, draft.room)
     return mask if rules is None else mask & rules.mask
 

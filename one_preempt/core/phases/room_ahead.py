@@ -45,6 +45,12 @@ def end_of(start_s: int, takes_s: int | None) -> int | None:
     return None if takes_s is None else start_s + takes_s
 
 
+def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
+    """Where to look: first where nobody has to leave, then, for who may preempt, where others can be suspended."""
+    timeline = draft.timeline
+    return (timeline.all_stays.table, timeline.firm_stays) if lease.preempts else (timeline.all_stays.table,)
+
+
 def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArray | None = None) -> GangDemand:
     """What the VMs of a lease need together, and where they may go whatever is free there.
 

@@ -8,13 +8,13 @@ each request that would otherwise preempt, now and then for the queue (PERIODIC)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.energy.policy import EmptiableNodes, Occasion
+from one_preempt.core.energy.policy import Occasion
 from one_preempt.core.memory.known_wakings import Wakings
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -22,8 +22,6 @@ from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
-from one_preempt.core.phases.book_reservations import is_unanswered, tables_for
-from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.needed_hosts import (
     LOOKED_AT,
@@ -40,14 +38,14 @@ from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
-from one_preempt.core.phases.supply_question import Asked, Request, ask, largest_need, places, suited_rows
+from one_preempt.core.phases.supply_question import Request, ask, largest_need, places, request_at, suited_rows
 from one_preempt.core.phases.waking_times import TURN_S, waking_times
 
 # -- before reservations are judged --------------------------------------------------------------------------
 
 
 def supply_reservations(draft: PlanDraft) -> None:
-    """Which sleeping hosts each reservation may count on; those that must be woken for one by now are."""
+    """Which sleeping hosts each reservation that was promised may count on; those that must be woken by now are."""
     power = draft.power
     if power is None:
         return
@@ -56,16 +54,13 @@ def supply_reservations(draft: PlanDraft) -> None:
         return
     timed = sorted(draft.concerns.all(Concern.TIME).values(), key=lambda lease: (lease.arrived_at_s, lease.id))
     timed = [lease for lease in timed if not lease.terms.at_once and lease.state in WAITING_STATES]
-    promised = {lease.id: lease for lease in timed if is_promised(draft, lease)}
-    wakings = waking_times(draft, power, promised.values())
+    promised = [lease for lease in timed if is_promised(draft, lease)]
+    wakings = waking_times(draft, power, promised)
     soon_s = power.now_s + max(power.boots_s.values()) + TURN_S
     power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
-    for lease in timed:
-        if lease.id in promised:
-            power.granted[lease.id] = _countable(draft, power, lease)
-            _wake_in_time(draft, power, lease, wakings)
-        elif lease.terms.asks_for_time and is_unanswered(draft, lease):
-            _grant(draft, power, lease)
+    for lease in promised:
+        power.granted[lease.id] = _countable(draft, power, lease)
+        _wake_in_time(draft, power, lease, wakings)
 
 
 def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
@@ -76,70 +71,8 @@ def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
     start_s = stays[0].start_s if stays else lease.terms.start_at_s or 0
     if start_s >= power.latest_up_s:
         return power.asleep
-    own = _mask(power, (row for stay in stays for row in stay.host_rows))
+    own = power.mask_of(row for stay in stays for row in stay.host_rows)
     return power.asleep & (own | (power.to_come.up_at_s <= start_s))
-
-
-def _grant(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
-    """A wish for a time that has no answer yet: what of the sleeping hosts may it be promised?"""
-    if lease.terms.deadline_at_s is not None or not power.asks_policy():
-        power.granted[lease.id] = power.asleep
-        return
-    request = _request(draft, lease, max(lease.terms.start_at_s or 0, draft.state.now_s))
-    binds = not power.rules.policy.puts_off
-    if not binds and _fits_awake(draft, request):
-        return
-    emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
-    asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
-    decision = power.rules.policy.decide(asked.question)
-    in_time = _up_in_turn(draft, power, request, asked.rows_to_wake)
-    if decision.ask_again_s is not None:
-        power.granted[lease.id] = _mask(power, in_time)
-        return
-    chosen = in_time[: decision.wake]
-    power.granted[lease.id] = _mask(power, chosen)
-    power.bound.add(lease.id)
-    power.to_empty += decision.consolidate
-    if binds:
-        _narrow(draft, power, request, asked, chosen)
-
-
-def _up_in_turn(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequence[int]) -> Sequence[int]:
-    """Of these rows, in this order, those that are up by the start if no more boot at once than may.
-
-    Those that boot already, and those that others were promised by then, come before. What was just meant for others
-    is left to them.
-    """
-    if power.to_come is None:
-        return rows
-    others = {
-        row
-        for lease_id in draft.concerns.all(Concern.TIME)
-        for stay in draft.timeline.stays.get(lease_id, ())
-        if lease_id != request.lease.id and stay.start_s <= request.start_s
-        for row in stay.host_rows
-        if power.asleep[row]
-    }
-    meant = {row for lease_id in power.bound for row in np.flatnonzero(power.granted[lease_id]).tolist()}
-    before = int(power.columns.booting.sum()) + len(others | meant)
-    found: list[int] = []
-    for row in rows:
-        if row in meant:
-            continue
-        turn = (before + len(found)) // power.rules.most_booting
-        if power.to_come.up_at_s[row] + turn * power.boots_s[row] <= request.start_s:
-            found.append(row)
-    return found
-
-
-def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked, chosen: Sequence[int]) -> None:
-    """It is bound to what is woken for it, and for the rest to the hosts that are on and have the fewest leases."""
-    rest = max(asked.question.nodes_asked - len(chosen), 0)
-    power.narrowed[request.lease.id] = _mask(power, (*chosen, *asked.rows_there[:rest]))
-    tables = tables_for(draft, request.lease)
-    demand = gang_demand(draft, request.vms)
-    if all(table.fit_at(demand, request.start_s, request.end_s) is None for table in tables):
-        del power.narrowed[request.lease.id]
 
 
 def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease, wakings: Wakings) -> None:
@@ -162,7 +95,7 @@ def _still_needed(
     """Those of the promised rows that must be woken: fewer where there is room on hosts that are on by now."""
     if len(stays) > 1 or not has_exact_start(draft, lease) or not power.asks_policy():
         return rows
-    request = _request(draft, lease, stays[0].start_s)
+    request = request_at(draft, lease, stays[0].start_s)
     before = draft.timeline.withdraw(lease.id)
     asked = ask(draft, power, Occasion.DUE, request)
     decision = power.rules.policy.decide(asked.question)
@@ -191,19 +124,11 @@ def _fitted(
     draft: PlanDraft, power: PowerDraft, request: Request, woken: Sequence[int], *, preempting: bool
 ) -> tuple[int, ...] | None:
     """Rows for the request on hosts that are on or come, and on these."""
-    with power.granting(request.lease.id, _mask(power, woken)):
+    with power.granting(request.lease.id, power.mask_of(woken)):
         demand = gang_demand(draft, request.vms)
     tables = [draft.timeline.all_stays.table, *([draft.timeline.firm_stays] if preempting else [])]
     fits = (table.fit_at(demand, request.start_s, request.end_s) for table in tables)
     return next((found for found in fits if found is not None), None)
-
-
-def _fits_awake(draft: PlanDraft, request: Request) -> bool:
-    """There is room for it on hosts that are on, or on their way, and nobody has to leave."""
-    if draft.timeline.is_empty:
-        return False
-    demand = gang_demand(draft, request.vms)
-    return draft.timeline.all_stays.table.fit_at(demand, request.start_s, request.end_s) is not None
 
 
 # -- after the queue was placed ------------------------------------------------------------------------------
@@ -315,17 +240,3 @@ def wake_some(power: PowerDraft, rows: Sequence[int], count: int, text: str) -> 
         if woken < count and power.can_wake(row):
             woken += power.wake_in_turn(row, "queue", text)
     return woken
-
-
-# -- both ----------------------------------------------------------------------------------------------------
-
-
-def _request(draft: PlanDraft, lease: Lease, start_s: int) -> Request:
-    vms: tuple[VirtualMachine, ...] = tuple(draft.members(lease))
-    return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
-
-
-def _mask(power: PowerDraft, rows: Iterable[int]) -> BoolArray:
-    mask = np.zeros_like(power.asleep)
-    mask[list(rows)] = True
-    return mask

@@ -30,10 +30,10 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.book_reservations import is_unanswered
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
-from one_preempt.core.phases.promised import is_promised
+from one_preempt.core.phases.promised import is_promised, is_unanswered
+from one_preempt.core.phases.room_ahead import end_of, takes_s
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
@@ -94,6 +94,12 @@ def ask(
         question, lambda: _queued_work(draft, counted.size), lambda: _running_work(draft, power), emptiable
     )
     return Asked(question, rows, counted.rows_there)
+
+
+def request_at(draft: PlanDraft, lease: Lease, start_s: int) -> Request:
+    """A lease as it asks for nodes from an instant on."""
+    vms: tuple[VirtualMachine, ...] = tuple(draft.members(lease))
+    return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
 
 
 class _LookedAt(SupplyQuestion):

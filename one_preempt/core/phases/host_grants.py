@@ -1,0 +1,105 @@
+"""Which sleeping hosts a wish for a time may count on before it is judged: the policy's numbers, as hosts.
+
+The policy is asked for one wish at a time, so that it sees what those before it were promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from one_preempt.core.energy.policy import EmptiableNodes, Occasion
+from one_preempt.core.memory.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.phases.consolidate import emptiable_hosts
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.room_ahead import gang_demand, tables_for
+from one_preempt.core.phases.supply_question import Asked, Request, ask, request_at
+
+
+def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
+    """A wish for a time that has no answer yet: what of the sleeping hosts may it be promised?"""
+    power = draft.power
+    if power is None or power.to_come is None or not power.asleep.any():
+        return
+    if lease.terms.deadline_at_s is not None or not power.asks_policy():
+        power.granted[lease.id] = power.asleep
+        return
+    request = request_at(draft, lease, max(lease.terms.start_at_s or 0, draft.state.now_s))
+    binds = not power.rules.policy.puts_off
+    if not binds and _fits_awake(draft, request):
+        return
+    emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
+    asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
+    decision = power.rules.policy.decide(asked.question)
+    in_time = _up_in_turn(draft, power, request, asked.rows_to_wake)
+    if decision.ask_again_s is not None:
+        power.granted[lease.id] = power.mask_of(in_time)
+        return
+    chosen = in_time[: decision.wake]
+    power.granted[lease.id] = power.mask_of(chosen)
+    power.bound.add(lease.id)
+    power.to_empty += decision.consolidate
+    if binds:
+        _narrow(draft, power, request, asked, chosen)
+
+
+def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
+    """Whether it may count on more than before: no policy's number refuses what hosts could be up for."""
+    power = draft.power
+    if power is None or power.to_come is None or not power.asleep.any() or lease.terms.deadline_at_s is not None:
+        return False
+    request = request_at(draft, lease, max(lease.terms.start_at_s or 0, draft.state.now_s))
+    asked = ask(draft, power, Occasion.ARRIVAL, request)
+    in_time = power.mask_of(_up_in_turn(draft, power, request, asked.rows_to_wake))
+    granted = power.granted.get(lease.id)
+    if power.narrowed.pop(lease.id, None) is None and granted is not None and not (in_time & ~granted).any():
+        return False
+    power.granted[lease.id] = in_time if granted is None else in_time | granted
+    return True
+
+
+def _up_in_turn(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequence[int]) -> Sequence[int]:
+    """Of these rows, in this order, those that are up by the start if no more boot at once than may.
+
+    Those that boot already, and those that others were promised by then, come before.
+    """
+    if power.to_come is None:
+        return rows
+    others = {
+        row
+        for lease_id in draft.concerns.all(Concern.TIME)
+        for stay in draft.timeline.stays.get(lease_id, ())
+        if lease_id != request.lease.id and stay.start_s <= request.start_s
+        for row in stay.host_rows
+        if power.asleep[row]
+    }
+    bound = power.bound - {request.lease.id}
+    meant = {row for lease_id in bound for row in np.flatnonzero(power.granted[lease_id]).tolist()}
+    before = int(power.columns.booting.sum()) + len(others | meant)
+    found: list[int] = []
+    for row in rows:
+        turn = (before + len(found)) // power.rules.most_booting
+        if power.to_come.up_at_s[row] + turn * power.boots_s[row] <= request.start_s:
+            found.append(row)
+    return found
+
+
+def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked, chosen: Sequence[int]) -> None:
+    """It is bound to what is woken for it, and for the rest to the hosts that are on and have the fewest leases."""
+    rest = max(asked.question.nodes_asked - len(chosen), 0)
+    power.narrowed[request.lease.id] = power.mask_of((*chosen, *asked.rows_there[:rest]))
+    tables = tables_for(draft, request.lease)
+    demand = gang_demand(draft, request.vms)
+    if all(table.fit_at(demand, request.start_s, request.end_s) is None for table in tables):
+        del power.narrowed[request.lease.id]
+
+
+def _fits_awake(draft: PlanDraft, request: Request) -> bool:
+    """There is room for it on hosts that are on, or on their way, and nobody has to leave."""
+    if draft.timeline.is_empty:
+        return False
+    demand = gang_demand(draft, request.vms)
+    return draft.timeline.all_stays.table.fit_at(demand, request.start_s, request.end_s) is not None
