@@ -33,6 +33,10 @@ _WITHOUT_COUNTERPART = {
     "MAX_BACKUP": "OpenNebula paces backups itself since 6.8",
     "MAX_BACKUP_HOST": "OpenNebula paces backups itself since 6.8",
 }
+_IN_ONED_CONF = (
+    "LIVE_RESCHEDS and COLD_MIGRATE_MODE are in oned.conf since 7.0: where they are not 0 there, "
+    "write matchmaker.live_rescheds and matchmaker.cold_migrate_mode"
+)
 _SHARED = {*(name for name, _ in _SIDES.values()), "MAX_HOST", "DIFFERENT_VNETS", "MEMORY_SYSTEM_DS_SCALE", "LOG"}
 _ONLY_SCHED = {
     "MAX_VM", "MAX_DISPATCH", "SCHED_INTERVAL", "TIMEOUT", "ONE_XMLRPC", "LIVE_RESCHEDS", "COLD_MIGRATE_MODE",
@@ -76,6 +80,8 @@ def import_sched_conf(text: str, source: str) -> Imported:
     known = _SHARED if is_rank else _SHARED | _ONLY_SCHED
     notes = [f"{name} is not taken over: {why}" for name, why in _WITHOUT_COUNTERPART.items() if name in said.names]
     notes += [f"{name} is not known to the matchmaker" for name in sorted(said.names - known)]
+    if is_rank:
+        notes.append(_IN_ONED_CONF)
     return Imported({name: values for name, values in sections.items() if values}, tuple(notes))
 
 

@@ -204,6 +204,8 @@ class PowerDraft:
     @property
     def below_floor(self) -> int:
         """So many more are to be on, or on their way."""
+        if not self.rules.floor:
+            return 0
         on = self.awake.copy()
         index = self._hosts.index_by_id
         on[[index[one.host_id] for one in self.sequences.values() if one.is_coming and one.host_id in index]] = True

@@ -31,7 +31,7 @@ command_option = click.option(
 
 @click.group("hooks")
 def hooks_command() -> None:
-    """Let OpenNebula wake the daemon by hooks, where the event bus cannot be reached."""
+    """Let OpenNebula wake the daemon by hooks, on the same machine, where the event bus cannot be heard."""
 
 
 @hooks_command.command("install")
