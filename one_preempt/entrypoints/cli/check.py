@@ -95,7 +95,8 @@ def judge_database(settings: Settings) -> Finding:
     except OnePreemptError as error:
         return Finding("database", Grade.FAIL, str(error))
     if paused:
-        return Finding("database", Grade.WARN, "paused: nothing is preempted, and no host is switched", "one-preempt resume")
+        said = "paused: nothing is preempted, and no host is switched"
+        return Finding("database", Grade.WARN, said, "one-preempt resume")
     return Finding("database", Grade.OK, "up to date")
 
 

@@ -114,7 +114,7 @@ def judge_other_schedulers(version: str, configuration: bytes, processes: Collec
     if placer in IDLE_PLACERS:
         yield Finding(subject, Grade.OK, f"oned's own placer is {placer}")
     else:
-        mend = f"give oned our driver, {PLACER_OPTION} one_preempt in ARGUMENTS of SCHED_MAD in oned.conf, and restart it"
+        mend = f"write {PLACER_OPTION} one_preempt into ARGUMENTS of SCHED_MAD in oned.conf and restart oned"
         yield Finding(subject, Grade.WARN, f"oned's own placer {printable(placer, 40)!r} places VMs as well", mend)
 
 
