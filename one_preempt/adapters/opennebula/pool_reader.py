@@ -9,6 +9,7 @@ from lxml.etree import _Element
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.trusted_pools import as_trusted
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
 from one_preempt.core.model.access import ONEADMIN_UID, Directory
@@ -81,7 +82,8 @@ def read_documents(transport: OnedTransport) -> dict[str, bytes]:
     documents: dict[str, bytes] = {}
     for name, parameters in CALLS:
         try:
-            documents[name] = transport.document(f"one.{name}", *parameters)
+            answer = transport.document(f"one.{name}", *parameters)
+            documents[name] = as_trusted(transport, name, answer)
         except OnedError as error:
             raise refused(f"one.{name}", error) from None
     return documents

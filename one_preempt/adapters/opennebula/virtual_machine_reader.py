@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from functools import lru_cache
 
 import numpy as np
 from lxml.etree import Comment, ProcessingInstruction, XPath, _Element
 
+from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, ids_named
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
     optional_number,
-    pieces_of,
     read_objects,
     shortened,
     texts_of,
@@ -37,7 +37,6 @@ _SCALARS = frozenset({
     "CPU", "MEMORY", "AUTOMATIC_REQUIREMENTS", "AUTOMATIC_DS_REQUIREMENTS", "AUTOMATIC_NIC_REQUIREMENTS",
     "TEMPLATE_ID", "VROUTER_ID",
 })  # fmt: skip
-_VM_ID = re.compile(rb"<VM>\s*<ID>([0-9]{1,18})</ID>")
 # oned writes one of these for each disk that has snapshots; they are not looked at.
 _REPEATED = "SNAPSHOTS"
 _VECTORS = frozenset({"DISK", "NIC", "PCI", "NUMA_NODE", "TOPOLOGY", "VMGROUP", "SCHED_ACTION"})
@@ -56,13 +55,23 @@ Vectors = dict[str, list[dict[str, str]]]
 def read_vm_pool(document: bytes, problems: list[str]) -> dict[int, VirtualMachine]:
     """The VMs of one.vmpool.infoextended or one.vmpool.info by ascending id."""
     machines = read_objects(document, "VM_POOL", "VM", read_virtual_machine, problems)
-    return {machine.id: machine for machine in sorted(machines, key=lambda machine: machine.id)}
+    times = Counter(machine.id for machine in machines)
+    twice = sorted(vm_id for vm_id, count in times.items() if count > 1)
+    problems.extend(f"VM {vm_id} was left out: it stands twice in the pool" for vm_id in twice)
+    once = (machine for machine in machines if times[machine.id] == 1)
+    return {machine.id: machine for machine in sorted(once, key=lambda machine: machine.id)}
 
 
 def ids_in_vm_pool(document: bytes) -> frozenset[int]:
     """The ids of all VMs of a pool, also of those whose documents cannot be read."""
-    heads = (_VM_ID.match(piece) for piece in pieces_of(document, "VM"))
-    return frozenset(int(head[1]) for head in heads if head is not None)
+    return ids_named(document, "VM")
+
+
+def _vm_id(text: str) -> int:
+    vm_id = amount(text)
+    if vm_id > GREATEST_ID:
+        raise ValueError(f"its ID {vm_id} is too large")
+    return vm_id
 
 
 def read_virtual_machine(element: _Element, *, in_order: bool = True) -> VirtualMachine:
@@ -71,6 +80,8 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     `in_order`: refuse attributes that are not in oned's order, which a user's markup among them hardly keeps.
     """
     parts = {child.tag: child for child in element}
+    if parts.keys() == {"ID"}:
+        raise ValueError(f"its document is not as oned writes it{_SMUGGLED}")
     if len(parts) != len(element) and _stands_twice(element):
         raise ValueError(f"an element stands twice in its document{_SMUGGLED}")
     # Only the short body of one.vmpool.info comes without permissions.
@@ -83,7 +94,7 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     lock = texts_of(parts["LOCK"]) if "LOCK" in parts else {}
     group = vectors["VMGROUP"][0] if "VMGROUP" in vectors else {}
     return VirtualMachine(
-        id=amount(texts["ID"]),
+        id=_vm_id(texts["ID"]),
         name=texts["NAME"],
         uid=whole_number(texts["UID"]),
         gid=whole_number(texts["GID"]),

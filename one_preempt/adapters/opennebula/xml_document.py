@@ -15,6 +15,7 @@ from typing import TypeVar
 from lxml import etree
 from lxml.etree import _Element
 
+from one_preempt.adapters.opennebula.pool_pieces import is_as_written, pieces_of
 from one_preempt.errors import OnePreemptError
 
 T = TypeVar("T")
@@ -23,6 +24,9 @@ T = TypeVar("T")
 LARGEST_NUMBER = 1 << 48
 LONGEST_NUMBER = 20
 LONGEST_QUOTE = 60
+MOST_NAMED = 10
+DTD_REFUSED = "a document with a DTD is refused: oned writes none"
+WHO_DOES_IT = "the owner of one of them has smuggled markup into an attribute, or it was damaged"
 
 _ILLEGAL_CHARACTER = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
 _CHARACTER_REFERENCE = re.compile(rb"&#(x[0-9a-fA-F]{1,9}|[0-9]{1,9});")
@@ -145,15 +149,33 @@ def read_objects(
     Raises `UnreadableDocument` for any other document, and for one that is cut off: half a pool must never
     be taken for the whole, for then the other half would seem to have ended.
     """
+    cleaned = document
+    if is_as_written(document):
+        try:
+            return _read_whole(document, pool, tag, read_one, problems)
+        except etree.XMLSyntaxError:
+            cleaned = without_illegal_characters(document)
+    if cleaned != document and is_as_written(cleaned):
+        try:
+            found = _read_whole(cleaned, pool, tag, read_one, problems)
+        except etree.XMLSyntaxError:
+            pass
+        else:
+            problems.append(f"the {pool} had characters that XML forbids; they were removed")
+            return found
+    found = []
+    for element in _one_by_one(cleaned, pool, tag, problems):
+        _read_into(found, element, read_one, problems)
+    return found
+
+
+def _read_whole(
+    document: bytes, pool: str, tag: str, read_one: Callable[[_Element], T], problems: list[str]
+) -> list[T]:
     found: list[T] = []
     new_problems: list[str] = []
-    try:
-        for element in _stream(document, pool, tag):
-            _read_into(found, element, read_one, new_problems)
-    except etree.XMLSyntaxError:
-        found, new_problems = [], []
-        for element in _one_by_one(without_illegal_characters(document), pool, tag, new_problems):
-            _read_into(found, element, read_one, new_problems)
+    for element in _stream(document, pool, tag):
+        _read_into(found, element, read_one, new_problems)
     problems.extend(new_problems)
     return found
 
@@ -165,15 +187,18 @@ def why_left_out(element: _Element, error: Exception) -> str:
 
 
 def without_illegal_characters(document: bytes) -> bytes:
-    """`document` without the characters, and references to characters, that no XML document may hold."""
+    """`document` without the characters, and references to characters, that no XML document may hold.
+
+    A blank is left in their place: what stood apart must not become markup.
+    """
 
     def legal(match: re.Match[bytes]) -> bytes:
         digits = match[1].decode()
         code = int(digits[1:], 16) if digits.startswith("x") else int(digits)
-        return match[0] if _is_legal(code) else b""
+        return match[0] if _is_legal(code) else b" "
 
     valid_utf8 = document.decode("utf-8", errors="replace").encode()
-    return _CHARACTER_REFERENCE.sub(legal, _ILLEGAL_CHARACTER.sub(b"", valid_utf8))
+    return _CHARACTER_REFERENCE.sub(legal, _ILLEGAL_CHARACTER.sub(b" ", valid_utf8))
 
 
 def _is_legal(code: int) -> bool:
@@ -206,38 +231,25 @@ def _stream(document: bytes, pool: str, tag: str) -> Iterator[_Element]:
 
 def _refuse_dtd(root: _Element) -> None:
     if root.getroottree().docinfo.internalDTD is not None:
-        raise UnreadableDocument("a document with a DTD is refused: oned writes none")
+        raise UnreadableDocument(DTD_REFUSED)
 
 
 def _one_by_one(document: bytes, pool: str, tag: str, problems: list[str]) -> Iterator[_Element]:
-    """Objects of a document that is not well-formed as a whole: each is cut out and parsed alone."""
+    """Objects of a document in which users' markup may be: those that are certainly oned's, each parsed alone."""
     whole = document.strip()
+    if b"<!DOCTYPE" in whole[: whole.find(b"<%b" % pool.encode())]:
+        raise UnreadableDocument(DTD_REFUSED)
     if not re.match(rb"(<\?xml[^>]*\?>\s*)?<%b>" % pool.encode(), whole):
         raise UnreadableDocument(f"a <{pool}> was expected, not {shortened(whole[:80].decode(errors='replace'))}")
     if not whole.endswith(b"</%b>" % pool.encode()):
         raise UnreadableDocument(f"the {pool} has no end; was it cut off?")
-    for piece in pieces_of(document, tag):
-        try:
-            yield _parse(piece)
-        except etree.XMLSyntaxError as error:
-            problems.append(f"a {tag} was left out: {error.msg} ({shortened(piece[:80].decode(errors='replace'))})")
-    problems.append(f"the {pool} was not well-formed XML; its objects were read one by one")
-
-
-def pieces_of(document: bytes, tag: str) -> Iterator[bytes]:
-    """The text of each outermost `tag` of a pool; what stands in CDATA sections counts for nothing."""
-    marks = re.compile(rb"<!\[CDATA\[.*?\]\]>|<(/?)%s>" % tag.encode(), re.DOTALL)
-    depth = start = 0
-    for match in marks.finditer(document):
-        if match[1] is None:
-            continue
-        if match[1] == b"":
-            start = match.start() if depth == 0 else start
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                yield document[start : match.end()]
+    pieces = pieces_of(document, pool, tag)
+    for piece in (*pieces.before, *pieces.behind):
+        yield _parse(b"<_>" + piece.text + b"</_>")[0]
+    ids = sorted({piece.id for piece in pieces.suspect})
+    if ids:
+        named = ", ".join(map(str, ids[:MOST_NAMED])) + (", ..." if len(ids) > MOST_NAMED else "")
+        problems.append(f"{tag} {named}: left out, for the {pool} is not as oned writes it there: {WHO_DOES_IT}")
 
 
 def _read_into(found: list[T], element: _Element, read_one: Callable[[_Element], T], problems: list[str]) -> None:
