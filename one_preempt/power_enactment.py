@@ -58,6 +58,7 @@ class PowerEnactment:
         # What the store has of it; None: not looked at since this process began to act.
         self._kept: PowerStandings | None = None
         self._readings: dict[int, PowerReport] = {}
+        self._unwritten_orders: list[PowerReport] = []
 
     @property
     def readings(self) -> Mapping[int, PowerReport]:
@@ -70,13 +71,16 @@ class PowerEnactment:
         What it remembers comes first: who dies in between counts a failure, and the order is put again.
         """
         reports = self._calls.take_reports()
-        self._keep_memory()
-        orders = [report for report in reports if report.kind is not PowerStepKind.READ_POWER]
         self._readings |= {report.host_id: report for report in reports if report.kind is PowerStepKind.READ_POWER}
-        phases = {one.host_id: one for one in self._store.power_sequences()} if orders else {}
-        for report in orders:
+        # Nobody hands them out again: they are kept until they are written, though the database fails.
+        self._unwritten_orders += [report for report in reports if report.kind is not PowerStepKind.READ_POWER]
+        self._keep_memory()
+        phases = {one.host_id: one for one in self._store.power_sequences()} if self._unwritten_orders else {}
+        while self._unwritten_orders:
+            report = self._unwritten_orders[0]
             if _is_answered_by(phases.get(report.host_id), report):
                 self._store.record_power_result(report.host_id, _result(report.outcome), self._clock.now_s())
+            del self._unwritten_orders[0]
 
     def step_down(self) -> None:
         """Another process may act from now on, and write down what fails there."""

@@ -31,6 +31,7 @@ from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import (
     CallResult,
     Clock,
+    CloudUnavailable,
     Enactor,
     EventSource,
     GangIssuer,
@@ -131,13 +132,18 @@ class SchedulingCycle:
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
         instants = self._events.take_instants() if self._events is not None else {}
-        snapshot = self._reader.read()
+        try:
+            snapshot = self._reader.read()
+        except CloudUnavailable:
+            # Its oned may be gone, and another front-end lead by now: that one's daemon must be able to write.
+            self._step_down()
+            raise
         if self._enactor is not None:
             if not _may_act(snapshot.raft_state):
-                self._hold(())
-                if self._power is not None:
-                    self._power.step_down()
-                self._store.release_writer()
+                try:
+                    self._hold(())
+                finally:
+                    self._step_down()
                 return CycleReport(snapshot.raft_state)
             self._store.acquire_writer()
         if self._power is not None:
@@ -178,6 +184,14 @@ class SchedulingCycle:
         self._prune(now_s)
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes)
         return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
+
+    def _step_down(self) -> None:
+        """Let the daemon of another front-end schedule."""
+        if self._enactor is None:
+            return
+        if self._power is not None:
+            self._power.step_down()
+        self._store.release_writer()
 
     def _with_power(
         self, reconciled: Reconciliation, ledger: Ledger, now_s: int, memory: DecisionMemory

@@ -19,7 +19,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify import Violation, recounter
 from one_preempt.errors import OnePreemptError
-from one_preempt.ports import CallResult
+from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.scheduling_cycle import SchedulingCycle
 from tests.scenario_reader import NOW_S, settings_of, snapshot_of
 
@@ -37,8 +37,11 @@ class Cloud:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self.raft_state = RaftState.SOLO
+        self.is_away = False
 
     def read(self) -> PoolSnapshot:
+        if self.is_away:
+            raise CloudUnavailable("nothing listens there")
         return replace(snapshot_of(self.document), raft_state=self.raft_state)
 
     def read_raft_state(self) -> RaftState:
@@ -72,11 +75,20 @@ class Surroundings:
 
 
 class Store(MemoryLeaseStore):
-    """Tells when a plan is recorded."""
+    """Tells when a plan is recorded, and whether it is this daemon that writes."""
 
     def __init__(self, told: list[str]) -> None:
         super().__init__()
         self._told = told
+        self.writes = False
+
+    def acquire_writer(self) -> None:
+        super().acquire_writer()
+        self.writes = True
+
+    def release_writer(self) -> None:
+        super().release_writer()
+        self.writes = False
 
     def record_plan(self, plan: Plan) -> None:
         self._told.append("recorded")
@@ -133,6 +145,18 @@ def test_where_the_promise_cannot_be_made_nobody_is_preempted() -> None:
     with pytest.raises(OnePreemptError, match="disk is full"):
         cycle.run()
     assert around.told == []
+
+
+@pytest.mark.parametrize("breaks", ["the cloud", "the disk"])
+def test_who_cannot_go_on_lets_the_daemon_of_another_front_end_write(breaks: str) -> None:
+    cloud, around = Cloud(CONTENTION), Surroundings({})
+    cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
+    cycle.run()
+    assert store.writes
+    cloud.is_away, around.breaks, cloud.raft_state = breaks == "the cloud", breaks == "the disk", RaftState.FOLLOWER
+    with pytest.raises(OnePreemptError):
+        cycle.run()
+    assert not store.writes
 
 
 def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:

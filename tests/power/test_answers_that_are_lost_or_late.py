@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerReport, PowerStepKind
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
@@ -99,3 +101,22 @@ def test_what_was_heard_is_not_told() -> None:
     play = PowerPlay(hosts=1)
     play.until(lambda: play.asleep() == [0])
     assert [one for report in play.reports for one in report.discrepancies] == []
+
+
+def test_an_answer_is_not_lost_where_the_database_fails_when_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = PowerPlay(hosts=1)
+    play.until(lambda: play.phase(0) is PowerPhase.SWITCHING_OFF)
+    record = play.store.record_power_result
+    failed: list[int] = []
+
+    def fails_once(host_id: int, *given: Any) -> None:
+        monkeypatch.setattr(play.store, "record_power_result", record)
+        failed.append(host_id)
+        raise LeaseStoreError("the database is locked")
+
+    monkeypatch.setattr(play.store, "record_power_result", fails_once)
+    with pytest.raises(LeaseStoreError):
+        play.pass_time(60)
+    play.cycle()
+    assert failed == [0]
+    assert play.store.power_sequences()[0].outcome is Outcome.ACCEPTED

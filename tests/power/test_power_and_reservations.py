@@ -196,9 +196,7 @@ def test_a_reservation_that_is_to_preempt_wakes_nobody_instead(policy: str) -> N
 def test_others_leave_in_time_though_hosts_sleep_that_are_woken_for_nobody(
     monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    saved_in_51_s = OverheadSettings(suspend_mib_per_s=10.0, learn=False)
-    slow = msgspec.structs.replace(simulation_settings(), overhead=saved_in_51_s)
-    monkeypatch.setattr(power_play, "simulation_settings", lambda: slow)
+    slowed(monkeypatch, 10.0)  # a victim is saved in 51 s
     play = PowerPlay(hosts=2, rules=replace(with_policy(policy), floor=1))
     play.until(lambda: len(play.asleep()) == 1)
     victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)
@@ -219,6 +217,56 @@ def test_two_reservations_of_one_instant_are_promised_hosts_of_their_own(policy:
     assert [verdict(play, lease) for lease in leases] == [Verdict.ACCEPTED] * 2
     play.until(lambda: all(is_running(play, lease) for lease in leases), at_most_s=2 * HOUR_S)
     assert play.machines.boots == 0
+
+
+def slowed(monkeypatch: pytest.MonkeyPatch, suspend_mib_per_s: float) -> None:
+    slow = msgspec.structs.replace(
+        simulation_settings(), overhead=OverheadSettings(suspend_mib_per_s=suspend_mib_per_s, learn=False)
+    )
+    monkeypatch.setattr(power_play, "simulation_settings", lambda: slow)
+
+
+def in_use(play: PowerPlay, asleep: int) -> list[int]:
+    """Leases that may leave on all hosts that are on, once so many sleep."""
+    play.until(lambda: len(play.asleep()) == asleep)
+    terms = 'TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"'
+    leases = [play.submit(2, terms, external=True) for _ in range(len(play.cloud.hosts) - asleep)]
+    play.until(lambda: all(is_running(play, lease) for lease in leases))
+    return leases
+
+
+@pytest.mark.parametrize("policy", ["PEMP", "SESP", "GESP"])
+def test_the_second_of_an_instant_counts_no_boots_that_the_first_was_not_promised(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    slowed(monkeypatch, 0.5)  # nobody can leave in time
+    play = PowerPlay(hosts=6, rules=replace(with_policy(policy), most_booting=2, floor=2))
+    in_use(play, asleep=4)
+    leases = [reserved(play, 300) for _ in range(2)]
+    play.cycle()
+    assert [verdict(play, lease) for lease in leases] == [Verdict.ACCEPTED] * 2
+
+
+def test_reservations_move_to_no_hosts_that_cannot_boot_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    slowed(monkeypatch, 10.0)
+    play = PowerPlay(hosts=6, rules=replace(RULES, most_booting=1, floor=2))
+    in_use(play, asleep=4)
+    play.pass_time(900)
+    start_s = play.cloud.clock.now_s() + 2 * BOOT_S + 90
+    leases = [reserved(play, 2 * BOOT_S + 90) for _ in range(4)]
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+    assert play.machines.boots == 2
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP"])
+def test_who_wants_to_start_now_waits_for_no_boot(policy: str) -> None:
+    play = PowerPlay(hosts=2, rules=replace(with_policy(policy), floor=1))
+    (victim,) = in_use(play, asleep=1)
+    now = play.submit(2, 'TYPE = "DC-NON-PREEMPTABLE", START = "now", DURATION = "00:10:00"')
+    play.cycle()
+    assert verdict(play, now) is Verdict.ACCEPTED
+    play.until(lambda: is_running(play, now), at_most_s=60)
+    assert not is_running(play, victim)
 
 
 @dataclass
@@ -324,9 +372,7 @@ def test_a_reservation_waits_the_moment_until_its_host_is_up_and_preempts_nobody
 def test_for_a_host_that_sleeps_until_then_others_are_preempted_only_if_they_leave_in_time(
     monkeypatch: pytest.MonkeyPatch, suspend_mib_per_s: float, boots: int
 ) -> None:
-    overhead = OverheadSettings(suspend_mib_per_s=suspend_mib_per_s, learn=False)
-    slow = msgspec.structs.replace(simulation_settings(), overhead=overhead)
-    monkeypatch.setattr(power_play, "simulation_settings", lambda: slow)
+    slowed(monkeypatch, suspend_mib_per_s)
     play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
     play.until(lambda: len(play.asleep()) == 1)
     victim = play.submit(lease='TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"', external=True)

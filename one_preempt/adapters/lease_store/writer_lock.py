@@ -51,8 +51,10 @@ class FileWriterLock:
             holder = os.read(self._descriptor, 200).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise _held(database, holder) from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        # Who holds it is written for people: a full disk takes nothing from the lock.
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def check(self) -> None:
         """Raise `LeaseStoreError` where the file was removed or replaced: another daemon may hold the new one."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
@@ -34,7 +32,7 @@ def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
     emptiable = (lambda: emptiable_hosts(draft, power).nodes) if binds else EmptiableNodes
     asked = ask(draft, power, Occasion.ARRIVAL, request, emptiable=emptiable)
     decision = power.rules.policy.decide(asked.question)
-    in_time = _up_in_turn(draft, power, request, asked.rows_to_wake)
+    in_time = up_in_turn(draft, power, lease, request.start_s, asked.rows_to_wake)
     if decision.ask_again_s is not None:
         power.granted[lease.id] = power.mask_of(in_time)
         return
@@ -53,7 +51,7 @@ def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
         return False
     request = request_at(draft, lease, max(lease.terms.start_at_s or 0, draft.state.now_s))
     asked = ask(draft, power, Occasion.ARRIVAL, request)
-    in_time = power.mask_of(_up_in_turn(draft, power, request, asked.rows_to_wake))
+    in_time = power.mask_of(up_in_turn(draft, power, lease, request.start_s, asked.rows_to_wake))
     granted = power.granted.get(lease.id)
     if power.narrowed.pop(lease.id, None) is None and granted is not None and not (in_time & ~granted).any():
         return False
@@ -61,7 +59,7 @@ def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
     return True
 
 
-def _up_in_turn(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequence[int]) -> Sequence[int]:
+def up_in_turn(draft: PlanDraft, power: PowerDraft, lease: Lease, start_s: int, rows: Sequence[int]) -> Sequence[int]:
     """Of these rows, in this order, those that are up by the start if no more boot at once than may.
 
     Those that boot already, and those that others were promised by then, come before.
@@ -72,17 +70,23 @@ def _up_in_turn(draft: PlanDraft, power: PowerDraft, request: Request, rows: Seq
         row
         for lease_id in draft.concerns.all(Concern.TIME)
         for stay in draft.timeline.stays.get(lease_id, ())
-        if lease_id != request.lease.id and stay.start_s <= request.start_s
+        if lease_id != lease.id and stay.start_s <= start_s
         for row in stay.host_rows
         if power.asleep[row]
     }
-    bound = power.bound - {request.lease.id}
-    meant = {row for lease_id in bound for row in np.flatnonzero(power.granted[lease_id]).tolist()}
-    before = int(power.columns.booting.sum()) + len(others | meant)
+    # Those of this cycle are woken now, however late they start.
+    woken = {
+        row
+        for lease_id in power.bound - {lease.id}
+        for stay in draft.timeline.stays.get(lease_id, ())
+        for row in stay.host_rows
+        if power.asleep[row]
+    }
+    before = int(power.columns.booting.sum()) + len(others | woken)
     found: list[int] = []
     for row in rows:
         turn = (before + len(found)) // power.rules.most_booting
-        if power.to_come.up_at_s[row] + turn * power.boots_s[row] <= request.start_s:
+        if power.to_come.up_at_s[row] + turn * power.boots_s[row] <= start_s:
             found.append(row)
     return found
 

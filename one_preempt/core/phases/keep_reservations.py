@@ -94,7 +94,8 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
     placed = _place(draft, lease, vms, (), free_then)
     if placed is not None:
         rest = stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)
-        draft.timeline.replace(lease.id, (*stays[:1], rest))
+        draft.timeline.replace(lease.id, stays[:1])
+        draft.timeline.hold_beside(rest)
         start(draft, lease, vms, placed)
 
 

@@ -41,7 +41,7 @@ def _head_of_queue(draft: PlanDraft) -> Request | None:
     power = draft.power
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
-        if waits is None or lease.id in draft.reserved:
+        if waits is None or lease.id in draft.reserved or lease.terms.at_once:
             continue
         if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
             vms = tuple(draft.startable(lease))

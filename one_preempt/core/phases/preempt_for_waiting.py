@@ -104,6 +104,9 @@ def looked_at_in_turn(requests: Sequence[Lease], now_s: int) -> Sequence[Lease]:
 def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None."""
     obstacle = _why_not_now(draft, wanted.lease)
+    if obstacle is None and wanted.start_s <= draft.state.now_s:
+        # For a time to come there may be room without any victim; those who are chosen are counted then.
+        obstacle = victim_ceiling(draft, 1)
     if obstacle is not None:
         return obstacle
     draft.choices += 1
@@ -136,7 +139,7 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
         )
     if draft.choices >= CHOICES_A_CYCLE:
         return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
-    return victim_ceiling(draft, 1)
+    return None
 
 
 def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) -> Hindered | Reason | None:

@@ -20,9 +20,11 @@ from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.host_grants import up_in_turn
 from one_preempt.core.phases.needed_hosts import (
     LOOKED_AT,
     WAKING,
@@ -72,7 +74,8 @@ def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
     if start_s >= power.latest_up_s:
         return power.asleep
     own = power.mask_of(row for stay in stays for row in stay.host_rows)
-    return power.asleep & (own | (power.to_come.up_at_s <= start_s))
+    in_turn = up_in_turn(draft, power, lease, start_s, power.economical(np.flatnonzero(power.asleep & ~own).tolist()))
+    return power.asleep & (own | power.mask_of(in_turn))
 
 
 def _wake_in_time(draft: PlanDraft, power: PowerDraft, lease: Lease, wakings: Wakings) -> None:
@@ -105,6 +108,8 @@ def _still_needed(
         stay = stay_at(lease, request.vms, found, request.start_s, request.end_s, firm=True)
         if _leave_in_time(draft, lease, stay):
             book(draft, lease, [stay])
+            # Others that sleep are not what was answered, and are moved to no more in this cycle.
+            power.granted[lease.id] = power.asleep & power.mask_of(found)
             return [row for row in chosen if row in found]
     draft.timeline.hold(before)
     return rows
@@ -147,7 +152,9 @@ def supply_waiting(draft: PlanDraft) -> None:
                 power.wake_in_turn(row, "reservation", text)
     if not power.asks_policy():
         return
-    waiting = lacking_room(draft)[:LOOKED_AT]
+    # What asks for START = "now" is answered in this cycle, and waits for no boot.
+    waiting = [one for one in lacking_room(draft) if not (one.terms.at_once and one.verdict is Verdict.NONE)]
+    waiting = waiting[:LOOKED_AT]
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)

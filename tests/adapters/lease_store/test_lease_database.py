@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -19,6 +20,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
+from one_preempt.adapters.lease_store import writer_lock
 from one_preempt.adapters.lease_store.database import (
     LeaseStoreError,
     database_exists,
@@ -325,6 +327,21 @@ def test_only_one_daemon_writes(open_store: Callable[[], SqlLeaseStore]) -> None
     with pytest.raises(
         LeaseStoreError, match=f"another one_preempt daemon \\(process {os.getpid()} on .*stop it first"
     ):
+        second.acquire_writer()
+    first.close()
+    second.acquire_writer()
+
+
+def test_a_full_disk_takes_nothing_from_the_lock(
+    open_store: Callable[[], SqlLeaseStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    first, second = open_store(), open_store()
+    monkeypatch.setattr(writer_lock.os, "write", full)
+    first.acquire_writer()
+    with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
         second.acquire_writer()
     first.close()
     second.acquire_writer()
