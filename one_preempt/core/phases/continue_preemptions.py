@@ -175,7 +175,9 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
     """Why the preemption cannot go on, or None."""
     preemption = open_preemption.preemption
     if not outstanding:
-        return None
+        lease = draft.state.leases[preemption.preemptor_lease_id]
+        # When its time has come it goes wherever there is room; before, there is time to make some elsewhere.
+        return None if _is_due(draft, lease) else _lost_host(draft, preemption)
     if draft.state.paused:
         return _give_up(preemption, "paused", "preempting is paused")
     if draft.policies.mode is not Mode.ACT:
@@ -183,14 +185,22 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
         return _give_up(preemption, "advise", text)
     if _is_too_slow(draft, open_preemption):
         return _give_up(preemption, "too-slow", "the victims did not leave within preemption_timeout_s")
-    for placement in preemption.placements:
-        host = draft.state.snapshot.hosts.get(placement.host_id)
-        if host is None or not host.accepts_vms:
-            return _give_up(preemption, "host-lost", f"host {placement.host_id} takes no VMs any more")
+    lost = _lost_host(draft, preemption)
+    if lost is not None:
+        return lost
     for victim in outstanding:
         hindrance = _why_not_leaving(draft, preemption, victim)
         if hindrance is not None:
             return hindrance
+    return None
+
+
+def _lost_host(draft: PlanDraft, preemption: Preemption) -> PreemptionEnd | None:
+    """Room was made on a host that takes no VMs any more."""
+    for placement in preemption.placements:
+        host = draft.state.snapshot.hosts.get(placement.host_id)
+        if host is None or not host.accepts_vms:
+            return _give_up(preemption, "host-lost", f"host {placement.host_id} takes no VMs any more")
     return None
 
 

@@ -120,7 +120,7 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     """Have others leave early enough; say so now if they cannot."""
     leaving = who_must_leave(draft, lease, stay)
     if not leaving:
-        if is_taken(draft, lease, stay):
+        if is_taken(draft, lease, stay) and not _moves_aside(draft, lease, vms, stay):
             text = "somebody who should have left its hosts is still there, and nobody knows for how long"
             _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
