@@ -20,7 +20,6 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-from one_preempt.adapters.lease_store import writer_lock
 from one_preempt.adapters.lease_store.database import (
     LeaseStoreError,
     database_exists,
@@ -335,11 +334,11 @@ def test_only_one_daemon_writes(open_store: Callable[[], SqlLeaseStore]) -> None
 def test_a_full_disk_takes_nothing_from_the_lock(
     open_store: Callable[[], SqlLeaseStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     first, second = open_store(), open_store()
-    monkeypatch.setattr(writer_lock.os, "write", full)
+    monkeypatch.setattr(os, "ftruncate", full)
     first.acquire_writer()
     with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
         second.acquire_writer()
