@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from one_preempt.shown_url import without_password
 
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
+_PAUSE_S = 0.01
 _FOR_EXAMPLE = "write into store.url for example sqlite:////var/lib/one/one_preempt/leases.db"
 
 
@@ -131,7 +133,7 @@ def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
-        cursor.execute("PRAGMA journal_mode = WAL")
+        write_ahead(cursor.execute, busy_timeout_s)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -140,6 +142,20 @@ def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
     def begin(connection: Connection) -> None:
         reading = connection.get_execution_options().get(_READING, False)
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def write_ahead(execute: Callable[[str], object], patience_s: float) -> None:
+    """Have SQLite write ahead. While another process does the same it refuses at once, whatever `busy_timeout` says."""
+    give_up_s = time.monotonic() + patience_s
+    while True:
+        try:
+            execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() >= give_up_s:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 @contextmanager

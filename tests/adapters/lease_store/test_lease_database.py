@@ -9,8 +9,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -27,6 +29,7 @@ from one_preempt.adapters.lease_store.database import (
     open_engine,
     parsed_url,
     prepare_file,
+    write_ahead,
 )
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
@@ -383,6 +386,28 @@ def test_a_lock_that_was_lost_is_not_taken_from_another_daemon(
     with pytest.raises(LeaseStoreError, match="another one_preempt daemon"):
         store.acquire_writer()
     other.set_paused(True, NOW_S)
+
+
+class BusyCursor(sqlite3.Cursor):
+    """As while other processes begin to write ahead: refused so many times."""
+
+    refusals = 2
+
+    def execute(self, sql: str, *parameters: Any) -> BusyCursor:
+        if self.refusals:
+            self.refusals -= 1
+            raise sqlite3.OperationalError("database is locked")
+        super().execute(sql, *parameters)
+        return self
+
+
+def test_who_begins_to_write_ahead_beside_others_tries_again(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "leases.db")) as connection:
+        write_ahead(connection.cursor(BusyCursor).execute, patience_s=60)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        BusyCursor.refusals = 1
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            write_ahead(connection.cursor(BusyCursor).execute, patience_s=0)
 
 
 def test_processes_that_create_the_database_at_once_agree(tmp_path: Path) -> None:
