@@ -8,6 +8,8 @@ queue, and a preemptor that still needs room is decided upon anew, in this same 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_in_place, phase_of
@@ -23,7 +25,7 @@ from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
-from one_preempt.core.phases.room_ahead import end_of, firm_ceiling, rows_of, stay_at, takes_s
+from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
 from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
@@ -66,8 +68,16 @@ def _give_back(draft: PlanDraft, lease: Lease) -> None:
     """The room that was kept for it is anybody's again, and a reservation to come is booked anew; what is late has
     nothing else, and keeps it."""
     late = is_promised(draft, lease) and has_exact_start(draft, lease) and _is_due(draft, lease)
+    stays = draft.timeline.stays.get(lease.id, ())
     if not late:
         draft.timeline.withdraw(lease.id)
+    elif stays:
+        # Room may have been made on other hosts than those that are written, for no longer than it still takes.
+        left_s = lease.remaining_s
+        end_s = stays[0].end_s
+        if left_s is not None and end_s is not None:
+            end_s = min(end_s, draft.state.now_s + left_s)
+        book(draft, lease, (replace(stays[0], end_s=end_s), *stays[1:]))
 
 
 def _is_due(draft: PlanDraft, lease: Lease) -> bool:
