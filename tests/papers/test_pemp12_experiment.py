@@ -263,10 +263,35 @@ def test_rows_tell_each_sweep_and_pictures_are_drawn() -> None:
     }
 
 
-def test_of_a_point_that_is_not_whole_the_number_of_simulations_is_told() -> None:
-    point = points()[0]
-    found = concluded_from([a_run(point, PEMP, 1, 0), a_run(point, SESP, 1, 0)])
-    assert (found.rows, found.claims) == (({"whole points": 0, "simulations played": 2},), ())
+def test_a_claim_asks_for_the_policies_that_it_compares_and_for_no_other() -> None:
+    high = [point for point in points() if point.rho >= 25]
+    results = [a_run(point, policy, *GOOD[policy]) for point in high[:22] for policy in (PEMP, SESP)]
+    results += [a_run(point, LOOK_AHEAD, *GOOD[LOOK_AHEAD]) for point in high if point.rho == 30]
+    claims = concluded_from(results).claims
+    assert [claim.text for claim in claims if claim.holds] == [
+        "files: PEMP takes less than SESP at rho 25 and 30 %, with at most 1 point more broken promises",
+        "files: look-ahead takes at most 12,500 kWh at rho 30 %",
+    ]
+    assert {claim.holds for claim in claims} == {True, None}
+    (least,) = (claim for claim in claims if "no more energy" in claim.text)
+    both = sum(point.rho == 30 for point in high[:22])
+    assert (least.ours, least.holds) == (f"{both} of {both}", None)
+
+
+def test_a_policy_has_figures_where_it_was_played_at_all_points_of_a_row() -> None:
+    beside = [Point(30, 1, "small"), Point(30, 1, "large")]
+    results = [a_run(point, policy, *GOOD[policy]) for point in beside for policy in (PEMP, SESP)]
+    results.append(a_run(beside[0], LOOK_AHEAD, *GOOD[LOOK_AHEAD]))
+    rows = {(row["sweep"], row["at"]): row for row in concluded_from(results).rows}
+    together, alone = rows["rho, all", "30"], rows["theta, all", "12.5"]
+    assert (together["points"], together["SESP kWh"], together["SESP less PEMP %"]) == (2, 16_000, 18.8)
+    assert (together["look-ahead kWh"], together["GESP kWh"]) == (None, None)
+    assert (alone["points"], alone["look-ahead kWh"]) == (1, 12_000)
+
+
+def test_where_nothing_was_played_nothing_is_said() -> None:
+    found = concluded_from([])
+    assert (found.rows, found.claims) == (({"simulations played": 0},), ())
 
 
 def test_a_point_beside_the_papers_figures_is_told_too() -> None:

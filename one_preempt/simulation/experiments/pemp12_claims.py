@@ -7,6 +7,7 @@ as far as those missing could not turn them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from one_preempt.simulation.experiments.experiment import Claim
 from one_preempt.simulation.experiments.pemp12_runs import (
@@ -43,16 +44,13 @@ def claims_of(runs: Runs) -> Iterator[Claim]:
         yield _always_on(runs)
     yield _served(runs)
     if {GESP, SESP} <= set(runs.setting.policies):
-        yield _counted(runs, "GESP takes the least energy of the paper's policies", GESP_LEAST, _gesp_least, gauges)
-        yield _counted(runs, "GESP breaks the most promises", GESP_MOST_VIOLATIONS, _gesp_most, gauges)
-        yield _counted(
-            runs, "PEMP takes less than SESP at rho 25 and 30 %, with at most 1 point more broken promises", PEMP_KEPT,
-            _pemp_kept, gauges, HIGH_RHO,
-        )  # fmt: skip
+        yield _counted(runs, _GESP_LEAST, gauges)
+        yield _counted(runs, _GESP_MOST, gauges)
+        yield _counted(runs, _PEMP_KEPT, gauges)
         if runs.shows("rho"):
             yield _saving(runs)
         yield from (_t_test(runs, sweep) for sweep in PUBLISHED_T_TESTS if runs.shows(sweep))
-    yield _counted(runs, "look-ahead takes no more energy than PEMP", 1.0, _own_least, True)
+    yield _counted(runs, _OWN_LEAST, True)
     yield _bound(
         runs, f"look-ahead takes at most {MOST_KWH_AT_30:,} kWh at rho 30 %", KWH, MOST_KWH_AT_30, gauges, HIGHEST_RHO
     )
@@ -60,39 +58,48 @@ def claims_of(runs: Runs) -> Iterator[Claim]:
 
 
 def _always_on(runs: Runs) -> Claim:
-    taken = [runs.at(point, ALWAYS_ON, KWH) for point in runs.points()]
+    taken = [runs.at(point, ALWAYS_ON, KWH) for point in runs.points(ALWAYS_ON)]
     within = all(abs(kwh - PUBLISHED_ALWAYS_ON_KWH) <= KWH_TOLERANCE for kwh in taken)
-    told = f"{min(taken):,.1f} to {max(taken):,.1f} kWh"
+    told = f"{min(taken):,.1f} to {max(taken):,.1f} kWh" if taken else "not played"
     text, published = f"{runs.setting.name}: always on", f"{PUBLISHED_ALWAYS_ON_KWH:,} kWh"
-    return Claim(text, published, told, _everywhere(runs, within))
+    return Claim(text, published, told, _everywhere(runs, within, ALWAYS_ON))
 
 
 def _served(runs: Runs) -> Claim:
     """Without it energies do not compare: who serves less may take less."""
     asked, rejected, late, lost = (
-        sum(runs.at(point, policy, figure) for point in runs.points() for policy in runs.setting.policies)
+        sum(runs.at(point, policy, figure) for policy in runs.setting.policies for point in runs.points(policy))
         for figure in ("reservations", "rejected_reservations", "late_reservations", "lost_guests")
     )
     text = f"{runs.setting.name}: no reservation is rejected or late, nobody loses a host"
     told = f"{rejected:.0f} rejected and {late:.0f} late of {asked:.0f}, {lost:.0f} lost"
-    return Claim(text, "", told, _everywhere(runs, not (rejected or late or lost)))
+    return Claim(text, "", told, _everywhere(runs, not (rejected or late or lost), *runs.setting.policies))
 
 
-def _everywhere(runs: Runs, holds: bool) -> bool | None:
-    """What is to hold at every point, of a part."""
-    return holds if not holds or not runs.missing() else None
+def _everywhere(runs: Runs, holds: bool, *policies: str) -> bool | None:
+    """What is to hold at every point for these policies, of a part."""
+    return holds if not holds or not runs.missing(*policies) else None
 
 
-def _counted(
-    runs: Runs, text: str, share: float, holds_at: Callable[[Runs, Point], bool], required: bool, least_rho: int = 0
-) -> Claim:
-    """It holds at so great a share of the points."""
-    points, missing = runs.points(least_rho), runs.missing(least_rho)
-    kept = sum(holds_at(runs, point) for point in points)
-    wanted = share * (len(points) + missing)
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is to hold at so great a `share` of the points of `least_rho` and more, and whose runs tell it."""
+
+    text: str
+    share: float
+    holds_at: Callable[[Runs, Point], bool]
+    policies: tuple[str, ...]
+    least_rho: int = 0
+
+
+def _counted(runs: Runs, counted: Counted, required: bool) -> Claim:
+    points = runs.points(*counted.policies, least_rho=counted.least_rho)
+    missing = runs.missing(*counted.policies, least_rho=counted.least_rho)
+    kept = sum(counted.holds_at(runs, point) for point in points)
+    wanted = counted.share * (len(points) + missing)
     holds = True if kept >= wanted - 1e-9 and points else False if kept + missing < wanted - 1e-9 else None
-    published = f"at least {share * (len(points) + missing):.0f} of {len(points) + missing}"
-    return Claim(f"{runs.setting.name}: {text}", published, f"{kept} of {len(points)}", holds, required)
+    published = f"at least {wanted:.0f} of {len(points) + missing}"
+    return Claim(f"{runs.setting.name}: {counted.text}", published, f"{kept} of {len(points)}", holds, required)
 
 
 def _gesp_least(runs: Runs, point: Point) -> bool:
@@ -113,20 +120,30 @@ def _own_least(runs: Runs, point: Point) -> bool:
     return runs.at(point, LOOK_AHEAD, KWH) <= runs.at(point, PEMP, KWH)
 
 
+_GESP_LEAST = Counted("GESP takes the least energy of the paper's policies", GESP_LEAST, _gesp_least, PAPERS)
+_GESP_MOST = Counted("GESP breaks the most promises", GESP_MOST_VIOLATIONS, _gesp_most, PAPERS)
+_PEMP_KEPT = Counted(
+    "PEMP takes less than SESP at rho 25 and 30 %, with at most 1 point more broken promises",
+    PEMP_KEPT, _pemp_kept, (PEMP, SESP), HIGH_RHO,
+)  # fmt: skip
+_OWN_LEAST = Counted("look-ahead takes no more energy than PEMP", 1.0, _own_least, (LOOK_AHEAD, PEMP))
+
+
 def _bound(runs: Runs, text: str, figure: str, most: float, required: bool = True, least_rho: int = 0) -> Claim:
-    found = [runs.at(point, LOOK_AHEAD, figure) for point in runs.points(least_rho)]
+    found = [runs.at(point, LOOK_AHEAD, figure) for point in runs.points(LOOK_AHEAD, least_rho=least_rho)]
     told = f"{max(found):,.2f} at most" if found else "not played"
-    holds = None if not found else False if max(found) > most else True if not runs.missing(least_rho) else None
+    is_whole = not runs.missing(LOOK_AHEAD, least_rho=least_rho)
+    holds = None if not found else False if max(found) > most else True if is_whole else None
     return Claim(f"{runs.setting.name}: {text}", f"{most:,}", told, holds, required)
 
 
 def _saving(runs: Runs) -> Claim:
     """Figure 1(a)."""
-    told = {point.rho: saved_percent(runs, [point]) for point in runs.along("rho")}
+    told = {point.rho: saved_percent(runs, [point]) for point in runs.along("rho", PEMP, SESP)}
     text = ", ".join(f"{saved:.1f} % at {rho} %" for rho, saved in told.items()) or "not played"
     high = all(abs(saved - PUBLISHED_PERCENT) <= ALIKE_PERCENT for rho, saved in told.items() if rho > HIGH_RHO)
     low = all(abs(saved) <= ALIKE_PERCENT for rho, saved in told.items() if rho < HIGH_RHO)
-    holds = None if runs.lacks("rho") else high and low
+    holds = None if runs.lacks("rho", PEMP, SESP) else high and low
     return Claim(f"{runs.setting.name}: PEMP's saving against SESP", PUBLISHED_SAVING, text, holds, required=False)
 
 
@@ -135,12 +152,12 @@ def _t_test(runs: Runs, sweep: str) -> Claim:
     low, high, p = PUBLISHED_T_TESTS[sweep]
     text = f"{runs.setting.name}: SESP less PEMP over the sweep of {sweep}, 95 %"
     published = f"{low:g} to {high:g} kWh, {p}"
-    points = [point for point in runs.along(sweep) if sweep != "delta" or point.delta_h <= LONGEST_TESTED_H]
+    points = [point for point in runs.along(sweep, PEMP, SESP) if sweep != "delta" or point.delta_h <= LONGEST_TESTED_H]
     if len(points) < 2:
         return Claim(text, published, "too few points", None, required=False)
     sesp, pemp = ([runs.at(point, policy, KWH) for point in points] for policy in (SESP, PEMP))
     test = paired(sesp, pemp)
     ours = test.difference
-    holds = None if runs.lacks(sweep) else low <= ours.mean <= high and test.p < 0.05
+    holds = None if runs.lacks(sweep, PEMP, SESP) else low <= ours.mean <= high and test.p < 0.05
     told = f"{ours.low:.1f} to {ours.high:.1f} kWh, p = {test.p:.2g}"
     return Claim(text, published, told, holds, required=False)

@@ -160,7 +160,7 @@ def concluded(wanted: Sequence[Setting], results: Sequence[TaskResult]) -> Exper
         claims += claims_of(runs)
         pictures |= pictures_of(runs)
     if not rows:
-        return ExperimentResult(NAME, ({"whole points": 0, "simulations played": len(results)},))
+        return ExperimentResult(NAME, ({"simulations played": 0},))
     if any(result.task.small for result in results):
         claims = [replace(one, holds=None) for one in claims]
     return ExperimentResult(NAME, tuple(rows), tuple(claims), pictures)

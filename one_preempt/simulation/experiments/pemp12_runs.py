@@ -58,7 +58,7 @@ class Setting:
 
 @dataclass(slots=True)
 class Runs:
-    """What came of one setting: by point and policy. Points of which any run is missing are left out."""
+    """What came of one setting: by point and policy. Not all policies need have been played at a point."""
 
     setting: Setting
     results: Sequence[TaskResult]
@@ -70,33 +70,37 @@ class Runs:
             if name == self.setting.name:
                 figures = {figure: float(value) for figure, value in result.figures.items() if value is not None}
                 self.by_point.setdefault(point_named(point), {})[result.task.policy] = figures
-        wanted = set(self.setting.policies)
-        self.by_point = {point: found for point, found in self.by_point.items() if found.keys() >= wanted}
 
     def at(self, point: Point, policy: str, figure: str) -> float:
         """One figure."""
         return self.by_point[point][policy][figure]
 
-    def points(self, least_rho: int = 0) -> list[Point]:
-        """Those there are, of so much work at least."""
-        return [point for point in self.setting.points if point in self.by_point and point.rho >= least_rho]
+    def points(self, *policies: str, least_rho: int = 0) -> list[Point]:
+        """Those of so much work at least at which all of `policies` were played, or any where none are named."""
+        wanted = set(policies)
+        return [
+            point
+            for point in self.setting.points
+            if point in self.by_point and point.rho >= least_rho and wanted <= self.by_point[point].keys()
+        ]
 
-    def missing(self, least_rho: int = 0) -> int:
-        """How many are not there."""
-        return sum(point.rho >= least_rho for point in self.setting.points) - len(self.points(least_rho))
+    def missing(self, *policies: str, least_rho: int = 0) -> int:
+        """At how many not all of `policies` were played."""
+        expected = sum(point.rho >= least_rho for point in self.setting.points)
+        return expected - len(self.points(*policies, least_rho=least_rho))
 
-    def along(self, sweep: str) -> list[Point]:
-        """The points of a sweep as the paper's figures show it, as far as they are there."""
+    def along(self, sweep: str, *policies: str) -> list[Point]:
+        """The points of a sweep as the paper's figures show it, as far as `policies` were played there."""
         chosen = SWEEPS[sweep]
-        return sorted(filter(chosen.kept, self.points()), key=chosen.value)
+        return sorted(filter(chosen.kept, self.points(*policies)), key=chosen.value)
 
     def shows(self, sweep: str) -> bool:
         """The setting has all of them."""
         return all(point in self.setting.points for point in points() if SWEEPS[sweep].kept(point))
 
-    def lacks(self, sweep: str) -> bool:
+    def lacks(self, sweep: str, *policies: str) -> bool:
         """Some of them are not there yet."""
-        return len(self.along(sweep)) < sum(map(SWEEPS[sweep].kept, points()))
+        return len(self.along(sweep, *policies)) < sum(map(SWEEPS[sweep].kept, points()))
 
     def at_each(self, sweep: str) -> list[tuple[float, list[Point]]]:
         """All points at each value of a sweep, whatever else they are."""

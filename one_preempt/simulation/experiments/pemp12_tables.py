@@ -1,4 +1,7 @@
-"""PEMP12's rows and pictures: each sweep as the paper's figures show it, and over all points of a value."""
+"""PEMP12's rows and pictures: each sweep as the paper's figures show it, and over all points of a value.
+
+A policy has figures where it was played at all points of a row: means over different points would not compare.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +49,25 @@ def _row(runs: Runs, sweep: str, place: str, points: Sequence[Point]) -> Row:
     cells: dict[str, str | int | float | None] = {
         "setting": runs.setting.name, "sweep": sweep, "at": place, "points": len(points),
     }  # fmt: skip
-    played = runs.setting.policies
     for policy in POLICIES:
         for name, figure, decimals in _COLUMNS:
-            there = [runs.at(point, policy, figure) for point in points] if policy in played else []
+            there = _figures(runs, policy, figure, points)
             cells[f"{policy} {name}"] = round(mean(there), decimals) if there else None
             if figure == KWH:
                 cells[f"{policy} +-"] = round(interval(there).half_width) if len(there) > 1 else None
-    both = {PEMP, SESP} <= set(played)
-    less = [runs.at(point, SESP, KWH) - runs.at(point, PEMP, KWH) for point in points] if both else []
-    cells["SESP less PEMP %"] = round(saved_percent(runs, points), 1) if both else None
+    sesp, pemp = (_figures(runs, policy, KWH, points) for policy in (SESP, PEMP))
+    less = [one - other for one, other in zip(sesp, pemp, strict=True)] if sesp and pemp else []
+    cells["SESP less PEMP %"] = round(saved_percent(runs, points), 1) if less else None
     cells["kWh from"] = round(interval(less).low) if len(less) > 1 else None
     cells["kWh to"] = round(interval(less).high) if len(less) > 1 else None
     return cells
+
+
+def _figures(runs: Runs, policy: str, figure: str, points: Sequence[Point]) -> list[float]:
+    """One figure at each of these points; none where the policy was not played at all of them."""
+    if not set(points) <= set(runs.points(policy)):
+        return []
+    return [runs.at(point, policy, figure) for point in points]
 
 
 def pictures_of(runs: Runs) -> dict[str, str]:
@@ -78,10 +87,8 @@ def pictures_of(runs: Runs) -> dict[str, str]:
 
 
 def _lines(runs: Runs, figure: str, places: Sequence[tuple[float, Sequence[Point]]]) -> list[Line]:
-    return [
-        Line(
-            policy,
-            tuple((x, interval([runs.at(point, policy, figure) for point in points])) for x, points in places),
-        )
-        for policy in runs.setting.policies
-    ]
+    lines = []
+    for policy in runs.setting.policies:
+        found = [(x, _figures(runs, policy, figure, points)) for x, points in places]
+        lines.append(Line(policy, tuple((x, interval(values)) for x, values in found if values)))
+    return [line for line in lines if line.points]
