@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -287,6 +288,19 @@ def test_a_policy_has_figures_where_it_was_played_at_all_points_of_a_row() -> No
     assert (together["points"], together["SESP kWh"], together["SESP less PEMP %"]) == (2, 16_000, 18.8)
     assert (together["look-ahead kWh"], together["GESP kWh"]) == (None, None)
     assert (alone["points"], alone["look-ahead kWh"]) == (1, 12_000)
+
+
+def test_a_policy_keeps_its_colour_where_another_was_not_played() -> None:
+    point = Point(30, 1, "small")
+    colours = []
+    for policies in ((PEMP, SESP), POLICIES):
+        drawn = concluded_from([a_run(point, policy, *GOOD[policy]) for policy in policies]).pictures
+        picture = drawn["energy-files-rho-all"]
+        assert picture.count("<circle") == len(policies)
+        colours.append(re.search(r'<rect[^>]*fill="([^"]+)"[^>]*/?>\s*(?:</rect>)?\s*<text[^>]*>PEMP<', picture))
+    assert colours[0] is not None
+    assert colours[1] is not None
+    assert colours[0][1] == colours[1][1]
 
 
 def test_where_nothing_was_played_nothing_is_said() -> None:

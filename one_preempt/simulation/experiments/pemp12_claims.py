@@ -99,7 +99,8 @@ def _counted(runs: Runs, counted: Counted, required: bool) -> Claim:
     wanted = counted.share * (len(points) + missing)
     holds = True if kept >= wanted - 1e-9 and points else False if kept + missing < wanted - 1e-9 else None
     published = f"at least {wanted:.0f} of {len(points) + missing}"
-    return Claim(f"{runs.setting.name}: {counted.text}", published, f"{kept} of {len(points)}", holds, required)
+    told = f"{kept} of {len(points)}" if points else "not played"
+    return Claim(f"{runs.setting.name}: {counted.text}", published, told, holds, required)
 
 
 def _gesp_least(runs: Runs, point: Point) -> bool:

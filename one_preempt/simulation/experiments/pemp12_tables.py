@@ -87,8 +87,9 @@ def pictures_of(runs: Runs) -> dict[str, str]:
 
 
 def _lines(runs: Runs, figure: str, places: Sequence[tuple[float, Sequence[Point]]]) -> list[Line]:
+    """A line a policy, also where it was played nowhere: each has the same colour in all pictures."""
     lines = []
     for policy in runs.setting.policies:
         found = [(x, _figures(runs, policy, figure, points)) for x, points in places]
         lines.append(Line(policy, tuple((x, interval(values)) for x, values in found if values)))
-    return [line for line in lines if line.points]
+    return lines

@@ -42,13 +42,15 @@ def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]]) ->
 
 
 def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) -> str:
-    """One line a series, with intervals."""
+    """One line a series, with intervals; of one without points the legend alone."""
     xs = sorted({x for line in lines for x, _ in line.points})
     y_ticks = _ticks_over(bound for line in lines for _, each in line.points for bound in (each.low, each.high))
     x_ticks = ticks(xs[0], xs[-1])
     frame = framed(title, x_title, y_title, x_ticks, y_ticks, [line.name for line in lines])
     mark_x(frame, x_ticks)
     for number, line in enumerate(lines):
+        if not line.points:
+            continue
         paint = colour(number)
         frame.drawing.polyline([(frame.x.at(x), frame.y.at(each.mean)) for x, each in line.points], paint)
         for x, each in line.points:
