@@ -63,6 +63,15 @@ def is_return_promised(lease: Lease) -> bool:
     return is_guarded(lease) and lease.preemptions > 0 and lease.terms.type.best_effort
 
 
+def has_promised_start(lease: Lease, *, accepted: bool) -> bool:
+    """A reservation decides about its next start, not the queue: an accepted one, or that of its return (SR11)."""
+    # An advance reservation that has run and gave way is best effort from then on, if its type says so.
+    still_counts = lease.terms.deadline_at_s is not None or lease.preempted_by is None
+    if accepted and still_counts and lease.terms.asks_for_time and not lease.terms.at_once:
+        return True
+    return is_return_promised(lease)
+
+
 def keeps_reservations(lease: Lease) -> bool:
     """What was booked firmly for it holds. Its owner may have dropped since what it was booked for."""
     return lease.verdict is Verdict.ACCEPTED or is_return_promised(lease)

@@ -18,6 +18,7 @@ from one_preempt.core.memory.known_rooms import KnownRooms
 from one_preempt.core.memory.known_wakings import KnownWakings
 from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.memory.lease_concerns import LeaseConcerns
+from one_preempt.core.memory.stays_ahead import StaysAhead
 from one_preempt.core.overhead.learned import Learner
 
 
@@ -36,6 +37,7 @@ class DecisionMemory:
     giving_way: KnownGivingWay = field(default_factory=KnownGivingWay)
     leavers: KnownLeavers = field(default_factory=KnownLeavers)
     choices: KnownChoices = field(default_factory=KnownChoices)
+    stays_ahead: StaysAhead = field(default_factory=StaysAhead)
     wakings: KnownWakings = field(default_factory=KnownWakings)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)

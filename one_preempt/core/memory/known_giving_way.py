@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
@@ -22,6 +26,7 @@ class KnownGivingWay:
         self._known: dict[int, GivingWay] = {}
         self._all: tuple[GivingWay, ...] = ()
         self._by_row: Mapping[int, Sequence[GivingWay]] = {}
+        self._last_ends_s: IntArray | None = None
 
     def on_hosts(
         self, lease: Lease, vms: Mapping[int, VirtualMachine], row_of_host: Mapping[int, int]
@@ -55,8 +60,18 @@ class KnownGivingWay:
             for one in found:
                 for row in one.rows:
                     by_row.setdefault(row, []).append(one)
-            self._all, self._by_row = found, by_row
+            self._all, self._by_row, self._last_ends_s = found, by_row, None
         return self._by_row
+
+    def last_ends_s(self, hosts: int) -> IntArray:
+        """When the last of them leaves each of so many hosts by itself, shape (H,); 0 where none of them is."""
+        if self._last_ends_s is None or len(self._last_ends_s) != hosts:
+            self._last_ends_s = np.zeros(hosts, dtype=np.int64)
+            for row, there in self._by_row.items():
+                self._last_ends_s[row] = max(
+                    [END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s for one in there]
+                )
+        return self._last_ends_s
 
 
 def _is(one: object, other: object) -> bool:

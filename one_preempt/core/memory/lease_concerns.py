@@ -13,6 +13,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.observed_room import has_promised_start
 from one_preempt.core.victims import is_guarded
 
 WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
@@ -29,6 +30,7 @@ class Concern(Enum):
     QUEUE = "it wants room: for all of its VMs, or for the rest of them"
     PREEMPTS = "it wants room, and may take that of others"
     TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"
+    PROMISED = "it waits for a start that a reservation decides about"
     ANY_TIME = "it has a deadline, or must not be suspended again: then its start is promised and not exact"
     HALF_STARTED = "a gang of which some have room, and some may not have been started"
     TO_HOLD = "a VM of it may have to be put on HOLD"
@@ -44,6 +46,11 @@ def _is_to_hold(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     return any(vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE for vm in vms)
 
 
+def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
+    accepted = lease.verdict is Verdict.ACCEPTED
+    return lease.state in WAITING_STATES and has_promised_start(lease, accepted=accepted)
+
+
 def _runs(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
     return lease.run_began_at_s is not None and lease.state is LeaseState.RUNNING
 
@@ -56,6 +63,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.QUEUE: lambda lease, _: lease.state in WAITING_STATES,
     Concern.PREEMPTS: lambda lease, _: lease.state in WAITING_STATES and lease.preempts,
     Concern.TIME: lambda lease, _: lease.terms.asks_for_time or lease.verdict is not Verdict.NONE or is_guarded(lease),
+    Concern.PROMISED: _is_promised,
     Concern.ANY_TIME: lambda lease, _: lease.terms.deadline_at_s is not None or lease.terms.max_suspensions is not None,
     Concern.HALF_STARTED: lambda lease, _: lease.terms.size > 1 and lease.state in _HALF_STARTED,
     Concern.TO_HOLD: _is_to_hold,

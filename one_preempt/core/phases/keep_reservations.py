@@ -5,7 +5,8 @@ What cannot be kept as things stand is said to its owner at once, not when it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason
@@ -25,7 +25,7 @@ from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
-from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.queue_room import lacks_room
 from one_preempt.core.phases.room_ahead import (
     book,
@@ -47,11 +47,19 @@ ENABLED_WITHIN_S = 30
 
 def keep_reservations(draft: PlanDraft) -> None:
     """Take each promised lease that does not run one step further; the first for which something begins comes first."""
+    overbooked: Set[int] | None = None
     for lease in sorted(_holders(draft), key=lambda lease: (_begins_s(draft, lease), lease.id)):
         draft.reserved.add(lease.id)
         vms = draft.startable(lease)
         if not vms:
             continue
+        if overbooked is None:
+            overbooked = draft.timeline.firm_stays.overbooked()
+        if _is_undisturbed(draft, lease, vms, overbooked):
+            _await_start(draft, lease)
+            continue
+        # What is done for one may take room that others count on.
+        overbooked = None
         if len(vms) < len(lease.vm_ids):
             _complete(draft, lease, vms)
         elif has_exact_start(draft, lease):
@@ -62,11 +70,7 @@ def keep_reservations(draft: PlanDraft) -> None:
 
 def _holders(draft: PlanDraft) -> list[Lease]:
     """Leases that wait for what they were promised: accepted ones, and those suspended often enough (SR11)."""
-    return [
-        lease
-        for lease in draft.concerns.all(Concern.TIME).values()
-        if lease.state in WAITING_STATES and lease.id not in draft.busy_leases and is_promised(draft, lease)
-    ]
+    return [lease for lease in promised_leases(draft) if lease.id not in draft.busy_leases]
 
 
 def _begins_s(draft: PlanDraft, lease: Lease) -> int:
@@ -102,18 +106,40 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
 # -- an exact start ------------------------------------------------------------------------------------------
 
 
+def _is_undisturbed(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], overbooked: Set[int]) -> bool:
+    """All of it starts later, exactly when it was said, on hosts that hold it and where nobody is in its way by then.
+
+    As most of what was promised, in most cycles: there is nothing to do for it but to wait.
+    """
+    stays = draft.timeline.stays.get(lease.id, ())
+    if not stays or not stays[0].firm or draft.there.get(lease.id) != (stays[0], ()):
+        return False
+    is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
+    return is_ahead and has_exact_start(draft, lease) and overbooked.isdisjoint(stays[0].host_rows)
+
+
+def _await_start(draft: PlanDraft, lease: Lease) -> None:
+    start_at_s = lease.terms.start_at_s or draft.state.now_s
+    draft.wake_by(start_at_s)
+    draft.statuses[lease.id] = _reserved_from(start_at_s)
+
+
+@lru_cache(maxsize=4096)
+def _reserved_from(start_at_s: int) -> str:
+    return f"reserved: starts at {utc_text(start_at_s)}"
+
+
 def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
     start_at_s = lease.terms.start_at_s or draft.state.now_s
     if start_at_s <= draft.state.now_s:
         _start_due(draft, lease, vms, start_at_s)
         return
-    draft.wake_by(start_at_s)
     stays = draft.timeline.stays.get(lease.id, ())
-    if not stays:
-        _warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it is lost")
+    _await_start(draft, lease)
+    if stays:
+        _make_room_in_time(draft, lease, vms, stays[0])
         return
-    draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}"
-    _make_room_in_time(draft, lease, vms, stays[0])
+    _warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it is lost")
 
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:

@@ -9,14 +9,13 @@ import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
-from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.needed_hosts import NeededHosts
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import continue_power, take_orders_to_sleep, unused_rows
-from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.room_ahead import end_of, takes_s
 from one_preempt.core.phases.supply import wake_some
 from one_preempt.core.phases.supply_question import WAITS_FOR_ROOM, Request, ask
@@ -120,14 +119,12 @@ def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:
 def _put_off(draft: PlanDraft, power: PowerDraft) -> tuple[TimedWork, frozenset[int]]:
     """Reservations to which the policy does not bind hosts yet: as work, and by lease."""
     found: list[tuple[int, int, int, int]] = []
-    timed = draft.concerns.ordered(Concern.TIME) if power.rules.policy.puts_off else ()
-    for lease in timed:
+    promised = promised_leases(draft) if power.rules.policy.puts_off else ()
+    for lease in sorted(promised, key=lambda lease: lease.id):
         stays = draft.timeline.stays.get(lease.id, ())
-        if lease.state not in WAITING_STATES or not stays or not is_promised(draft, lease):
+        if not stays or not stays[0].host_rows or not has_exact_start(draft, lease):
             continue
         first = stays[0]
-        if not has_exact_start(draft, lease) or not first.host_rows:
-            continue
         if power.now_s < first.start_s - _boot_s(power, first):
             end_s = first.start_s if first.end_s is None else first.end_s
             found.append((lease.id, len(set(first.host_rows)), first.start_s, end_s))

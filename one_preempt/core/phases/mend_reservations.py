@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
 
 
@@ -48,14 +47,8 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
 
 
 def _displaced(draft: PlanDraft) -> list[Lease]:
-    return [
-        lease
-        for lease in draft.concerns.all(Concern.TIME).values()
-        if lease.state in WAITING_STATES
-        and lease.id not in draft.busy_leases
-        and lease.id not in draft.timeline.stays
-        and is_promised(draft, lease)
-    ]
+    stays = draft.timeline.stays
+    return [lease for lease in promised_leases(draft) if lease.id not in stays and lease.id not in draft.busy_leases]
 
 
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:

@@ -12,15 +12,20 @@ from collections.abc import Sequence
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.known_leavers import InTheWay
-from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
 from one_preempt.core.phases.draft import PlanDraft, Preparation
-from one_preempt.core.phases.promised import is_promised
-from one_preempt.core.phases.room_ahead import GivingWay, firm_room_left, leaving_leases, there_at
+from one_preempt.core.phases.promised import promised_leases
+from one_preempt.core.phases.room_ahead import (
+    GivingWay,
+    alone_from_the_start,
+    firm_room_left,
+    leaving_leases,
+    there_at,
+)
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
@@ -28,14 +33,16 @@ Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
 
 def plan_preparations(draft: PlanDraft) -> None:
     """Lay what must be done before each accepted reservation into the lanes, the last to start first."""
+    now_s, stays = draft.state.now_s, draft.timeline.stays
     coming = [
-        (draft.timeline.stays[lease.id][0], lease)
-        for lease in draft.concerns.all(Concern.TIME).values()
-        if lease.id in draft.timeline.stays and lease.state is LeaseState.WAITING and is_promised(draft, lease)
+        (stays[lease.id][0], lease)
+        for lease in promised_leases(draft)
+        if lease.state is LeaseState.WAITING and lease.id in stays and stays[lease.id][0].start_s > now_s
     ]
-    for stay, lease in sorted(coming, key=lambda one: (-one[0].start_s, one[1].id)):
-        if stay.start_s > draft.state.now_s:
-            prepare(draft, lease.id, stay.start_s, who_must_leave(draft, lease, stay))
+    alone = alone_from_the_start(draft, [stay for stay, _ in coming])
+    disturbed = [(stay, lease) for stay, lease in coming if lease.id not in alone]
+    for stay, lease in sorted(disturbed, key=lambda one: (-one[0].start_s, one[1].id)):
+        prepare(draft, lease.id, stay.start_s, who_must_leave(draft, lease, stay))
 
 
 def prepare(

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.observed_room import is_return_promised
+from one_preempt.core.observed_room import has_promised_start
 from one_preempt.core.phases.draft import PlanDraft
 
 
 def is_promised(draft: PlanDraft, lease: Lease) -> bool:
-    """A reservation decides about its next start: an accepted one, or that of its return (SR11)."""
-    # An advance reservation that has run and gave way is best effort from then on, if its type says so.
-    still_counts = lease.terms.deadline_at_s is not None or lease.preempted_by is None
-    if still_counts and draft.is_accepted(lease) and lease.terms.asks_for_time and not lease.terms.at_once:
-        return True
-    return is_return_promised(lease)
+    """A reservation decides about its next start, as was said before or in this cycle."""
+    return has_promised_start(lease, accepted=draft.is_accepted(lease))
+
+
+def promised_leases(draft: PlanDraft) -> list[Lease]:
+    """All that wait for a start that was promised, before or in this cycle; in no order."""
+    known = draft.concerns.all(Concern.PROMISED)
+    # Only what had no answer yet gets one, so that what was promised before stays so.
+    judged = (draft.state.leases[lease_id] for lease_id in draft.verdicts if lease_id not in known)
+    return [*known.values(), *(one for one in judged if one.state in WAITING_STATES and is_promised(draft, one))]
 
 
 def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:

@@ -17,7 +17,9 @@ from one_preempt.core.phases.room_ahead import booked
 def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
     """Have the timeline and the ledger know of the starts that the backfilling policy has `promised` to leases."""
     waiting = draft.concerns.all(Concern.QUEUE)
-    for lease_id in sorted(promised.keys() | (draft.state.reservations.keys() & waiting.keys())):
+    written = draft.state.reservations.keys() & waiting.keys()
+    # About the start of those that are reserved the queue decides nothing.
+    for lease_id in sorted((promised.keys() | written) - draft.reserved):
         if lease_id not in promised or not _is_written(draft, lease_id):
             _write(draft, waiting[lease_id], is_in_queue=lease_id in promised)
     for lease_id in sorted(draft.state.reservations.keys() - waiting.keys()):
@@ -50,7 +52,7 @@ def _is_written(draft: PlanDraft, lease_id: int) -> bool:
 
 def _write(draft: PlanDraft, lease: Lease, *, is_in_queue: bool) -> None:
     firm = is_promised(draft, lease) and any(one.firm for one in draft.state.reservations.get(lease.id, ()))
-    if firm or lease.id in draft.reserved or lease.id in draft.bookings:
+    if firm or lease.id in draft.bookings:
         return
     stay = promised_stay(draft, lease.id) if is_in_queue else None
     known = draft.timeline.stays.get(lease.id, ())

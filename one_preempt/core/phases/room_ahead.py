@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -177,6 +177,20 @@ def _there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]
         one for one in leases if one.lease.id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
     ]
     return [one for one in there if not set(one.rows).isdisjoint(stay.host_rows)] if there else there
+
+
+def alone_from_the_start(draft: PlanDraft, stays: Sequence[Stay]) -> Set[int]:
+    """The leases of these stays, one for each, for which `there_at` says that nobody is there: looked at all together.
+
+    For most of what is promised hours ahead it is so in every cycle. The answers are remembered as `there_at` does.
+    """
+    if not stays:
+        return frozenset()
+    giving_way(draft)
+    last_ends_s = draft.memory.giving_way.last_ends_s(len(draft.state.hosts.ids))
+    alone = draft.memory.stays_ahead.ending_before(stays, last_ends_s)
+    draft.there.update((stay.lease_id, (stay, ())) for stay in alone)
+    return {stay.lease_id for stay in alone}
 
 
 def free_but_for(

@@ -16,7 +16,6 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion
 from one_preempt.core.memory.known_wakings import Wakings
-from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.policies import Mode
@@ -37,7 +36,7 @@ from one_preempt.core.phases.needed_hosts import (
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import take_orders_to_wake
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
-from one_preempt.core.phases.promised import has_exact_start, is_promised
+from one_preempt.core.phases.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 from one_preempt.core.phases.supply_question import Request, ask, largest_need, places, request_at, suited_rows
@@ -54,15 +53,22 @@ def supply_reservations(draft: PlanDraft) -> None:
     take_orders_to_wake(draft)
     if power.to_come is None or not power.asleep.any():
         return
-    timed = sorted(draft.concerns.all(Concern.TIME).values(), key=lambda lease: (lease.arrived_at_s, lease.id))
-    timed = [lease for lease in timed if not lease.terms.at_once and lease.state in WAITING_STATES]
-    promised = [lease for lease in timed if is_promised(draft, lease)]
+    waiting = [lease for lease in promised_leases(draft) if not lease.terms.at_once]
+    promised = sorted(waiting, key=lambda lease: (lease.arrived_at_s, lease.id))
     wakings = waking_times(draft, power, promised)
     soon_s = power.now_s + max(power.boots_s.values()) + TURN_S
     power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
+    wakes_now = wakings.first_s is not None and wakings.first_s <= power.now_s
+    if wakings.first_s is not None:
+        draft.wake_by(wakings.first_s)
+    stays, asleep, latest_up_s = draft.timeline.stays, power.asleep, power.latest_up_s
     for lease in promised:
-        power.granted[lease.id] = _countable(draft, power, lease)
-        _wake_in_time(draft, power, lease, wakings)
+        first = stays.get(lease.id, ())[:1]
+        # By then all can be up, whatever it asks for: so it is for most of what was promised.
+        far = bool(first) and first[0].start_s >= latest_up_s
+        power.granted[lease.id] = asleep if far else _countable(draft, power, lease)
+        if wakes_now:
+            _wake_in_time(draft, power, lease, wakings)
 
 
 def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:

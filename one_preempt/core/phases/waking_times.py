@@ -47,8 +47,9 @@ def _waking_times(draft: PlanDraft, power: PowerDraft, firsts: Iterable[Stay]) -
 def _first_starts_s(boots_s: Mapping[int, int], firsts: Iterable[Stay]) -> dict[int, int]:
     found: dict[int, int] = {}
     for stay in firsts:
-        for row in boots_s.keys() & set(stay.host_rows):
-            found[row] = min(found.get(row, stay.start_s), stay.start_s)
+        for row in stay.host_rows:
+            if row in boots_s and found.get(row, stay.start_s) >= stay.start_s:
+                found[row] = stay.start_s
     return found
 
 

@@ -22,11 +22,12 @@ class Books:
     def __init__(self, state: ClusterState) -> None:
         """The books of one state, from scratch."""
         self.own_uid = state.snapshot.own_uid
-        self.resting_ids: set[int] = set()
-        self.firm_lease_ids: set[int] = set()
+        vms, reservations = state.snapshot.vms, state.reservations
+        suspended = [vm for vm in vms.values() if vm.state is VmState.SUSPENDED]
+        self.resting_ids = {vm.id for vm in suspended if rests(vm, self.own_uid)}
+        self.firm_lease_ids = {one for one, slots in reservations.items() if any(slot.firm for slot in slots)}
         self._hosts_of: dict[int, tuple[int, ...]] | None = None
         self._guests: dict[int, set[int]] = {}
-        self.enter(state, state.snapshot.vms.keys(), state.reservations.keys())
 
     def enter(self, state: ClusterState, vm_ids: Iterable[int], lease_ids: Iterable[int]) -> None:
         """What has become of these VMs and of the reservations of these leases; all others are as they were."""

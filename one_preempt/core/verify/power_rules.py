@@ -62,7 +62,7 @@ def _nobody_is_switched_off(recount: Recount) -> Iterator[Violation]:
         host, sequence = recount.hosts.get(step.host_id), recount.power_then.get(step.host_id)
         if step.kind not in _TOWARDS_OFF or host is None or sequence is None:
             continue
-        staying = recount.guests[host.id]
+        staying = recount.guests_of(host)
         if step.kind is PowerStepKind.DISABLE:
             staying = staying - set(sequence.emptied_vm_ids)
         if staying:

@@ -64,6 +64,7 @@ class Recount:
                 self.resting_by_host.setdefault(vm.host_id, []).append(vm)
         self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
         self.verdict_by_lease = {given.lease_id: given.verdict for given in plan.verdicts}
+        self._hosts_then: dict[int, Host | None] = {}
 
     @cached_property
     def power_then(self) -> Mapping[int, PowerSequence]:
@@ -75,17 +76,18 @@ class Recount:
         """The leases that are sent out: by this plan, or by a preemption that is not over."""
         return {lease_id for one in self.preemptions.values() for lease_id in one.victim_lease_ids}
 
-    @cached_property
-    def guests(self) -> Mapping[int, Set[int]]:
-        """By host all VMs that it lists, or that say they are there, are coming or were there a moment ago."""
-        found = {host.id: set(host.vm_ids) for host in self.hosts.values()}
-        for vm in self.vms.values():
-            for host_id in vm.charged_host_ids:
-                found.setdefault(host_id, set()).add(vm.id)
-        return found
+    def guests_of(self, host: Host) -> Set[int]:
+        """All VMs that a host lists, or that say they are there, are coming or were there a moment ago."""
+        return self.books.guests(self.state, host.id) | set(host.vm_ids)
 
     def host_then(self, host_id: int) -> Host | None:
         """A host as it will be to whoever was promised it: one that we bring back is on, as large as known."""
+        # Asked of the same few hosts for each of the reservations on them.
+        if host_id not in self._hosts_then:
+            self._hosts_then[host_id] = self._host_then(host_id)
+        return self._hosts_then[host_id]
+
+    def _host_then(self, host_id: int) -> Host | None:
         host, sequence = self.hosts.get(host_id), self.state.power.sequences.get(host_id)
         capacity = self.state.power.capacities.get(host_id)
         if host is None or host.accepts_vms or sequence is None or capacity is None or sequence.phase in _NOT_TO_COME:

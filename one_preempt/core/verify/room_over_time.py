@@ -7,7 +7,7 @@ and more than was claimed without it. Only hosts that get something by the plan 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host
@@ -92,7 +92,7 @@ def _hosts_that_get_more(recount: Recount) -> frozenset[int]:
 
 def _changes_by_host(recount: Recount, host_ids: frozenset[int]) -> dict[int, dict[int, _Totals]]:
     """For each host by how much its totals change at each instant; the first one is now."""
-    now_s, reader = recount.state.now_s, _ClaimReader(recount)
+    now_s, reader = recount.state.now_s, _ClaimReader(recount, host_ids)
     guests = _guests(recount, host_ids)
     found = {host_id: {now_s: _others(recount.hosts[host_id], vms)} for host_id, vms in guests.items()}
     touched = _leases_of_the_plan(recount)
@@ -103,7 +103,7 @@ def _changes_by_host(recount: Recount, host_ids: frozenset[int]) -> dict[int, di
         ways = ((True, False), (False, True)) if lease_id in touched else ((True, True),)
         for before, after in ways:
             for claim in reader.claims(lease, planned=not before):
-                if claim.host_id not in host_ids or (claim.end_s is not None and claim.end_s <= now_s):
+                if claim.end_s is not None and claim.end_s <= now_s:
                     continue
                 steps = found[claim.host_id]
                 steps.setdefault(max(claim.start_s, now_s), _Totals()).add(claim, 1, before=before, after=after)
@@ -157,10 +157,11 @@ def _leases_with_claims(recount: Recount, host_ids: frozenset[int]) -> frozenset
 
 
 class _ClaimReader:
-    """What each lease claims, without the plan and with it."""
+    """What each lease claims of some hosts, without the plan and with it."""
 
-    def __init__(self, recount: Recount) -> None:
+    def __init__(self, recount: Recount, host_ids: Set[int]) -> None:
         plan = recount.plan
+        self._host_ids = host_ids
         new = [action for action in plan.actions if not recount.under_way(action)]
         self._recount = recount
         self._now_s = recount.state.now_s
@@ -186,8 +187,7 @@ class _ClaimReader:
             leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
             until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
             if not may_give_way(self._recount, lease):
-                for vm, host_id in (*runs, *starts):
-                    yield _claim(vm, host_id, self._now_s, until_s)
+                yield from self._claims_on((*runs, *starts), self._now_s, until_s)
             if any(not vm.charged_host_ids and vm.id not in arrivals for vm in vms):
                 # Not all of the gang is there: its time has not begun, and its slots are still to come.
                 until_s = self._now_s
@@ -200,8 +200,9 @@ class _ClaimReader:
         else:
             until_s = 0
         for slot in own:
-            if until_s is not None and slot.start_at_s >= until_s:
-                yield from _claims_of_slot(slot, vms)
+            if until_s is not None and slot.start_at_s >= until_s and not self._host_ids.isdisjoint(slot.host_ids):
+                where = zip(_in_slot(slot, vms), slot.host_ids, strict=False)
+                yield from self._claims_on(where, slot.start_at_s, slot.end_at_s)
 
     def _claims_of_preemptor(
         self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]
@@ -216,9 +217,15 @@ class _ClaimReader:
         from_s = max(self._now_s, promised_s or 0)
         until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
         where = {placement.vm_id: placement.host_id for placement in preemption.placements}
-        for vm_id, host_id in where.items():
-            if vm_id in lease.vm_ids:
-                yield _claim(self._recount.vms[vm_id], host_id, from_s, until_s)
+        own_vms = [(self._recount.vms[vm_id], host_id) for vm_id, host_id in where.items() if vm_id in lease.vm_ids]
+        yield from self._claims_on(own_vms, from_s, until_s)
+
+    def _claims_on(
+        self, where: Iterable[tuple[VirtualMachine, int]], start_s: int, end_s: int | None
+    ) -> Iterator[_Claim]:
+        for vm, host_id in where:
+            if host_id in self._host_ids:
+                yield _Claim(host_id, start_s, end_s, vm.cpu_centi, vm.memory_mib * KIB_PER_MIB)
 
     def _hosts_of(self, vm: VirtualMachine, *, planned: bool) -> Sequence[int]:
         """The hosts that it stays on: none where it is leaving."""
@@ -261,15 +268,9 @@ def _leavers(preemptions: Iterable[Preemption]) -> frozenset[tuple[int, int]]:
     return frozenset((victim.vm_id, victim.host_id) for one in preemptions for victim in one.victims)
 
 
-def _claim(vm: VirtualMachine, host_id: int, start_s: int, end_s: int | None) -> _Claim:
-    return _Claim(host_id, start_s, end_s, vm.cpu_centi, vm.memory_mib * KIB_PER_MIB)
-
-
-def _claims_of_slot(slot: Reservation, vms: Sequence[VirtualMachine]) -> Iterator[_Claim]:
-    """One host a VM; of a lease of which some VMs are on hosts already, it may be the others."""
-    waiting = vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
-    for vm, host_id in zip(waiting, slot.host_ids, strict=False):
-        yield _claim(vm, host_id, slot.start_at_s, slot.end_at_s)
+def _in_slot(slot: Reservation, vms: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
+    """One VM a host; of a lease of which some VMs are on hosts already, it may be the others."""
+    return vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
 
 
 def _overpromised(host: Host, changes: dict[int, _Totals]) -> Iterator[Violation]:

@@ -34,6 +34,7 @@ def walked(state: ClusterState) -> dict[Concern, list[int]]:
         waits = lease.state in WAITING_STATES
         runs = lease.state is LeaseState.RUNNING and lease.run_began_at_s is not None
         asks = lease.terms.deadline_at_s is not None
+        returns = lease.terms.type.best_effort and lease.preemptions > 0 and is_guarded(lease)
         free_to_hold = [vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE for vm in vms]
         held = waits or lease.state in (LeaseState.REFUSED, LeaseState.INCOMPLETE)
         half = lease.state in (LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED)
@@ -41,6 +42,7 @@ def walked(state: ClusterState) -> dict[Concern, list[int]]:
             Concern.QUEUE: waits,
             Concern.PREEMPTS: waits and lease.may_preempt and not lease.terms.type.preemptable,
             Concern.TIME: asks or lease.verdict is Verdict.ACCEPTED or is_guarded(lease),
+            Concern.PROMISED: waits and ((asks and lease.verdict is Verdict.ACCEPTED) or returns),
             Concern.ANY_TIME: asks or lease.terms.max_suspensions is not None,
             Concern.HALF_STARTED: half and len(lease.vm_ids) > 1,
             Concern.TO_HOLD: held and lease.explicit and any(free_to_hold),
