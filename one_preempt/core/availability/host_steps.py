@@ -7,7 +7,7 @@ many instants there are in all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -49,7 +49,7 @@ class HostSteps:
         self._free[:, :, 0] = capacity.T
         self._counts: IntArray = np.ones(hosts, dtype=np.int64)
         self._known_line: _Line | None = None
-        self._known_overbooked: frozenset[int] | None = None
+        self._known_overbooked: Mapping[int, int] | None = None
         # So many changes were made, and the number of the last one on each host. Time that passes is none.
         self.number = 0
         self._changed_at: IntArray = np.zeros(hosts, dtype=np.int64)
@@ -72,15 +72,20 @@ class HostSteps:
         """All instants at which something changes on any host, ascending."""
         return np.unique(self._times.take(self._line().cells))
 
-    def overbooked(self) -> frozenset[int]:
-        """The hosts on which at some time more is taken than there is."""
+    def overbooked(self) -> Mapping[int, int]:
+        """The hosts on which at some time more is taken than there is, by row, and from when on that is over."""
         if self._known_overbooked is None:
             short = self._free < 0
             # Mostly there is none, which is found many times sooner than where.
             is_none = not np.count_nonzero(short)
-            rows = () if is_none else np.flatnonzero(short.any(axis=(0, 2))).tolist()
-            self._known_overbooked = frozenset(rows)
+            self._known_overbooked = {} if is_none else self._overbooked_until(short.any(axis=0))
         return self._known_overbooked
+
+    def _overbooked_until(self, short: BoolArray) -> dict[int, int]:
+        rows = np.flatnonzero(short.any(axis=1))
+        behind_last = short.shape[1] - short[rows, ::-1].argmax(axis=1)
+        # Behind the last step there is always one that begins at the end of time.
+        return dict(zip(rows.tolist(), self._times[rows, behind_last].tolist(), strict=True))
 
     def is_unchanged(self, number: int, rows: Sequence[int]) -> bool:
         """None of these hosts was changed since so many changes had been made."""

@@ -105,8 +105,8 @@ class SlotTable:
         """The same on some hosts, shape (rows, R)."""
         return self._without(aside).lowest_on(rows, start_s, END_OF_TIME_S if end_s is None else end_s)
 
-    def overbooked(self) -> frozenset[int]:
-        """The rows of hosts on which at some time more is reserved than there is."""
+    def overbooked(self) -> Mapping[int, int]:
+        """The rows of hosts on which at some time more is reserved than there is, and from when on that is over."""
         return self._hosts.overbooked()
 
     @property

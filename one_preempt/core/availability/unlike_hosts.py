@@ -106,7 +106,7 @@ class UnlikeHosts:
 
     def keeps(self, lease_ids: Iterable[int]) -> bool:
         """Is there still room for what these leases are promised?"""
-        short = self.table.overbooked()
+        short = self.table.overbooked().keys()
         if not short:
             return True
         stays = [self._stays[lease_id] for lease_id in lease_ids]

@@ -5,7 +5,7 @@ What cannot be kept as things stand is said to its owner at once, not when it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,6 +35,7 @@ from one_preempt.core.phases.room_ahead import (
     free_but_for,
     gang_demand,
     is_taken,
+    meets_overbooked,
     most_places,
     rows_of,
     stay_at,
@@ -47,7 +48,7 @@ ENABLED_WITHIN_S = 30
 
 def keep_reservations(draft: PlanDraft) -> None:
     """Take each promised lease that does not run one step further; the first for which something begins comes first."""
-    overbooked: Set[int] | None = None
+    overbooked: Mapping[int, int] | None = None
     for lease in sorted(_holders(draft), key=lambda lease: (_begins_s(draft, lease), lease.id)):
         draft.reserved.add(lease.id)
         vms = draft.startable(lease)
@@ -106,7 +107,9 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
 # -- an exact start ------------------------------------------------------------------------------------------
 
 
-def _is_undisturbed(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], overbooked: Set[int]) -> bool:
+def _is_undisturbed(
+    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], overbooked: Mapping[int, int]
+) -> bool:
     """All of it starts later, exactly when it was said, on hosts that hold it and where nobody is in its way by then.
 
     As most of what was promised, in most cycles: there is nothing to do for it but to wait.
@@ -115,7 +118,7 @@ def _is_undisturbed(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine
     if not stays or not stays[0].firm or draft.there.get(lease.id) != (stays[0], ()):
         return False
     is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
-    return is_ahead and has_exact_start(draft, lease) and overbooked.isdisjoint(stays[0].host_rows)
+    return is_ahead and has_exact_start(draft, lease) and not meets_overbooked(stays[0], overbooked)
 
 
 def _await_start(draft: PlanDraft, lease: Lease) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -242,10 +242,18 @@ def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
         return False
     there, timeline = there_at(draft, lease, stay), draft.timeline
     is_held = stay.firm and stay in timeline.stays.get(lease.id, ())
-    if not there and is_held and timeline.firm_stays.overbooked().isdisjoint(stay.host_rows):
+    if not there and is_held and not meets_overbooked(stay, timeline.firm_stays.overbooked()):
         return False
     left = firm_room_left(draft, lease, stay, there)
     return any(amount < 0 for amounts in left.values() for amount in amounts)
+
+
+def meets_overbooked(stay: Stay, overbooked: Mapping[int, int]) -> bool:
+    """One of its hosts is still overbooked when it starts, as far as these are, by row and until when.
+
+    What takes a host that is coming up is over before anybody starts there.
+    """
+    return bool(overbooked) and any(overbooked.get(row, 0) > stay.start_s for row in stay.host_rows)
 
 
 def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from one_preempt.core.availability.gang_demand import GangDemand, like_vms
 from one_preempt.core.availability.lanes import SHARED_STORAGE, Operation
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable, SlotTableChange
+from one_preempt.core.availability.steps import END_OF_TIME_S
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
 
 RUN = ReservationKind.RUN
@@ -99,6 +100,23 @@ def test_undo_brings_back_rooms_lanes_and_reservations() -> None:
     assert table.reservations_of(1) == (running,)
     assert table.lanes.as_late_as_possible([Operation(SHARED_STORAGE, 100)], 0, 100) == (0,)
     assert table.free_over_time(0)[0].tolist() == [0, 50]
+
+
+def test_of_overbooked_hosts_it_is_known_when_that_is_over() -> None:
+    table = table_of((4,), (4,), (4,))
+    for lease_id, start_s, end_s, row in (
+        (1, 0, 30, 0),
+        (2, 10, 20, 0),
+        (3, 20, None, 2),
+        (4, 40, 50, 2),
+        (5, 5, 9, 1),
+    ):
+        table.reserve(stay(lease_id, start_s, end_s, (row,), 3))
+    assert table.overbooked() == {0: 20, 2: 50}
+    table.reserve(stay(60, 60, None, (2,), 2))
+    assert table.overbooked()[2] == END_OF_TIME_S
+    table.forget_before(25)
+    assert table.overbooked().keys() == {2}
 
 
 def test_what_is_reserved_twice_or_not_at_all_is_named() -> None:
