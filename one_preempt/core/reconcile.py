@@ -38,6 +38,7 @@ _GONE = ("", _DONE)
 _Value = TypeVar("_Value")
 _state, _transition = quick_constructor(ClusterState), quick_constructor(Transition)
 _changes, _watch = quick_constructor(LedgerChanges), quick_constructor(Watch)
+_update, _heard = quick_constructor(RecordUpdate), quick_constructor(Heard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,9 @@ class Reconciliation:
 
     state: ClusterState
     changes: LedgerChanges
+
+
+_reconciliation = quick_constructor(Reconciliation)
 
 
 def reconcile(
@@ -72,8 +76,8 @@ def reconcile(
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
     lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S
-    told = Heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
-    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
+    told = _heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
+    update = _update(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
     updated = update.of(records)
     records.update(updated)
     leases = reconciled_leases(snapshot.vms, admission, records, resting, concerned)
@@ -108,7 +112,7 @@ def reconcile(
         unsettled_lease_ids=unsettled(leases, records, admission),
         changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
     )
-    return Reconciliation(state, changes)
+    return _reconciliation(state, changes)
 
 
 def _records(

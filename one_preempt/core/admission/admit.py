@@ -107,6 +107,9 @@ class _Judgement:
         return asks_alike(self.vm, vm) and (self.vm.state in NOT_STARTED) == (vm.state in NOT_STARTED)
 
 
+_judged = quick_constructor(_Judgement)
+
+
 @dataclass(slots=True)
 class _AdmissionDesk:
     """One admission while it is being worked out. `reviewed`: what was recorded and looked at; None has no VMs left."""
@@ -222,7 +225,7 @@ class _AdmissionDesk:
         else:
             # A VM that has started had its START; it is new here only because the ledger was lost.
             impossible = impossible_wish(terms, self.now_s) if vm.state in NOT_STARTED else None
-            judgement = _Judgement(vm, terms, claim_beyond(terms, self.rules, vm, self.now_s), impossible)
+            judgement = _judged(vm, terms, claim_beyond(terms, self.rules, vm, self.now_s), impossible)
         self.last_judgement = judgement
         return judgement
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from one_preempt.core.admission.lease_attribute import quoted
 from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 SHOWN_VMS = 5
@@ -29,6 +30,9 @@ class Gangs:
     extra: tuple[tuple[VirtualMachine, str], ...]
 
 
+_gang_key, _gangs = quick_constructor(GangKey), quick_constructor(Gangs)
+
+
 def form_gangs(
     candidates: Iterable[tuple[VirtualMachine, LeaseTerms]], running: Mapping[GangKey, tuple[int, ...]]
 ) -> Gangs:
@@ -39,7 +43,7 @@ def form_gangs(
     for vm, terms in sorted(candidates, key=lambda candidate: candidate[0].id):
         # Members mostly come one after the other, with the very same terms.
         if key is None or key.terms is not terms or key.uid != vm.uid:
-            key = GangKey(vm.uid, terms)
+            key = _gang_key(vm.uid, terms)
             alike = groups.setdefault(key, [])
         alike.append(vm)
     named = _by_name(groups)
@@ -59,7 +63,7 @@ def form_gangs(
             complete.append((key, tuple(vms[:size])))
             surplus = vms[size:]
         extra.extend((vm, _why_extra(key, members)) for vm in surplus)
-    return Gangs(tuple(complete), tuple(waiting), tuple(extra))
+    return _gangs(tuple(complete), tuple(waiting), tuple(extra))
 
 
 def _by_name(groups: Iterable[GangKey]) -> dict[tuple[int, str], list[GangKey]]:

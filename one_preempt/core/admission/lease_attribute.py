@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import AttributeValue
 
 LEASE = "LEASE"
@@ -41,6 +42,8 @@ _INSTANT = re.compile(
     r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9]))?"
     r"(?:Z|(?P<sign>[+-])(?P<zone_hours>[01][0-9]):?(?P<zone_minutes>[0-5][0-9]))"
 )
+
+_lease_terms = quick_constructor(LeaseTerms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def _terms(texts: Mapping[str, str]) -> LeaseTerms:
         raise _Unreadable("lease-type", f"LEASE has no TYPE: write one of {TYPES}")
     start = texts.get("START", "")
     relative, at_once = start.startswith("+"), start.upper() == AT_ONCE
-    terms = LeaseTerms(
+    terms = _lease_terms(
         type=_type(texts["TYPE"]),
         name=_name(texts["NAME"]) if "NAME" in texts else "",
         size=_number("SIZE", texts["SIZE"], 1, MAX_SIZE) if "SIZE" in texts else 1,

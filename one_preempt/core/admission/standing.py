@@ -15,6 +15,7 @@ from one_preempt.core.admission.rules import AdmissionRules, claim_beyond
 from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, spared_after, why_wish_stays
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
@@ -39,12 +40,15 @@ class _Request:
     rule: str = ""
 
 
+_review, _request = quick_constructor(Review), quick_constructor(_Request)
+
+
 def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     """What `vm` asks for now."""
     rule = rules.rule_of(vm)
     rule_name = rule.name if rule is not None else ""
     if LEASE in vm.user_template:
-        return _Request(rules.claimed_terms(vm), True, rule_name)
+        return _request(rules.claimed_terms(vm), True, rule_name)
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
@@ -95,7 +99,7 @@ def review(
     same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
     stands = request.terms == as_asked(record.terms) or _fell_back(record, first, request, rules, now_s)
     if same_owner and stands and _agree(unlike[1:], request, rules):
-        return Review(current)
+        return _review(current)
     shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
     granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken)
     if isinstance(granted, str):

@@ -13,6 +13,9 @@ from itertools import islice
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.backfilling.policy import AnyDemand, Availability, BackfillingDecision, PromisedStart
+from one_preempt.core.model.quick_construction import quick_constructor
+
+_decision = quick_constructor(BackfillingDecision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class QueueWalk:
                 if self.shielded:
                     availability.shield(lease_id)
         availability.unshield()
-        return BackfillingDecision(tuple(starting), tuple(promised), tuple(waiting))
+        return _decision(tuple(starting), tuple(promised), tuple(waiting))
 
     def _kept_promises(
         self, before: Mapping[int, int | None], availability: Availability[AnyDemand], now_s: int

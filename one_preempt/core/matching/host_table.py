@@ -10,6 +10,9 @@ import numpy as np
 
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.quick_construction import quick_constructor
+
+_host_table = quick_constructor(HostTable)
 
 
 def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[int] | None) -> list[int] | None:
@@ -65,7 +68,7 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
     if any(map(_differ_in_state, was, renewed)):
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
-    return HostTable(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
+    return _host_table(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
 
 
 def _differ_in_size(one: Host, other: Host) -> bool:

@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observed_room import needed_s
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -35,6 +36,9 @@ class QueuePlace:
     def lease(self) -> Lease:
         """Whose place it is."""
         return self.request.demand.lease
+
+
+_turn, _queue_place = quick_constructor(Turn), quick_constructor(QueuePlace)
 
 
 class KnownQueue:
@@ -72,8 +76,8 @@ class KnownQueue:
                 continue
             changed = True
             members = [vms[vm_id] for vm_id in lease.vm_ids]
-            turn = Turn(lease, tuple(startable(lease, members)))
-            places[lease_id] = QueuePlace(
+            turn = _turn(lease, tuple(startable(lease, members)))
+            places[lease_id] = _queue_place(
                 queue_key(policies, lease, members),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
                 not any(vm.lock_level is not LockLevel.NONE or counts_anew(vm) for vm in turn.vms),

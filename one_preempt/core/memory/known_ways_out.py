@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.suspendable import is_on_shared_storage, ways_out
@@ -15,6 +16,9 @@ from one_preempt.core.suspendable import is_on_shared_storage, ways_out
 class _Known:
     lease: Lease
     methods: tuple[PreemptionMethod, ...] | None
+
+
+_new_known = quick_constructor(_Known)
 
 
 class KnownWaysOut:
@@ -41,7 +45,7 @@ class KnownWaysOut:
         if not state.paused and is_on_shared_storage(state, lease):
             if len(self._known) > 2 * len(state.leases):
                 self._known.clear()
-            self._known[lease.id] = _Known(lease, methods)
+            self._known[lease.id] = _new_known(lease, methods)
         return methods
 
 

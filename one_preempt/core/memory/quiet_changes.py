@@ -17,6 +17,7 @@ from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
@@ -42,6 +43,7 @@ class Quiet:
 
 
 NOTHING_QUIET = Quiet()
+_quiet = quick_constructor(Quiet)
 
 
 def quiet_changes(state: ClusterState, plan: Plan, policies: Policies, *, learned: bool = False) -> Quiet:
@@ -63,7 +65,7 @@ def quiet_changes(state: ClusterState, plan: Plan, policies: Policies, *, learne
     started = frozenset([action.vm_id for action in plan.actions])
     if any(concerns.all(one) for one in _RESTLESS) or not _nobody_else_waits(concerns, started):
         return NOTHING_QUIET
-    return Quiet(started, plan.wake_at_s is None and not _waits_on_hold(state, started))
+    return _quiet(started, plan.wake_at_s is None and not _waits_on_hold(state, started))
 
 
 def _only_refuses(state: ClusterState, plan: Plan) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from one_preempt.core.model.resources import Resources
+from one_preempt.core.model.resources import Resources, resources
 
 KIB_PER_MIB = 1024
 
@@ -115,12 +115,12 @@ class Host:
     @property
     def capacity(self) -> Resources:
         """What VMs may use in all; memory rounded down to whole MiB."""
-        return Resources(self.max_cpu_centi, self.max_memory_kib // KIB_PER_MIB)
+        return resources(self.max_cpu_centi, self.max_memory_kib // KIB_PER_MIB)
 
     @property
     def free(self) -> Resources:
         """What is left by oned's accounting; negative where the host is overcommitted."""
-        return Resources(*self.free_amounts)
+        return resources(*self.free_amounts)
 
     @property
     def free_amounts(self) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from one_preempt.core.model.resources import Resources
+from one_preempt.core.model.resources import Resources, resources
 
 
 class VmState(IntEnum):
@@ -275,7 +275,7 @@ class VirtualMachine:
     @property
     def resources(self) -> Resources:
         """What oned charges a host for this VM."""
-        return Resources(self.cpu_centi, self.memory_mib)
+        return resources(self.cpu_centi, self.memory_mib)
 
     @property
     def last_history(self) -> HistoryRecord | None:

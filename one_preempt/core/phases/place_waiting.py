@@ -17,6 +17,7 @@ from one_preempt.core.memory.known_queue import QueuePlace, queue_key
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES, Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
@@ -130,6 +131,8 @@ def _wait(draft: PlanDraft, turn: Turn, unplaced: Unplaced | None, promised_at_s
         draft.lacking_room.add(lease_id)
 
 
+_reason = quick_constructor(Reason)
+_ALONE = Reason("fits", "the best ranked host that matches and has room")
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")
 _EXPECTED_ANY_MOMENT = (
     Reason("promised", "waits for room, which is expected any moment"),
@@ -149,8 +152,8 @@ def _why_here(lease: Lease, returning: bool) -> Reason:
     if returning:
         return Reason("return", f"{lease.label} returns: there is room for it again")
     if len(lease.vm_ids) > 1:
-        return Reason("fits", f"all {len(lease.vm_ids)} VMs of {lease.label} fit together")
-    return Reason("fits", "the best ranked host that matches and has room")
+        return _reason("fits", f"all {len(lease.vm_ids)} VMs of {lease.label} fit together")
+    return _ALONE
 
 
 def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:

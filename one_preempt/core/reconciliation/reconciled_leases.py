@@ -9,7 +9,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import lease_state
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.quick_construction import quick_variant
-from one_preempt.core.model.resources import Resources
+from one_preempt.core.model.resources import resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.reconciliation.concerned import Concerned
 
@@ -64,7 +64,7 @@ def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bo
 def _reconciled(
     admitted: Lease, vms: list[VirtualMachine], record: LeaseRecord | None, resting: Container[int]
 ) -> Lease:
-    total = Resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
+    total = resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
     state = admitted.state
     if state is LeaseState.WAITING:
         preempted = record is not None and record.preempted_by is not None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.simulation.simulated_cloud.objects import Caller
 from one_preempt.simulation.simulator.result import Fate, Interruption, RequestRecord
 from one_preempt.simulation.workload.workload import WorkloadRequest
+
+_record = quick_constructor(RequestRecord)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +99,7 @@ class LeaseRun:
     def record(self, origin_ms: int) -> RequestRecord:
         """What became of it so far; instants counted from `origin_ms`."""
         self._close_interruption(None)
-        return RequestRecord(
+        return _record(
             request_id=self.request.id,
             lease_id=self.vm_ids[0],
             virtual_machines=len(self.vm_ids),

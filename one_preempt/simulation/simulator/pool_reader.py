@@ -27,7 +27,7 @@ from one_preempt.simulation.simulator.observed_surroundings import (
 from one_preempt.simulation.simulator.observed_vm import is_plain, moved_vm, observed_vm
 
 _DONE = VmState.DONE
-_pool_snapshot = quick_constructor(PoolSnapshot)
+_pool_snapshot, _directory = quick_constructor(PoolSnapshot), quick_constructor(Directory)
 
 
 class _Description:
@@ -215,4 +215,4 @@ class SimulatedPoolReader:
             else:
                 groups[holder_id] = observed_group(cloud.groups[holder_id], series_7)
         self._users, self._groups = users, groups
-        self._directory = Directory(users, groups, self._directory.acl_rules)
+        self._directory = _directory(users, groups, self._directory.acl_rules)
