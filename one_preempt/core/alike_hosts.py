@@ -9,7 +9,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom
-from one_preempt.core.matching.gang import asks_the_same
+from one_preempt.core.matching.gang import asked_by
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
@@ -123,14 +123,14 @@ class AlikeHosts:
         if len(kinds) > 1 or is_odd or not all(map(_is_plain, vms)):
             return _seen(lease, None, False, is_odd)
         anywhere, follows_load = True, False
-        before: VirtualMachine | None = None
+        before: tuple[object, ...] = ()
         for vm in vms:
             host_id = vm.host_id
             if host_id is not None:
                 row = state.hosts.index_by_id.get(host_id)
                 anywhere = anywhere and row is not None and bool(room.accepting[row])
-            elif before is None or not asks_the_same(vm, before):
-                before, match = vm, matchmaker.match(vm)
+            elif (asked := asked_by(vm)) != before:
+                before, match = asked, matchmaker.match(vm)
                 anywhere = anywhere and self._suits_anywhere(match, room)
                 follows_load = follows_load or match.follows_load
         return _seen(lease, kinds.pop() if anywhere else None, follows_load, is_odd)

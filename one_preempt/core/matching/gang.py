@@ -74,9 +74,16 @@ _ASKED = attrgetter(
 )  # fmt: skip
 
 
-def asks_the_same(one: VirtualMachine, other: VirtualMachine) -> bool:
-    """Does nothing that a placement depends on tell them apart? They may be alike where this says no."""
-    return bool(_ASKED(one) == _ASKED(other))
+def asked_by(vm: VirtualMachine) -> tuple[object, ...]:
+    """Nothing that a placement depends on tells VMs apart that ask for the same; others may be alike as well."""
+    asked: tuple[object, ...] = _ASKED(vm)
+    return asked
+
+
+def like_the_first(vms: Sequence[VirtualMachine]) -> int:
+    """How many of the VMs, from the first one on, ask for the same as that."""
+    asked = asked_by(vms[0])
+    return next((number for number, vm in enumerate(vms) if number and asked_by(vm) != asked), len(vms))
 
 
 def alike(vms: Sequence[VirtualMachine]) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress, count
-from operator import is_not
 
 import numpy as np
 
@@ -120,7 +118,7 @@ class StaticHostMatch:
             return True
         if len(before) != len(hosts.hosts) or not before:
             return False
-        rows = list(compress(count(), map(is_not, before, hosts.hosts)))
+        rows = hosts.rows_since(self._hosts)
         if any(before[row].id != hosts.hosts[row].id for row in rows):
             return False
         self._snapshot, self._hosts = snapshot, hosts

@@ -68,7 +68,8 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
     if any(map(_differ_in_state, was, renewed)):
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
-    return _host_table(before.ids, free, capacity, accepts_vms, before.index_by_id, tuple(ordered))
+    columns = (before.ids, free, capacity, accepts_vms)
+    return _host_table(*columns, before.index_by_id, tuple(ordered), made_from=before.mark, renewed=rows)
 
 
 def _differ_in_size(one: Host, other: Host) -> bool:

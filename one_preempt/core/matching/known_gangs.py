@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from one_preempt.core.matching.gang import asks_the_same
+from one_preempt.core.matching.gang import like_the_first
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _by_id = attrgetter("id")
@@ -33,6 +33,6 @@ class KnownGangs:
 
 
 def _alike_by_id(vms: Sequence[VirtualMachine]) -> tuple[VirtualMachine, ...] | None:
-    if not vms or vms[0].vm_group_id is not None or not all(asks_the_same(vms[0], vm) for vm in vms[1:]):
+    if not vms or vms[0].vm_group_id is not None or like_the_first(vms) < len(vms):
         return None
     return tuple(sorted(vms, key=_by_id))

@@ -6,9 +6,7 @@ On success the placements are charged to the room; on failure the room is as it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import takewhile
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -17,18 +15,19 @@ from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
-from one_preempt.core.matching.gang import alike, asks_the_same, search
+from one_preempt.core.matching.gang import alike, like_the_first, search
 from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.single_placement import SinglePlacement, new_placement
-from one_preempt.core.model.cluster_state import HostTable
+from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
+_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
 
 
@@ -68,15 +67,15 @@ class Matchmaker(SinglePlacement):
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
+        ordered = _largest_first(vms, room)
         if among is None:
-            hosts = self._hosts_with_room(vms, room) if vms else 0
+            hosts = self._hosts_with_room(ordered[0], room) if vms else 0
             # With a host for each of VMs that are alike there are places enough.
             unplaced = self._has_too_few_places(vms, room) if 0 < hosts < len(vms) else None
             if vms and not hosts:
                 unplaced = self.where_all_is_full(vms, room) or self._has_too_few_places(vms, room)
             if unplaced is not None:
                 return unplaced
-        ordered = _largest_first(vms, room)
         placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
             searched = None
@@ -90,13 +89,11 @@ class Matchmaker(SinglePlacement):
 
     def has_room(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """Some host that suits the first VM to be placed has CPU and memory for it: else nothing can be placed now."""
-        return not vms or self._hosts_with_room(vms, room) > 0
+        return not vms or self._hosts_with_room(_first_to_place(vms, room), room) > 0
 
-    def _hosts_with_room(self, vms: Sequence[VirtualMachine], room: Room) -> int:
-        """How many of the hosts that suit the first VM to be placed have CPU and memory for it."""
-        first = _first_to_place(vms, room)
-        fits = (room.free[:, 0] >= first.cpu_centi) & (room.free[:, 1] >= first.memory_mib)
-        return int(np.count_nonzero(self.match(first).mask & fits))
+    def _hosts_with_room(self, vm: VirtualMachine, room: Room) -> int:
+        """How many of the hosts that suit a VM have CPU and memory for it."""
+        return int(np.count_nonzero(self.match(vm).mask & room.hosts_for(vm.cpu_centi, vm.memory_mib)))
 
     def are_alike(self, vms: Sequence[VirtualMachine]) -> bool:
         """Does nothing that a placement depends on tell them apart? They may be alike where this says no."""
@@ -167,34 +164,34 @@ class Matchmaker(SinglePlacement):
                 return first
             found.append(first)
             if not isinstance(among, Mapping) and len(found) < len(vms):
-                like = list(takewhile(partial(asks_the_same, vm), vms[len(found) :]))
+                like = vms[len(found) : len(found) - 1 + like_the_first(vms[len(found) - 1 :])]
                 if like:
                     found += self._place_onward(like, room, self._onward(vm, first, room, among))
         return tuple(found)
 
-    def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> list[int]:
+    def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> IntArray:
         """The rows for what asks for the same as `vm`, best first: from that of `vm` on, for before there is no room.
 
         Empty where there might be.
         """
         match = self.match(vm)
         if self.has_prematched or vm.vm_group_id is not None or match.follows_current_vms:
-            return []
+            return _NO_ROWS
         row = self.hosts.index_by_id[placed.host_id]
-        mask = match.mask & (room.free >= (vm.cpu_centi, vm.memory_mib)).all(axis=1)
+        mask = match.mask & room.hosts_for(vm.cpu_centi, vm.memory_mib)
         if among is not None:
             mask &= among
         mask[row] = True
         order = self.preference(vm)
-        rows: list[int] = order[mask[order]].tolist()
-        return rows[rows.index(row) :]
+        rows = order[mask[order]]
+        return rows[int((rows == row).argmax()) :]
 
-    def _place_onward(self, vms: Sequence[VirtualMachine], room: Room, rows: Sequence[int]) -> list[Placement]:
+    def _place_onward(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """Put VMs that ask for the same each on the first of these rows with room, as many as find some."""
         if room.takes_capacity_alone(vms[0]):
             return self._spread(vms, room, rows)
         found: list[Placement] = []
-        for row in rows:
+        for row in rows.tolist():
             for vm in vms[len(found) :]:
                 fits = bool(room.free[row, 0] >= vm.cpu_centi and room.free[row, 1] >= vm.memory_mib)
                 if not fits or image_datastore_without_room(vm, room) is not None:
@@ -206,13 +203,12 @@ class Matchmaker(SinglePlacement):
                 found.append(placement)
         return found
 
-    def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: Sequence[int]) -> list[Placement]:
+    def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
         vm, found, taken_rows = vms[0], list[Placement](), list[int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
-        for row in rows:
-            free_cpu_centi, free_memory_mib = room.free[row].tolist()
+        for row, (free_cpu_centi, free_memory_mib) in _with_free(rows, room, len(vms)):
             fitting = min(len(vms) - len(found), free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
             if fitting <= 0:
                 continue
@@ -235,6 +231,13 @@ class Matchmaker(SinglePlacement):
         suited = np.logical_or.reduce([self.match(vm).mask for vm in vms])
         free = np.maximum(room.free[suited], 0).sum(axis=0)
         return bool(free[0] >= sum(vm.cpu_centi for vm in vms) and free[1] >= sum(vm.memory_mib for vm in vms))
+
+
+def _with_free(rows: IntArray, room: Room, at_once: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Each row with what is free there; looked up for so many `at_once`, for mostly the first ones are enough."""
+    for first in range(0, len(rows), at_once):
+        some = rows[first : first + at_once]
+        yield from zip(some.tolist(), room.free[some].tolist(), strict=True)
 
 
 def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:

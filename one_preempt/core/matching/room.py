@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.demands import NO_DEMAND, DatastoreDemand, datastore_demand, moves, returns_to_its_disks
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.host_table import host_table
@@ -53,6 +54,11 @@ class Room:
         self._journal: list[Callable[[Room], None]] = []
 
     # -- what is free ------------------------------------------------------------------------------------
+
+    def hosts_for(self, cpu_centi: int, memory_mib: int) -> BoolArray:
+        """The hosts, as a mask of rows, that have so much left."""
+        fits: BoolArray = (self.free[:, 0] >= cpu_centi) & (self.free[:, 1] >= memory_mib)
+        return fits
 
     def free_devices(self, host_id: int, leaving: Iterable[int] = ()) -> list[PciDevice]:
         """The devices of a host that nobody has, or only VMs that are gone or `leaving`."""

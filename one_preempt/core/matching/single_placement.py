@@ -209,8 +209,7 @@ class SinglePlacement:
             for companion in rules.companions if limited else ():
                 mask = _narrow(mask, self.match(companion).mask, counts, reasons.AFFINITY)
                 needed += companion.resources
-        fits = (room.free[:, 0] >= needed.cpu_centi) & (room.free[:, 1] >= needed.memory_mib)
-        mask = _narrow(mask, fits, counts, reasons.CAPACITY)
+        mask = _narrow(mask, room.hosts_for(needed.cpu_centi, needed.memory_mib), counts, reasons.CAPACITY)
         if limited and self.options.max_host:
             mask = _narrow(mask, room.dispatched < self.options.max_host, counts, reasons.DISPATCH_LIMIT)
         return mask, counts

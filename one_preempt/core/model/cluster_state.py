@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, count
+from operator import is_not
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +29,8 @@ IntArray = npt.NDArray[np.int64]
 class HostTable:
     """Hosts in ascending id as columns: `free` and `capacity` have shape (hosts, 2): CPU in hundredths, MiB.
 
-    The columns are not to be written to: tables of following cycles share them. `hosts` are the rows' hosts.
+    The columns are not to be written to: tables of following cycles share them. `hosts` are the rows' hosts. A table
+    that was made from an earlier one, that of the `mark` `made_from`, has other hosts than that in the rows `renewed`.
     """
 
     ids: IntArray
@@ -36,6 +39,15 @@ class HostTable:
     accepts_vms: npt.NDArray[np.bool_]
     index_by_id: Mapping[int, int]
     hosts: tuple[Host, ...] = ()
+    made_from: object = None
+    renewed: Sequence[int] = ()
+    mark: object = field(default_factory=object, compare=False)
+
+    def rows_since(self, before: HostTable) -> list[int]:
+        """The rows that have other hosts than in an earlier table of as many."""
+        if self.made_from is before.mark:
+            return list(self.renewed)
+        return list(compress(count(), map(is_not, before.hosts, self.hosts)))
 
 
 @dataclass(frozen=True, slots=True)
