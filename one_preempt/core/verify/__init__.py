@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.verify import (
     action_rules,
     capacity_rules,
@@ -23,11 +23,14 @@ from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 __all__ = ["Violation", "verify"]
 
-# What a plan has to have for rules to be about it; most plans change nothing.
+_DEPLOY = ActionKind.DEPLOY
+
+# What a plan has to have for rules to be about it; most plans change nothing, or start VMs and do nothing else.
 _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
     (lambda plan: plan.actions, (*action_rules.RULES, *capacity_rules.RULES)),
-    (lambda plan: plan.actions or plan.preemptions, departure_rules.RULES),
-    (lambda plan: plan.actions or plan.bookings or plan.verdicts, promise_rules.RULES),
+    (lambda plan: plan.preemptions or [one for one in plan.actions if one.kind is not _DEPLOY], departure_rules.RULES),
+    (lambda plan: plan.actions, promise_rules.RULES_OF_STARTS),
+    (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
     (lambda plan: plan.actions or plan.bookings or plan.preemptions, room_over_time.RULES),
     (lambda plan: plan.power_steps or plan.power_sequences, power_rules.RULES),
 )

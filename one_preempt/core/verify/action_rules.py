@@ -14,6 +14,8 @@ OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
 
 
 def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
+    if len({action.id for action in recount.plan.actions}) == len(recount.plan.actions):
+        return
     seen: set[str] = set()
     for action in recount.plan.actions:
         if action.id in seen:
@@ -22,24 +24,25 @@ def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
 
 
 def _a_vm_is_sent_one_way(recount: Recount) -> Iterator[Violation]:
+    moving = [action for action in recount.plan.actions if action.kind in _MOVING]
+    if len({action.vm_id for action in moving}) == len(moving):
+        return
     seen: dict[int, str] = {}
-    for action in recount.plan.actions:
-        if action.kind not in _MOVING:
-            continue
+    for action in moving:
         if seen.setdefault(action.vm_id, action.id) != action.id:
             yield Violation("contrary-actions", f"{action.id} and {seen[action.vm_id]} both move VM {action.vm_id}")
 
 
 def _predecessors_are_known(recount: Recount) -> Iterator[Violation]:
-    for action in recount.plan.actions:
+    for action in recount.later:
         for action_id in action.after:
             if action_id not in recount.action_by_id and action_id not in recount.state.actions:
                 yield Violation("unknown-predecessor", f"{action.id} waits for {action_id}, which nothing plans")
 
 
 def _nothing_waits_for_itself(recount: Recount) -> Iterator[Violation]:
-    for action in recount.plan.actions:
-        if action.after and action.id in recount.ancestors(action):
+    for action in recount.later:
+        if action.id in recount.ancestors(action):
             yield Violation("cycle", f"{action.id} comes after itself")
 
 
@@ -54,7 +57,7 @@ def _vms_are_what_the_plan_takes_them_for(recount: Recount) -> Iterator[Violatio
         vm = recount.vms.get(action.vm_id)
         if vm is None:
             yield Violation("unknown-vm", f"{action.id} is about VM {action.vm_id}, which does not exist")
-        elif recount.state.lease_of_vm.get(vm.id) != action.lease_id:
+        elif recount.lease_of_vm.get(vm.id) != action.lease_id:
             yield Violation("wrong-lease", f"{action.id}: VM {vm.id} is not of lease {action.lease_id}")
         elif action.expected_uid not in (None, vm.uid):
             yield Violation("changed-hands", f"{action.id}: VM {vm.id} belongs to user {vm.uid} now")
@@ -75,10 +78,10 @@ def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
     """HOLD without LEASE is somebody's wish (DESIGN 5)."""
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
-        if vm is None or action.kind not in (ActionKind.DEPLOY, ActionKind.TERMINATE):
+        if vm is None or vm.state is not VmState.HOLD or action.kind not in (ActionKind.DEPLOY, ActionKind.TERMINATE):
             continue
-        lease = recount.lease_of(vm.id) if vm.state is VmState.HOLD else None
-        if vm.state is VmState.HOLD and (lease is None or not lease.explicit):
+        lease = recount.lease_of(vm.id)
+        if lease is None or not lease.explicit:
             yield Violation("held-by-owner", f"{action.id}: VM {vm.id} is on HOLD without a LEASE of its own")
 
 
@@ -109,8 +112,10 @@ def _is_unlocked_before(recount: Recount, action: Action) -> bool:
 def _only_our_locks_are_opened(recount: Recount) -> Iterator[Violation]:
     """Its owner and level are ours, and it is on record that we set it; or the ledger was lost, and the VM says so."""
     for action in recount.plan.actions:
+        if action.kind is not ActionKind.UNLOCK:
+            continue
         vm = recount.vms.get(action.vm_id)
-        if action.kind is not ActionKind.UNLOCK or vm is None or vm.lock_level is LockLevel.NONE:
+        if vm is None or vm.lock_level is LockLevel.NONE:
             continue
         recorded = any(
             one.kind is ActionKind.LOCK and one.vm_id == vm.id and one.attempts > 0
@@ -138,9 +143,11 @@ def _resumed_is_what_we_suspended(recount: Recount) -> Iterator[Violation]:
 
 def _hosts_accept_what_comes(recount: Recount) -> Iterator[Violation]:
     for action in recount.plan.actions:
-        if action.kind not in ARRIVALS or recount.under_way(action):
+        if action.kind not in ARRIVALS:
             continue
         host = recount.hosts.get(action.host_id) if action.host_id is not None else None
+        if (host is not None and host.accepts_vms and action.enforce_capacity) or recount.under_way(action):
+            continue
         if host is None:
             yield Violation("unknown-host", f"{action.id} names host {action.host_id}, which does not exist")
         elif not host.accepts_vms:

@@ -33,7 +33,7 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
     """At no moment that the order of the actions permits does a host hold more than it has."""
     for host_id, arrivals in sorted(_arrivals_by_host(recount).items()):
         host = recount.hosts[host_id]
-        if not any(arrival.after_leaving for arrival in arrivals):
+        if not [arrival for arrival in arrivals if arrival.after_leaving]:
             yield from _overfull(recount, host, arrivals, [])
             continue
         for left in _possible_departures(arrivals):
@@ -49,9 +49,9 @@ def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
         vm, host_id = recount.vms.get(action.vm_id), action.host_id
         if vm is None or host_id is None:
             continue
-        resumes = action.kind is ActionKind.UNLOCK and vm.host_id == host_id and recount.rests(vm)
-        resumes = resumes and vm.id not in stopped
-        if not resumes and (action.kind not in ARRIVALS or vm.host_id == host_id):
+        is_there = vm.host_id == host_id
+        resumes = is_there and action.kind is ActionKind.UNLOCK and recount.rests(vm) and vm.id not in stopped
+        if not resumes and (is_there or action.kind not in ARRIVALS):
             continue
         left = _left_before(recount, action, host_id) if action.after else NOBODY
         if host_id in recount.hosts:
@@ -102,8 +102,6 @@ def _overfull(
         charged = [arrival.vm for arrival in arrivals if arrival.by_the_books]
         if charged:
             yield from _too_much(host, charged, gone)
-    if not any(arrival.vm.pci_requests for arrival in arrivals):
-        return
     coming = [arrival.vm for arrival in arrivals if not arrival.resumes]
     requests = [request for vm in coming for request in vm.pci_requests]
     if not requests:

@@ -23,13 +23,16 @@ def _nobody_starts_before_its_time(recount: Recount) -> Iterator[Violation]:
     refused = {given.lease_id for given in recount.plan.verdicts if given.verdict is Verdict.REFUSED}
     for action in recount.plan.actions:
         lease = recount.lease_of(action.vm_id)
-        if lease is None or action.kind is not ActionKind.DEPLOY or recount.under_way(action):
+        if lease is None or action.kind is not ActionKind.DEPLOY:
             continue
-        if lease.id in refused or lease.state is LeaseState.REFUSED:
-            yield Violation("refused-lease", f"{action.id} starts a VM of lease {lease.id}, which was refused")
+        was_refused = lease.id in refused or lease.state is LeaseState.REFUSED
         start_at_s = lease.terms.start_at_s
-        promised = has_start_promised(recount, lease) or has_deadline_promised(recount, lease)
-        if start_at_s is not None and recount.state.now_s < start_at_s and promised:
+        is_early = start_at_s is not None and recount.state.now_s < start_at_s
+        if not (was_refused or is_early) or recount.under_way(action):
+            continue
+        if was_refused:
+            yield Violation("refused-lease", f"{action.id} starts a VM of lease {lease.id}, which was refused")
+        if is_early and (has_start_promised(recount, lease) or has_deadline_promised(recount, lease)):
             yield Violation("too-early", f"{action.id} starts a VM of lease {lease.id} before its START {start_at_s}")
 
 
@@ -174,8 +177,8 @@ def _deadline_is_kept(recount: Recount, lease: Lease, firm: Sequence[Reservation
         yield Violation("too-short", f"lease {lease.id} is booked for {given_s} s, and needs {needed_s} s")
 
 
+RULES_OF_STARTS: tuple[Rule, ...] = (_nobody_starts_before_its_time,)
 RULES: tuple[Rule, ...] = (
-    _nobody_starts_before_its_time,
     _verdicts_are_given_once,
     _what_is_accepted_is_booked,
     _promises_are_not_dropped,

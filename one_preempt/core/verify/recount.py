@@ -55,11 +55,15 @@ class Recount:
         self.books = books
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
+        self.leases, self.lease_of_vm = state.leases, state.lease_of_vm
+        # Actions that wait for others, by far the fewest.
+        self.later = [action for action in plan.actions if action.after]
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
         self.preemptions = {preemption.id: preemption for preemption in (*decided, *plan.preemptions)}
         self.resting_by_host: dict[int, list[VirtualMachine]] = {}
-        for vm in [self.vms[vm_id] for vm_id in sorted(books.resting_ids & self.vms.keys())]:
+        resting_ids = sorted(books.resting_ids & self.vms.keys()) if books.resting_ids else ()
+        for vm in [self.vms[vm_id] for vm_id in resting_ids]:
             if vm.host_id is not None:
                 self.resting_by_host.setdefault(vm.host_id, []).append(vm)
         self.booking_by_lease = {booking.lease_id: booking for booking in plan.bookings}
@@ -102,7 +106,7 @@ class Recount:
 
     def lease_of(self, vm_id: int) -> Lease | None:
         """The lease that the VM is a member of."""
-        return self.state.leases.get(self.state.lease_of_vm.get(vm_id, -1))
+        return self.leases.get(self.lease_of_vm.get(vm_id, -1))
 
     def under_way(self, action: Action) -> bool:
         """Issued before, and the VM has left the state in which it was issued: nothing will be called again."""
