@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import ClusterState
@@ -55,6 +56,7 @@ class LeaseRoom:
 
 
 NO_ROOM = LeaseRoom()
+_size = attrgetter("cpu_centi", "memory_mib")
 _lease_room, _stay = quick_constructor(LeaseRoom), quick_constructor(Stay)
 
 
@@ -86,9 +88,10 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     if not (lease.terms.duration_s or lease.terms.type.preemptable or reserved or is_preemptor):
         return NO_ROOM
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    if not (reserved or is_preemptor or any(vm.history for vm in vms)):
+    if not (reserved or is_preemptor or [vm for vm in vms if vm.history]):
         return NO_ROOM
-    on_hosts = [vm for vm in vms if vm.host_id in state.hosts.index_by_id and vm.id not in surroundings.resting]
+    index, resting = state.hosts.index_by_id, surroundings.resting
+    on_hosts = [vm for vm in vms if vm.host_id in index and vm.id not in resting]
     rows: list[int] = []
     firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
     amounts = amounts_of(on_hosts)
@@ -140,7 +143,7 @@ def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Seque
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
     """What each VM takes: CPU in hundredths, MiB."""
-    return tuple((vm.cpu_centi, vm.memory_mib) for vm in vms)
+    return tuple(map(_size, vms))
 
 
 def _running_stay(
@@ -158,7 +161,7 @@ def _running_stay(
     """
     state = surroundings.state
     now_s = state.now_s
-    began_at_s = max(vm.history[-1].start_at_s for vm in vms)
+    began_at_s = max([vm.history[-1].start_at_s for vm in vms])
     end_at_s = lease.expected_end_at_s
     if lease.run_began_at_s is None:
         takes_s = needed_s(surroundings.policies, surroundings.rates, lease, vms)
@@ -172,7 +175,8 @@ def _running_stay(
         leaves = lease.state is LeaseState.LEAVING or lease.id in surroundings.victims
         bounds = _bounds_of_slots(reserved, now_s, leaves=leaves) if leaves or len(reserved) > 1 else ()
         end_at_s = min([*bounds, *([] if end_at_s is None else [end_at_s])], default=None)
-    rows = tuple(state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
+    index = state.hosts.index_by_id
+    rows = tuple([index[vm.history[-1].host_id] for vm in vms])
     firm = not gives_way and not is_late
     return _stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
@@ -14,6 +15,8 @@ from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.nop import POLICY as NOP
 from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, undisturbed_s, why_never
+
+_spared_by = attrgetter("uid", "lock_level", "service_id", "virtual_router_id")
 
 
 def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
@@ -40,15 +43,17 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return None
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm in vms):
+    # Members of a gang mostly differ in nothing that could spare one of them.
+    unlike = {_spared_by(vm): vm for vm in vms}.values()
+    if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm in unlike):
         return None
     return first_methods(state.snapshot, lease, vms, policies.victims)
 
 
 def is_on_shared_storage(state: ClusterState, lease: Lease) -> bool:
     """No VM of it has its memory image written to the disks of one host."""
-    histories = (state.snapshot.vms[vm_id].last_history for vm_id in lease.vm_ids)
-    stores = (state.snapshot.datastores.get(one.datastore_id) for one in histories if one is not None)
+    histories = [state.snapshot.vms[vm_id].history for vm_id in lease.vm_ids]
+    stores = map(state.snapshot.datastores.get, {history[-1].datastore_id for history in histories if history})
     return all(store is None or store.shared for store in stores)
 
 

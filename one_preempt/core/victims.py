@@ -196,14 +196,14 @@ def _kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tup
     kinds: list[tuple[VirtualMachine, int]] = []
     before: tuple[object, ...] | None = None
     for vm in vms:
-        datastore = _system_datastore(snapshot, vm)
-        lies_alone = datastore is not None and not datastore.shared
-        decides = None if lies_alone else (datastore, *_DECIDES(vm))
-        if decides is not None and decides == before:
+        datastore_id = vm.history[-1].datastore_id if vm.history else None
+        decides = (datastore_id, *_DECIDES(vm))
+        if decides == before:
             kinds[-1] = (kinds[-1][0], kinds[-1][1] + 1)
-        else:
-            kinds.append((vm, 1))
-        before = decides
+            continue
+        kinds.append((vm, 1))
+        datastore = _system_datastore(snapshot, vm)
+        before = None if datastore is not None and not datastore.shared else decides
     return kinds
 
 

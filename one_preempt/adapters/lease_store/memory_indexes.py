@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT
+from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, closed_like
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 
@@ -84,6 +84,17 @@ class ActionIndex:
             insort(self._failed, (record.closed_at_s, record.id))
         if record.succeeded is False or self._keeps_log:
             self._closed[record.id] = record
+
+    def close(self, closed: ActionRecord) -> None:
+        """Write into the record with this id what became of it, if there is one."""
+        known = self._open.values.get(closed.id)
+        if known is not None and closed.succeeded and not self._keeps_log:
+            # Nobody will ask for it.
+            self._open.drop(closed.id)
+            return
+        known = known or self._closed.get(closed.id)
+        if known is not None:
+            self.put(closed_like(known, closed))
 
     def open_in_order(self) -> dict[str, ActionRecord]:
         """The open actions in the order of their ids: always the same dict."""

@@ -17,7 +17,6 @@ from one_preempt.adapters.lease_store.intents import (
     accepted,
     answered,
     attempted,
-    closed_like,
     distinct_actions,
     intended_again,
     unknown_action,
@@ -120,9 +119,7 @@ class MemoryLeaseStore:
         for lease in (*changes.admitted, *changes.updated):
             self._write_lease(lease)
         for closed in changes.closed_actions:
-            known = self._actions.get(closed.id)
-            if known is not None:
-                self._actions.put(closed_like(known, closed))
+            self._actions.close(closed)
         if self._keeps_log:
             for transition in changes.transitions:
                 self._transitions.append(transition)

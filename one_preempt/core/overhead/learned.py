@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import attrgetter
 
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.time import MS_PER_S
@@ -30,6 +31,8 @@ _US_PER_S = 1_000_000
 _NO_SECOND_MS = MS_PER_S // 2
 
 _TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
+
+_operation = attrgetter("datastore_id", "kind")
 
 _Samples = dict[OverheadKind, tuple[int, ...]]
 
@@ -65,14 +68,11 @@ class Learner:
         return self._rates
 
 
-def learn(observations: Iterable[ObservedOverhead], configured: OverheadRates) -> LearnedRates:
+def learn(observations: Sequence[ObservedOverhead], configured: OverheadRates) -> LearnedRates:
     """`configured` as `observations` refine it. Without any, exactly `configured`."""
-    observed: dict[tuple[int, OverheadKind], list[ObservedOverhead]] = defaultdict(list)
-    for one in observations:
-        observed[one.datastore_id, one.kind].append(one)
     by_storage: dict[int, _Samples] = defaultdict(dict)
     anywhere: _Samples = {}
-    for (datastore_id, kind), alike in observed.items():
+    for (datastore_id, kind), alike in _by_operation(observations):
         samples = _samples(kind, alike)
         by_storage[datastore_id][kind] = samples
         anywhere[kind] = anywhere.get(kind, ()) + samples
@@ -80,6 +80,19 @@ def learn(observations: Iterable[ObservedOverhead], configured: OverheadRates) -
         datastore_id: _refined(configured, tuple(of_kinds.items())) for datastore_id, of_kinds in by_storage.items()
     }
     return LearnedRates(configured, _refined(configured, tuple(anywhere.items())), rates)
+
+
+def _by_operation(
+    observations: Sequence[ObservedOverhead],
+) -> Iterable[tuple[tuple[int, OverheadKind], Sequence[ObservedOverhead]]]:
+    """The observations of each operation on each storage, which are mostly all of one on one."""
+    operations = list(map(_operation, observations))
+    if operations.count(operations[0]) == len(operations) if operations else True:
+        return [(operation, observations) for operation in operations[:1]]
+    observed: dict[tuple[int, OverheadKind], list[ObservedOverhead]] = defaultdict(list)
+    for operation, one in zip(operations, observations, strict=True):
+        observed[operation].append(one)
+    return observed.items()
 
 
 def robust_estimate(samples: Sequence[int], configured: int) -> int | None:

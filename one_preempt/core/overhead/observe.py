@@ -79,6 +79,9 @@ class _Stretch:
     ended: bool
 
 
+# Kind, beginning, end; 0: not yet.
+_Operation = tuple[OverheadKind, int, int | None]
+
 _observed, _stretch = quick_constructor(ObservedOverhead), quick_constructor(_Stretch)
 
 
@@ -143,12 +146,17 @@ def _stretches(
 
 def _operations(
     record: ActionRecord, vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
-) -> Iterator[tuple[OverheadKind, int, int | None]]:
-    """(kind, beginning, end) of what an accepted action did to a VM that was seen in the state `before`; 0: not yet."""
-    called_s = record.outcome_at_s or 0
+) -> Iterable[_Operation]:
+    """What an accepted action did to a VM that was seen in the state `before`; by far the most actions are starts."""
     if record.kind is _DEPLOY:
-        yield from _deployed(vm, stay, before, watch)
-        return
+        return _deployed(vm, stay, before, watch)
+    return _done_otherwise(record, vm, stay, before, watch)
+
+
+def _done_otherwise(
+    record: ActionRecord, vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
+) -> Iterator[_Operation]:
+    called_s = record.outcome_at_s or 0
     match record.kind:
         case ActionKind.STOP:
             yield OverheadKind.SUSPEND, called_s, stay.running_end_at_s
@@ -167,17 +175,16 @@ def _operations(
             yield OverheadKind.RESUME, called_s, watch.ran_at_s(vm, called_s)
 
 
-def _deployed(
-    vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
-) -> Iterator[tuple[OverheadKind, int, int | None]]:
-    """What a start consists of: by far the most actions are starts."""
+def _deployed(vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch) -> tuple[_Operation, ...]:
+    """What a start consists of."""
     if before in _RESUMED_FROM:
-        yield OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
-    elif before in _BOOTED_AGAIN_FROM:
+        return ((OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
+    if before in _BOOTED_AGAIN_FROM:
         # The way back of its disks is priced as a copy.
-        yield OverheadKind.BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)
-    elif before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
-        yield OverheadKind.BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)
+        return ((OverheadKind.BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
+    if before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
+        return ((OverheadKind.BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)),)
+    return ()
 
 
 def _own_s(one: _Stretch, others: Iterable[_Stretch], before: Iterable[ObservedOverhead]) -> int:

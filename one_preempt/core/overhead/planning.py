@@ -26,12 +26,10 @@ def start_s(vms: Sequence[VirtualMachine], rates: RatesByStorage, exclusion: Exc
 
     Of a lease that is on its way back those that run already took their time as well.
     """
-    is_back = any(vm.lcm_state in _READING_BACK for vm in vms)
+    is_back = bool([vm for vm in vms if vm.lcm_state in _READING_BACK])
     read = {vm.id for vm in vms if is_back or vm.state in _SAVED}
-    took_s = _total_s(
-        ((vm, _start_ms(vm, rates.at(_datastore_id(vm)), is_read=vm.id in read)) for vm in vms), exclusion
-    )
-    return took_s + (_again_s(vms, rates) if read else 0)
+    took = [(vm, _start_ms(vm, rates.at(_datastore_id(vm)), is_read=vm.id in read)) for vm in vms]
+    return _total_s(took, exclusion) + (_again_s(vms, rates) if read else 0)
 
 
 def return_s(

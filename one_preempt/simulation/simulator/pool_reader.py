@@ -27,6 +27,7 @@ from one_preempt.simulation.simulator.observed_surroundings import (
 from one_preempt.simulation.simulator.observed_vm import is_plain, moved_vm, observed_vm
 
 _DONE = VmState.DONE
+_RAFT_STATES = {int(state): state for state in RaftState}
 _pool_snapshot, _directory = quick_constructor(PoolSnapshot), quick_constructor(Directory)
 
 
@@ -93,7 +94,7 @@ class SimulatedPoolReader:
             observed_at_s=cloud.now_s,
             version=cloud.version,
             zone_id=0,
-            raft_state=RaftState(cloud.raft_state),
+            raft_state=_RAFT_STATES[cloud.raft_state],
             hosts=self._host_view if self._live_views else self._hosts.copy(),
             vms=self._vm_view if self._live_views else self._vms.copy(),
             clusters=self._clusters,
@@ -107,7 +108,7 @@ class SimulatedPoolReader:
 
     def read_raft_state(self) -> RaftState:
         """Whether this front-end is the one to act."""
-        return RaftState(self._cloud.raft_state)
+        return _RAFT_STATES[self._cloud.raft_state]
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
         """One VM with all its history, or None where it does not exist any more."""
