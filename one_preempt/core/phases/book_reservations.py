@@ -25,7 +25,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
-from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
+from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import is_unanswered
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
 from one_preempt.core.phases.shares import share_exceeded
@@ -115,7 +115,8 @@ def _lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
     """For how long those leave who would have to and cannot have left by its start; 0: there is time enough."""
     leaving = who_must_leave(draft, lease, stay)
     spared_s = max(0, spared_until_s(draft, leaving) - draft.state.now_s)
-    if not leaving or prepare(draft, lease.id, stay.start_s, leaving, draft.state.now_s + spared_s) is not None:
+    # Also where nobody has to leave: what was laid down for another stay of it is not needed then.
+    if prepare(draft, lease.id, stay.start_s, leaving, draft.state.now_s + spared_s) is not None:
         return 0
     rules = draft.policies.time
     return spared_s + leave_s(leaving, draft.rates, rules.exclusion) + rules.grace_s + rules.preparation_margin_s
@@ -182,7 +183,7 @@ def plan_stays(
     deadline_s = lease.terms.deadline_at_s
     if whole_s is None or deadline_s is None or not_before_s + whole_s > deadline_s:
         return None
-    demand, rules = gang_demand(draft, vms), piece_rules(draft, lease, vms)
+    demand, rules, prepared = gang_demand(draft, vms), piece_rules(draft, lease, vms), draft.preparations.get(lease.id)
     for table in tables_for(draft, lease):
         ready_at_s = not_before_s
         for _ in range(STARTS_TRIED):
@@ -196,6 +197,8 @@ def plan_stays(
             if not needed_s and not _exceeds(draft, lease, stays):
                 return stays
             ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)
+    # Nobody leaves for what was only tried: others must not find the lanes taken.
+    lay_back(draft, lease.id, prepared)
     return None
 
 

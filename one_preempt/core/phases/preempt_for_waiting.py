@@ -30,7 +30,7 @@ from one_preempt.core.phases.leaving_together import (
     who_hold_others_up,
 )
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
-from one_preempt.core.phases.preparations import prepare
+from one_preempt.core.phases.preparations import lay_back, prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
 from one_preempt.core.phases.room_ahead import (
     book,
@@ -215,6 +215,7 @@ def _decide_or_undo(
     """Decide upon the preemption; where nothing comes of it, nobody holds or was promised anything else than before."""
     lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
     before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
+    prepared = [(one, draft.preparations.get(one)) for one in lease_ids]
     mark = draft.room.checkpoint()
     # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
     rules, is_due = draft.policies.time, wanted.start_s <= draft.state.now_s
@@ -230,6 +231,8 @@ def _decide_or_undo(
             draft.bookings.pop(lease_id, None)
             if booking is not None:
                 draft.book(booking)
+        for lease_id, laid_down in prepared:
+            lay_back(draft, lease_id, laid_down)
     return outcome
 
 

@@ -77,6 +77,18 @@ def prepare(
     return prepared
 
 
+def lay_back(draft: PlanDraft, lease_id: int, before: Preparation | None) -> None:
+    """Have laid down for a lease what was before something was tried of which nothing comes."""
+    tried = draft.preparations.pop(lease_id, None)
+    if tried is not before:
+        if tried is not None:
+            _occupy(draft, tried, -1)
+        if before is not None:
+            _occupy(draft, before, 1)
+    if before is not None:
+        draft.preparations[lease_id] = before
+
+
 def _occupy(draft: PlanDraft, preparation: Preparation, sign: int) -> None:
     change = draft.lanes.occupy if sign > 0 else draft.lanes.vacate
     for lane, start_s, end_s in preparation.slots:
