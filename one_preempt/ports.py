@@ -26,6 +26,17 @@ class CloudUnavailable(OnePreemptError):
     """The endpoint gave no usable answer; the message says what was asked, where, and what to look at."""
 
 
+class VmNotTold(OnePreemptError):
+    """The endpoint answers, but not about this VM: it refused to, or the document cannot be read.
+
+    That is the VM's own matter, and says nothing of others. `code` is the name of oned's code, or UNREADABLE.
+    """
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class Clock(Protocol):
     """Where "now" comes from."""
 
@@ -43,13 +54,14 @@ class PoolReader(Protocol):
         """Whether this front-end is the one to act, asked afresh."""
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
-        """One VM afresh, or None where it does not exist any more."""
+        """One VM afresh, or None where it does not exist any more; raises `VmNotTold` where it alone cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
     """What oned answered to one action. `error_code` is the name of oned's code (ACTION, AUTHORIZATION, LOCKED,
-    ...), NO_ANSWER where none came, or CHANGED_HANDS where the VM was not in an expected state."""
+    ...), NO_ANSWER where none came, CHANGED_HANDS where the VM was not in an expected state, or UNREADABLE where what
+    oned tells of it alone cannot be read."""
 
     outcome: Outcome
     error_code: str = ""

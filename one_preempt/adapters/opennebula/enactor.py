@@ -12,7 +12,7 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LockLevel, VirtualMachine, VmState
-from one_preempt.ports import CallResult, CloudUnavailable, PoolReader
+from one_preempt.ports import CallResult, CloudUnavailable, PoolReader, VmNotTold
 
 OWN_CHOICE = -1  # lets oned choose the datastore
 APPEND = 1  # one.vm.update: add to the user template, keep the rest
@@ -42,6 +42,8 @@ class OpenNebulaEnactor:
             self._call(action)
         except CloudUnavailable as error:
             return CallResult(Outcome.UNKNOWN, NO_ANSWER, str(error))
+        except VmNotTold as error:
+            return CallResult(Outcome.DROPPED, error.code, str(error))
         except OnedError as error:
             return CallResult(Outcome.REFUSED, error.code_name, error.text)
         except ForbiddenAttribute as error:

@@ -11,12 +11,13 @@ from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoE
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import as_trusted
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
-from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
+from one_preempt.adapters.opennebula.xml_document import UNREADABLE_OBJECT, UnreadableDocument, parse_document
 from one_preempt.core.model.access import ONEADMIN_UID, Directory
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.ports import Clock, CloudUnavailable
+from one_preempt.ports import Clock, CloudUnavailable, VmNotTold
 
+UNREADABLE = "UNREADABLE"
 ALL, FROM_FIRST, TO_LAST, NOT_DONE, LAST_RECORD = -2, -1, -1, -1, 0
 
 # VMs before hosts: what is deployed in between is then charged to a host, never taken for free room.
@@ -63,15 +64,25 @@ class OpenNebulaPoolReader:
             raise CloudUnavailable(f"one.{name} at {self._transport.endpoint}: {error}") from None
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
-        """One VM with all its history. Raises `CloudUnavailable`."""
+        """One VM with all its history.
+
+        Raises `CloudUnavailable` where oned does not answer or does not know us, `VmNotTold` where only this VM is not
+        told: what its owner writes into it, even what stands in this answer alone, must not pass for a dead oned.
+        """
         try:
-            return read_virtual_machine(self._vm_element(vm_id))
+            vm = read_virtual_machine(self._vm_element(vm_id))
+            if vm.id != vm_id:
+                raise ValueError(f"it is the document of VM {vm.id}")
         except NoExistsError:
             return None
-        except OnedError as error:
+        except AuthenticationError as error:
             raise refused("one.vm.info", error) from None
-        except (KeyError, ValueError, UnreadableDocument) as error:
-            raise CloudUnavailable(f"one.vm.info: VM {vm_id} cannot be read: {error}") from None
+        except OnedError as error:
+            raise VmNotTold(f"one.vm.info was refused: {error}", error.code_name) from None
+        except (*UNREADABLE_OBJECT, UnreadableDocument) as error:
+            why = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+            raise VmNotTold(f"VM {vm_id} cannot be read: {why}", UNREADABLE) from None
+        return vm
 
     def _vm_element(self, vm_id: int) -> _Element:
         return parse_document(self._transport.document("one.vm.info", vm_id, False), [], f"VM {vm_id}")

@@ -183,6 +183,26 @@ def test_where_the_vm_cannot_be_looked_at_nothing_is_done(cloud: Cloud, enactor:
 
 
 @pytest.mark.parametrize(
+    ("reply", "code", "text"),
+    [
+        ([False, "[one.vm.info] Not yours.", 0x200, 0, -1], "AUTHORIZATION", "one.vm.info was refused"),
+        ([True, "<VM><ID>0</ID><TEMPLATE>", 0], "UNREADABLE", "VM 0 cannot be read"),
+        ([True, "<VM><ID>0</ID></VM>", 0], "UNREADABLE", "VM 0 cannot be read"),
+    ],
+    ids=["refused", "broken", "bare"],
+)
+def test_a_vm_that_alone_cannot_be_told_is_left_alone_and_oned_is_not_taken_for_silent(
+    reply: list[Any], code: str, text: str, cloud: Cloud, enactor: OpenNebulaEnactor
+) -> None:
+    cloud.endpoint.answer = lambda method, parameters: dumps((reply,), methodresponse=True).encode()
+    result = enactor.perform(action(ActionKind.STOP, 0))
+    assert (result.outcome, result.error_code) == (Outcome.DROPPED, code)
+    assert text in result.error_text
+    assert cloud.acted == []
+    assert len(cloud.endpoint.calls) == 1
+
+
+@pytest.mark.parametrize(
     ("kind", "vm_id", "own_uid", "text"),
     [
         (ActionKind.LOCK, LOCKED_BY_US, 7, "VM 10 is locked by user 0 (MANAGE): that is not our lock"),

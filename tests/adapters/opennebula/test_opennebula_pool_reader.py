@@ -9,7 +9,7 @@ from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader, ui
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.access import Directory, User
 from one_preempt.core.model.pool_snapshot import RaftState
-from one_preempt.ports import CloudUnavailable
+from one_preempt.ports import CloudUnavailable, VmNotTold
 
 VERSIONS = ("7.4.0", "6.10.0")
 
@@ -91,7 +91,15 @@ def test_a_refused_reading_says_what_to_mend(code: int, told: str, endpoint: Any
     endpoint.answers(refusal(code))
     with pytest.raises(CloudUnavailable, match=rf"one\.zone\.raftstatus was refused: .*{told}"):
         reader.read()
-    with pytest.raises(CloudUnavailable, match=rf"one\.vm\.info was refused: .*{told}"):
+
+
+def test_one_vm_that_is_refused_says_nothing_of_others(endpoint: Any, reader: OpenNebulaPoolReader) -> None:
+    endpoint.answers(refusal(0x200))
+    with pytest.raises(VmNotTold, match=r"one\.vm\.info was refused: .*No\.") as caught:
+        reader.read_vm(1)
+    assert caught.value.code == "AUTHORIZATION"
+    endpoint.answers(refusal(0x100))
+    with pytest.raises(CloudUnavailable, match="check ONE_AUTH"):
         reader.read_vm(1)
 
 
@@ -102,8 +110,17 @@ def test_an_answer_that_is_not_what_was_asked_for_is_no_empty_cloud(
     endpoint.answers(dumps(([True, document, 0],), methodresponse=True).encode())
     with pytest.raises(CloudUnavailable):
         reader.read()
-    with pytest.raises(CloudUnavailable, match="VM 3"):
+    with pytest.raises(VmNotTold, match="VM 3") as caught:
         reader.read_vm(3)
+    assert caught.value.code == "UNREADABLE"
+
+
+def test_the_document_of_another_vm_is_none_of_this_one(endpoint: Any, reader: OpenNebulaPoolReader) -> None:
+    endpoint.plays("7.4.0")
+    as_recorded = endpoint.answer
+    endpoint.answer = lambda method, parameters: as_recorded(method, (6, *parameters[1:]))
+    with pytest.raises(VmNotTold, match="VM 5 cannot be read: it is the document of VM 6"):
+        reader.read_vm(5)
 
 
 def test_an_endpoint_that_fails_in_the_middle_gives_no_half_snapshot(
