@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from one_preempt.core.availability.timeline import Stay
@@ -228,7 +228,7 @@ def _reserved_stays(
     reserved: Sequence[Reservation],
     known: Sequence[Stay],
 ) -> list[Stay]:
-    """What it was promised beyond the stay that it has; none of it where a host that was promised is lost."""
+    """What it was promised beyond the stay that it has; of what was firm what is left, where a host of it is lost."""
     on_hosts = any(vm.host_id is not None for vm in vms)
     if known and not on_hosts:
         return []
@@ -239,19 +239,33 @@ def _reserved_stays(
         coming = [one for one in reserved if one.firm and one.start_at_s >= not_before_s]
     coming = _ahead(lease, [one for one in coming if not _was_cut_short(lease, one)], state.now_s)
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
-    stays = []
+    stays, amounts, is_displaced = [], amounts_of(vms), False
     for one in coming:
         rows = [rows_by_host.get(host_id) for host_id in one.host_ids]
         usable = [row for row in rows if row is not None and state.hosts.accepts_vms[row]]
-        named = bool(one.host_ids) or one.firm
-        if named and len(usable) != len(vms):
-            return []
+        takes = amounts
+        if (one.host_ids or one.firm) and len(usable) != len(vms):
+            if not one.firm or len(rows) != len(vms):
+                return []
+            is_displaced = True
+            takes = tuple(amount for row, amount in zip(rows, amounts, strict=True) if row in usable)
         stays.append(
-            _stay(
-                lease.id, one.start_at_s, one.end_at_s, tuple(usable), amounts_of(vms), one.firm, promise=not one.firm
-            )
+            _stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), takes, one.firm, promise=not one.firm)
         )
-    return stays
+    return _as_displaced(stays) if is_displaced else stays
+
+
+def _as_displaced(stays: Iterable[Stay]) -> list[Stay]:
+    """A host that is lost for a moment gives nobody a claim to the rest: it is kept until others are found."""
+    return [replace(stay, displaced=True) for stay in stays if stay.firm and stay.host_rows]
+
+
+def left_of_promise(state: ClusterState, lease: Lease, reserved: tuple[Reservation, ...]) -> tuple[Stay, ...]:
+    """What is kept for a lease that is on no host while other hosts are looked for: all that was promised firmly."""
+    if not keeps_reservations(lease):
+        return ()
+    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
+    return tuple(_as_displaced(_reserved_stays(state, lease, vms, reserved, ())))
 
 
 def _runs_until_s(lease: Lease, vms: Sequence[VirtualMachine], known: Sequence[Stay]) -> int:

@@ -77,6 +77,22 @@ def test_an_accepted_reservation_is_booked_at_its_start_on_hosts_that_take_vms()
     assert "booked-hosts" in codes(replace(state, snapshot=replace(state.snapshot, hosts=hosts)), sound)
 
 
+def test_where_one_host_of_a_promise_is_lost_nobody_is_promised_the_others() -> None:
+    """The host may be back in time: then both would have been promised the same."""
+    pair = timed(1, 1, 2, **RESERVATION, verdict=Verdict.ACCEPTED)
+    wish = timed(3, start_at_s=NOW_S + 120, duration_s=50)
+    state = promised(waits(pair, wish, cpus=1), slot(1, 100, 150, 0, 1))
+    accepted = said(3, Verdict.ACCEPTED, booking(slot(3, 120, 170, 1)))
+    assert codes(state, accepted) == ["promise-broken"]
+    for lost in ({0: replace(host(0, cpus=1), state=HostState.ERROR)}, {}):
+        kept = {number: one for number, one in state.snapshot.hosts.items() if number != 0}
+        left = replace(state, snapshot=replace(state.snapshot, hosts={**kept, **lost}))
+        assert codes(left, accepted) == ["promise-broken"]
+    later = timed(3, start_at_s=NOW_S + 150, duration_s=50)
+    behind = promised(waits(pair, later, cpus=1), slot(1, 100, 150, 0, 1))
+    assert codes(behind, said(3, Verdict.ACCEPTED, booking(slot(3, 150, 200, 1)))) == []
+
+
 def test_what_is_late_already_starts_when_it_can_and_not_earlier_than_asked() -> None:
     late = timed(1, start_at_s=NOW_S - 10, duration_s=50, verdict=Verdict.ACCEPTED)
     assert codes(waits(late), replace(plan(), bookings=(booking(slot(1, 1, 51, 0)),))) == []

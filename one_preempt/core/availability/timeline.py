@@ -30,6 +30,7 @@ class Stay:
     """Room that a lease has or is promised. `host_rows` and `amounts` have one entry a VM, (CPU in hundredths, MiB).
 
     `firm`: nothing may be promised in its place. `promise`: one of the backfilling policy, which the queue may improve.
+    `displaced`: a host is lost, and others are looked for; what is left is kept until then, and nothing starts by it.
     """
 
     lease_id: int
@@ -39,6 +40,7 @@ class Stay:
     amounts: tuple[tuple[int, ...], ...]
     firm: bool
     promise: bool = False
+    displaced: bool = False
 
     @property
     def slot_reservation(self) -> SlotReservation:

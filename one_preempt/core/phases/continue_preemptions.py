@@ -21,6 +21,7 @@ from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.observed_room import left_of_promise
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
@@ -65,12 +66,13 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
 
 
 def _give_back(draft: PlanDraft, lease: Lease) -> None:
-    """The room that was kept for it is anybody's again, and a reservation to come is booked anew; what is late has
-    nothing else, and keeps it."""
+    """The room that was kept for it is anybody's again, and a reservation to come is booked anew, or stays as it is
+    written; what is late has nothing else, and keeps it."""
     late = is_promised(draft, lease) and has_exact_start(draft, lease) and _is_due(draft, lease)
     stays = draft.timeline.stays.get(lease.id, ())
     if not late:
-        draft.timeline.withdraw(lease.id)
+        reserved = draft.state.reservations.get(lease.id, ())
+        draft.timeline.replace(lease.id, left_of_promise(draft.state, lease, reserved))
     elif stays:
         # Room may have been made on other hosts than those that are written, for no longer than it still takes.
         left_s = lease.remaining_s

@@ -25,7 +25,7 @@ from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
-from one_preempt.core.phases.promised import has_exact_start, promised_leases
+from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.queue_room import lacks_room
 from one_preempt.core.phases.room_ahead import (
     book,
@@ -115,7 +115,7 @@ def _is_undisturbed(
     As most of what was promised, in most cycles: there is nothing to do for it but to wait.
     """
     stays = draft.timeline.stays.get(lease.id, ())
-    if not stays or not stays[0].firm or draft.there.get(lease.id) != (stays[0], ()):
+    if not stays or not stays[0].firm or stays[0].displaced or draft.there.get(lease.id) != (stays[0], ()):
         return False
     is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
     return is_ahead and has_exact_start(draft, lease) and not meets_overbooked(stays[0], overbooked)
@@ -137,7 +137,7 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     if start_at_s <= draft.state.now_s:
         _start_due(draft, lease, vms, start_at_s)
         return
-    stays = draft.timeline.stays.get(lease.id, ())
+    stays = standing_stays(draft, lease)
     _await_start(draft, lease)
     if stays:
         _make_room_in_time(draft, lease, vms, stays[0])
@@ -207,7 +207,7 @@ def _beside_sleepers(draft: PlanDraft, stay: Stay) -> BoolArray | None:
 
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
     """Its time has come: on the hosts that were reserved, else on any others."""
-    stays = draft.timeline.stays.get(lease.id, ())
+    stays = standing_stays(draft, lease)
     end_at_s = end_of(draft.state.now_s, takes_s(draft, lease, vms))
     if stays and end_at_s is not None and _is_long_enough(draft, lease, stays[0]):
         # A cycle that comes seconds late takes them off the overheads, not off whoever comes right behind.
@@ -260,7 +260,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         draft.wake_by(lease.terms.start_at_s or 0)
     elif not _has_left_its_slot(draft, lease, vms) and _start_at_once(draft, lease, vms):
         return
-    stays = draft.timeline.stays.get(lease.id, ())
+    stays = standing_stays(draft, lease)
     if stays and _has_left_its_slot(draft, lease, vms) and _are_enough(draft, lease, stays[1:]):
         stays = stays[1:]
         book(draft, lease, stays)
@@ -283,7 +283,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
 
 def _has_left_its_slot(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     """The slot that is due has only the time left that was set aside for leaving it: not worth coming back for."""
-    stays = draft.timeline.stays.get(lease.id, ())
+    stays = standing_stays(draft, lease)
     if len(stays) < 2 or lease.terms.deadline_at_s is None or stays[0].end_s is None:
         return False
     return stays[0].end_s - draft.state.now_s <= piece_rules(draft, lease, vms).suspend_s
@@ -299,7 +299,7 @@ def _are_enough(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> bool:
 def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     """Start it now for all that is left of it, or for the slot that is due; whether it starts."""
     now_s = draft.state.now_s
-    stays = draft.timeline.stays.get(lease.id, ())
+    stays = standing_stays(draft, lease)
     is_due = bool(stays) and stays[0].start_s <= now_s
     if not is_due and not draft.timeline.has_counted_nodes(lease.id, len(vms), now_s):
         # What was promised by number stands on none of the hosts; all that is free is somebody's.

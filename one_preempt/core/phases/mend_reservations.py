@@ -9,7 +9,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.promised import has_exact_start, promised_leases
+from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
 
 
@@ -47,16 +47,20 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
 
 
 def _displaced(draft: PlanDraft) -> list[Lease]:
-    stays = draft.timeline.stays
-    return [lease for lease in promised_leases(draft) if lease.id not in stays and lease.id not in draft.busy_leases]
+    promised = [lease for lease in promised_leases(draft) if lease.id not in draft.busy_leases]
+    return [lease for lease in promised if not standing_stays(draft, lease)]
 
 
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
     """Other hosts for the same time, where there are any."""
     demand = gang_demand(draft, vms)
     end_at_s = end_of(start_at_s, takes_s(draft, lease, vms))
+    before = draft.timeline.withdraw(lease.id)
     for table in tables_for(draft, lease):
         rows = table.fit_at(demand, start_at_s, end_at_s)
         if rows is not None:
             book(draft, lease, [stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)])
             return
+    if before:
+        # The hosts that it has lost may be back in time: those that it has left are nobody else's.
+        draft.timeline.hold(before)

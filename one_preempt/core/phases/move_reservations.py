@@ -49,6 +49,7 @@ def _may_move(draft: PlanDraft, lease: Lease) -> bool:
         lease.state in WAITING_STATES
         and len(stays) == 1
         and stays[0].start_s > draft.state.now_s
+        and not stays[0].displaced
         and has_exact_start(draft, lease)
         and lease.id not in draft.busy_leases
     )

@@ -19,7 +19,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
-from one_preempt.core.phases.promised import is_promised
+from one_preempt.core.phases.promised import is_promised, standing_stays
 from one_preempt.core.phases.room_ahead import gang_demand
 from one_preempt.core.phases.supply_question import largest_need, places, suited_rows
 
@@ -51,7 +51,7 @@ def too_late(draft: PlanDraft) -> list[Lease]:
         if lease.state in WAITING_STATES
         and (lease.terms.start_at_s or 0) <= draft.state.now_s
         and is_promised(draft, lease)
-        and not draft.timeline.stays.get(lease.id)
+        and not standing_stays(draft, lease)
         and draft.startable(lease)
     ]
 

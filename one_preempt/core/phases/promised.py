@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
@@ -21,6 +22,12 @@ def promised_leases(draft: PlanDraft) -> list[Lease]:
     # Only what had no answer yet gets one, so that what was promised before stays so.
     judged = (draft.state.leases[lease_id] for lease_id in draft.verdicts if lease_id not in known)
     return [*known.values(), *(one for one in judged if one.state in WAITING_STATES and is_promised(draft, one))]
+
+
+def standing_stays(draft: PlanDraft, lease: Lease) -> tuple[Stay, ...]:
+    """The stays by which it is to start; none while other hosts are looked for, because one is lost."""
+    stays = draft.timeline.stays.get(lease.id, ())
+    return () if any(stay.displaced for stay in stays) else stays
 
 
 def has_exact_start(draft: PlanDraft, lease: Lease) -> bool:

@@ -72,8 +72,8 @@ def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservat
 def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
     """Its firm reservations from now on, where anything is still promised to it.
 
-    None where a host of one is lost, where a VM of the lease is gone and nobody knows which of the hosts was its, or
-    where one went by unused and the others are too short: all are looked for anew.
+    None where a VM of the lease is gone and nobody knows which of the hosts was its, or where one went by unused and
+    the others are too short: all are looked for anew. Where a host of one is lost the others are its own all the same.
     """
     promised = has_deadline_promised(recount, lease) or has_start_promised(recount, lease) or has_return_promised(lease)
     if not promised:
@@ -83,10 +83,7 @@ def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation
     ahead = [one for one in firm if one.end_at_s is None or one.end_at_s > now_s]
     if len(ahead) < len(firm) and booked_s(ahead, now_s) < (left_s(lease, now_s) or 0):
         return ()
-    if any(len(one.host_ids) != len(lease.vm_ids) for one in ahead):
-        return ()
-    hosts = [recount.host_then(host_id) for one in ahead for host_id in one.host_ids]
-    return tuple(ahead) if all(host is not None and host.accepts_vms for host in hosts) else ()
+    return () if any(len(one.host_ids) != len(lease.vm_ids) for one in ahead) else tuple(ahead)
 
 
 def leaves_by_s(recount: Recount, lease: Lease, *, planned: bool) -> int | None:

@@ -201,8 +201,7 @@ class _ClaimReader:
             until_s = 0
         for slot in own:
             if until_s is not None and slot.start_at_s >= until_s and not self._host_ids.isdisjoint(slot.host_ids):
-                where = zip(_in_slot(slot, vms), slot.host_ids, strict=False)
-                yield from self._claims_on(where, slot.start_at_s, slot.end_at_s)
+                yield from self._claims_of_slot(slot, vms)
 
     def _claims_of_preemptor(
         self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]
@@ -226,6 +225,16 @@ class _ClaimReader:
         for vm, host_id in where:
             if host_id in self._host_ids:
                 yield _Claim(host_id, start_s, end_s, vm.cpu_centi, vm.memory_mib * KIB_PER_MIB)
+
+    def _claims_of_slot(self, slot: Reservation, vms: Sequence[VirtualMachine]) -> Iterator[_Claim]:
+        """One host a VM, as far as they are not lost; of a lease of which some VMs are on hosts already, the others."""
+        waiting = vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
+        there = [(vm, host_id) for vm, host_id in zip(waiting, slot.host_ids, strict=False) if self._is_there(host_id)]
+        yield from self._claims_on(there, slot.start_at_s, slot.end_at_s)
+
+    def _is_there(self, host_id: int) -> bool:
+        host = self._recount.host_then(host_id)
+        return host is not None and host.accepts_vms
 
     def _hosts_of(self, vm: VirtualMachine, *, planned: bool) -> Sequence[int]:
         """The hosts that it stays on: none where it is leaving."""
@@ -266,11 +275,6 @@ def _by_preemptor(preemptions: Iterable[Preemption]) -> dict[int, Preemption]:
 def _leavers(preemptions: Iterable[Preemption]) -> frozenset[tuple[int, int]]:
     """Who leaves which host: (VM id, host id)."""
     return frozenset((victim.vm_id, victim.host_id) for one in preemptions for victim in one.victims)
-
-
-def _in_slot(slot: Reservation, vms: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
-    """One VM a host; of a lease of which some VMs are on hosts already, it may be the others."""
-    return vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
 
 
 def _overpromised(host: Host, changes: dict[int, _Totals]) -> Iterator[Violation]:
