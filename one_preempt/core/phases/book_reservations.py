@@ -29,6 +29,7 @@ from one_preempt.core.phases.preparations import lay_back, prepare, spared_until
 from one_preempt.core.phases.promised import is_unanswered
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
 from one_preempt.core.phases.shares import share_exceeded
+from one_preempt.core.phases.unknown_ends import overruns_going_on
 from one_preempt.core.victims import method_is_possible, methods_of
 
 # Where others must leave first, a lease with a deadline starts that much later: at once, and once they have left.
@@ -45,9 +46,10 @@ def book_reservations(draft: PlanDraft) -> None:
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
         grant_hosts(draft, lease)
-        answer = _book(draft, lease, vms)
-        if answer is not None and grant_all_in_time(draft, lease):
+        with overruns_going_on(draft, lease):
             answer = _book(draft, lease, vms)
+            if answer is not None and grant_all_in_time(draft, lease):
+                answer = _book(draft, lease, vms)
         if answer is not None:
             turn_down(draft, lease, answer)
 
@@ -173,7 +175,8 @@ def plan_rest(
         return None
     leaving, exclusion = list(zip(vms, methods, strict=True)), policies.time.exclusion
     gone_at_s = draft.state.now_s + policies.time.grace_s + leave_s(leaving, draft.rates, exclusion)
-    return plan_stays(draft, lease, vms, gone_at_s, return_s(leaving, draft.rates, exclusion) + left_s)
+    with overruns_going_on(draft, lease):
+        return plan_stays(draft, lease, vms, gone_at_s, return_s(leaving, draft.rates, exclusion) + left_s)
 
 
 def plan_stays(
