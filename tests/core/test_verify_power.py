@@ -19,7 +19,7 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
-from one_preempt.core.model.reservation import Booking, Reservation
+from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, lease, plan, running, waiting
 
@@ -190,6 +190,37 @@ def test_no_more_boot_at_once_than_may() -> None:
     assert codes(state(*before, hosts=hosts), one) == []
     booting = in_phase(PowerPhase.ENABLING, host_id=1, began_at_s=NOW_S - 9)
     assert codes(state(before[0], booting, hosts=hosts), one) == ["power-boots"]
+
+
+@pytest.mark.parametrize(("first_in_s", "new_in_s", "broken"), [
+    (120, 119, True), (120, 239, True), (120, 240, False), (240, 120, False), (239, 130, True),
+    # What cannot be kept anyway is no fault of what is accepted.
+    (100, 240, False),
+])  # fmt: skip
+def test_no_more_sleeping_hosts_are_promised_than_can_boot_until_then(
+    first_in_s: int, new_in_s: int, broken: bool
+) -> None:
+    sleepers = in_phase(PowerPhase.ASLEEP), in_phase(PowerPhase.ASLEEP, host_id=1)
+    capacities = {one.host_id: HostCapacity(one.host_id, NOW_S, 200, 4 << 20, 200, 4 << 20) for one in sleepers}
+    terms = replace(lease(7).terms, start_at_s=NOW_S + first_in_s, duration_s=60)
+    first = replace(lease(7), terms=terms, verdict=Verdict.ACCEPTED)
+    new = replace(lease(8), terms=replace(terms, start_at_s=NOW_S + new_in_s))
+    promised = [
+        (Reservation(one.id, NOW_S + in_s, NOW_S + in_s + 60, (host_id,), firm=True),)
+        for one, in_s, host_id in ((first, first_in_s, 0), (new, new_in_s, 1))
+    ]
+    known = KnownPower(
+        {one.host_id: one for one in sleepers}, capacities=capacities, bounds=replace(BOUNDS, quickest_boot_s=120)
+    )
+    asleep = replace(
+        cluster((OFFLINE, in_state(HostState.OFFLINE, 1)), (waiting(7), waiting(8)), (first, new)),
+        power=known,
+        reservations={7: promised[0]},
+    )
+    accepts = replace(
+        plan(), bookings=(Booking(8, promised[1]),), verdicts=(VerdictGiven(8, Verdict.ACCEPTED, "reserved"),)
+    )
+    assert ("power-turns" in codes(asleep, accepts)) is broken
 
 
 def test_a_pause_begins_nothing() -> None:

@@ -80,7 +80,8 @@ def _names(host: Host | None) -> tuple[str, str] | None:
 
 
 def _bounds(hosts: Iterable[Host], rules: PowerRules) -> PowerBounds:
-    """The hosts handed over, and the longest boot of these, with what was chosen."""
+    """The hosts handed over, and the longest and shortest boot of these, with what was chosen."""
     found = [host for host in hosts if rules.is_handed_over(host)]
-    boot_s = max((rules.power_of(host).boot_s for host in found), default=0)
-    return PowerBounds(frozenset(host.id for host in found), rules.floor, rules.most_booting, boot_s)
+    boots_s = [rules.power_of(host).boot_s for host in found]
+    handed_over = frozenset(host.id for host in found)
+    return PowerBounds(handed_over, rules.floor, rules.most_booting, max(boots_s, default=0), min(boots_s, default=0))

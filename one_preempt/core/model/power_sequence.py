@@ -181,13 +181,14 @@ class PowerReport:
 class PowerBounds:
     """What holds whatever is decided: which hosts may be switched, how many of them stay on, how many boot at once.
 
-    `boot_s`: how long the slowest of them takes to boot.
+    `boot_s`, `quickest_boot_s`: how long the slowest and the quickest of them take to boot.
     """
 
     handed_over: frozenset[int] = frozenset()
     floor: int = 0
     most_booting: int = 0
     boot_s: int = 0
+    quickest_boot_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from one_preempt.core.model.time_rules import RefusedReservation, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, return_s
+from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
@@ -32,7 +33,7 @@ from one_preempt.core.phases.shares import share_exceeded
 from one_preempt.core.phases.unknown_ends import overruns_going_on
 from one_preempt.core.victims import method_is_possible, methods_of
 
-# Where others must leave first, a lease with a deadline starts that much later: at once, and once they have left.
+# Where others must leave first, or hosts boot in turns, a lease with a deadline starts later: at once, and then.
 STARTS_TRIED = 2
 
 
@@ -197,8 +198,12 @@ def plan_stays(
                 break
             stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
             needed_s = _lacks_s(draft, lease, stays[0])
-            if not needed_s and not _exceeds(draft, lease, stays):
+            # Hosts that sleep may have to wait for their turn to boot.
+            later_s = turns_lack_s(draft, lease, stays, deadline_s - whole_s - stays[0].start_s)
+            if not needed_s and not later_s and not _exceeds(draft, lease, stays):
                 return stays
+            if later_s:
+                ready_at_s = stays[0].start_s + later_s
             ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)
     # Nobody leaves for what was only tried: others must not find the lanes taken.
     lay_back(draft, lease.id, prepared)

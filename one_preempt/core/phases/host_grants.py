@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
-from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.phases.boot_turns import up_in_turn
 from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft
@@ -57,38 +57,6 @@ def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
         return False
     power.granted[lease.id] = in_time if granted is None else in_time | granted
     return True
-
-
-def up_in_turn(draft: PlanDraft, power: PowerDraft, lease: Lease, start_s: int, rows: Sequence[int]) -> Sequence[int]:
-    """Of these rows, in this order, those that are up by the start if no more boot at once than may.
-
-    Those that boot already, and those that others were promised by then, come before.
-    """
-    if power.to_come is None:
-        return rows
-    others = {
-        row
-        for lease_id in draft.concerns.all(Concern.TIME)
-        for stay in draft.timeline.stays.get(lease_id, ())
-        if lease_id != lease.id and stay.start_s <= start_s
-        for row in stay.host_rows
-        if power.asleep[row]
-    }
-    # Those of this cycle are woken now, however late they start.
-    woken = {
-        row
-        for lease_id in power.bound - {lease.id}
-        for stay in draft.timeline.stays.get(lease_id, ())
-        for row in stay.host_rows
-        if power.asleep[row]
-    }
-    before = int(power.columns.booting.sum()) + len(others | woken)
-    found: list[int] = []
-    for row in rows:
-        turn = (before + len(found)) // power.rules.most_booting
-        if power.to_come.up_at_s[row] + turn * power.boots_s[row] <= start_s:
-            found.append(row)
-    return found
 
 
 def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked, chosen: Sequence[int]) -> None:

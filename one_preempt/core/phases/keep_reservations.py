@@ -20,6 +20,7 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.book_reservations import piece_rules
+from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
@@ -189,7 +190,7 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     if rows is None:
         return False
     aside = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
-    if is_taken(draft, lease, aside):
+    if is_taken(draft, lease, aside) or turns_lack_s(draft, lease, [aside]):
         return False
     book(draft, lease, [aside, *timeline.stays.get(lease.id, ())[1:]])
     return True

@@ -8,6 +8,7 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays
+from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
@@ -52,14 +53,15 @@ def _displaced(draft: PlanDraft) -> list[Lease]:
 
 
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
-    """Other hosts for the same time, where there are any."""
+    """Other hosts for the same time, where there are any; of those that sleep only as many as can boot until then."""
     demand = gang_demand(draft, vms)
     end_at_s = end_of(start_at_s, takes_s(draft, lease, vms))
     before = draft.timeline.withdraw(lease.id)
     for table in tables_for(draft, lease):
         rows = table.fit_at(demand, start_at_s, end_at_s)
-        if rows is not None:
-            book(draft, lease, [stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)])
+        stay = None if rows is None else stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
+        if stay is not None and not turns_lack_s(draft, lease, [stay]):
+            book(draft, lease, [stay])
             return
     if before:
         # The hosts that it has lost may be back in time: those that it has left are nobody else's.

@@ -22,8 +22,8 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.phases.boot_turns import turns_bind, up_in_turn
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.host_grants import up_in_turn
 from one_preempt.core.phases.needed_hosts import (
     LOOKED_AT,
     WAKING,
@@ -53,15 +53,14 @@ def supply_reservations(draft: PlanDraft) -> None:
     take_orders_to_wake(draft)
     if power.to_come is None or not power.asleep.any():
         return
-    waiting = [lease for lease in promised_leases(draft) if not lease.terms.at_once]
-    promised = sorted(waiting, key=lambda lease: (lease.arrived_at_s, lease.id))
-    wakings = waking_times(draft, power, promised)
-    soon_s = power.now_s + max(power.boots_s.values()) + TURN_S
-    power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
+    promised, wakings = _promised_wakings(draft, power)
     wakes_now = wakings.first_s is not None and wakings.first_s <= power.now_s
     if wakings.first_s is not None:
         draft.wake_by(wakings.first_s)
     stays, asleep, latest_up_s = draft.timeline.stays, power.asleep, power.latest_up_s
+    if turns_bind(power):
+        # Of those that are due by now whoever starts first boots first.
+        promised.sort(key=lambda lease: stays[lease.id][0].start_s if stays.get(lease.id) else power.now_s)
     for lease in promised:
         first = stays.get(lease.id, ())[:1]
         # By then all can be up, whatever it asks for: so it is for most of what was promised.
@@ -69,6 +68,16 @@ def supply_reservations(draft: PlanDraft) -> None:
         power.granted[lease.id] = asleep if far else _countable(draft, power, lease)
         if wakes_now:
             _wake_in_time(draft, power, lease, wakings)
+
+
+def _promised_wakings(draft: PlanDraft, power: PowerDraft) -> tuple[list[Lease], Wakings]:
+    """Who was promised a start, and when hosts are woken for them: those of within a boot are due soon."""
+    waiting = [lease for lease in promised_leases(draft) if not lease.terms.at_once]
+    promised = sorted(waiting, key=lambda lease: (lease.arrived_at_s, lease.id))
+    wakings = waking_times(draft, power, promised)
+    soon_s = power.now_s + max(power.boots_s.values()) + TURN_S
+    power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
+    return promised, wakings
 
 
 def _countable(draft: PlanDraft, power: PowerDraft, lease: Lease) -> BoolArray:
@@ -150,6 +159,9 @@ def supply_waiting(draft: PlanDraft) -> None:
     power = draft.power
     if power is None:
         return
+    if draft.bookings and power.asleep.any() and turns_bind(power):
+        # Whoever was promised hosts in this cycle has turns, too.
+        _promised_wakings(draft, power)
     for lease_id in sorted(power.bound):
         for row in sorted({row for stay in draft.timeline.stays.get(lease_id, ()) for row in stay.host_rows}):
             text = f"{draft.state.leases[lease_id].label} was promised it"

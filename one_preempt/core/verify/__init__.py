@@ -33,6 +33,7 @@ _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
     (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
     (lambda plan: plan.actions or plan.bookings or plan.preemptions, room_over_time.RULES),
     (lambda plan: plan.power_steps or plan.power_sequences, power_rules.RULES),
+    (lambda plan: plan.verdicts, power_rules.RULES_OF_PROMISES),
 )
 
 

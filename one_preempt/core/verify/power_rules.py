@@ -7,8 +7,13 @@ from collections.abc import Iterator, Set
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerStepKind
-from one_preempt.core.model.reservation import Reservation
-from one_preempt.core.verify.lease_over_time import has_deadline_promised, recorded, was_suspended_often_enough
+from one_preempt.core.model.reservation import Reservation, Verdict
+from one_preempt.core.verify.lease_over_time import (
+    has_deadline_promised,
+    recorded,
+    slots,
+    was_suspended_often_enough,
+)
 from one_preempt.core.verify.recount import ARRIVALS, Recount, Rule, Violation
 
 _TO_SLEEP = frozenset({PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.SWITCH_OFF})
@@ -170,6 +175,38 @@ def _not_too_many_boot(recount: Recount) -> Iterator[Violation]:
         yield Violation("power-boots", f"host {first[-1]} is told to start while more boot than the {most} that may")
 
 
+def _sleeping_hosts_can_boot_in_turns(recount: Recount) -> Iterator[Violation]:
+    """What this plan accepts leaves to each that was promised a sleeping host the time to boot, so many at once.
+
+    Counted as if all were as quick as the quickest, and nothing else booted: what fails that cannot be kept.
+    """
+    bounds, now_s = recount.state.power.bounds, recount.state.now_s
+    accepted = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.ACCEPTED}
+    if not accepted & recount.booking_by_lease.keys() or not bounds.most_booting or not bounds.quickest_boot_s:
+        return
+    lease_ids = (recount.state.reservations.keys() | recount.booking_by_lease.keys()) & recount.state.leases.keys()
+    before, then = _sleepers_needed_by(recount, lease_ids - accepted), _sleepers_needed_by(recount, lease_ids)
+    for by_s in sorted(set(then.values())):
+        boots = bounds.most_booting * (max(by_s - now_s, 0) // bounds.quickest_boot_s)
+        needed, needed_before = (sum(start_s <= by_s for start_s in one.values()) for one in (then, before))
+        if needed > boots >= needed_before:
+            text = f"{needed} hosts that sleep are promised {by_s - now_s} s from now, and {boots} can boot by then"
+            yield Violation("power-turns", text)
+
+
+def _sleepers_needed_by(recount: Recount, lease_ids: Set[int]) -> dict[int, int]:
+    """By id of the hosts without power when the first of these leases was promised it."""
+    found: dict[int, int] = {}
+    leases = [recount.state.leases[lease_id] for lease_id in lease_ids]
+    for lease in [one for one in leases if not _has_its_hosts(recount, one)]:
+        for slot in slots(recount, lease, planned=True):
+            for host_id in slot.host_ids:
+                sequence = recount.state.power.sequences.get(host_id)
+                if sequence is not None and sequence.phase in (PowerPhase.ASLEEP, PowerPhase.SWITCHING_OFF):
+                    found[host_id] = min(found.get(host_id, slot.start_at_s), slot.start_at_s)
+    return found
+
+
 def _pause_is_respected(recount: Recount) -> Iterator[Violation]:
     for step in recount.plan.power_steps:
         if recount.state.paused and step.kind in _TOWARDS_OFF:
@@ -186,3 +223,4 @@ RULES: tuple[Rule, ...] = (
     _not_too_many_boot,
     _pause_is_respected,
 )
+RULES_OF_PROMISES: tuple[Rule, ...] = (_sleeping_hosts_can_boot_in_turns,)
