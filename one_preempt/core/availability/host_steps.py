@@ -75,15 +75,17 @@ class HostSteps:
     def overbooked(self) -> Mapping[int, int]:
         """The hosts on which at some time more is taken than there is, by row, and from when on that is over."""
         if self._known_overbooked is None:
-            short = self._free < 0
+            short: BoolArray = self._free < 0
             # Mostly there is none, which is found many times sooner than where.
             is_none = not np.count_nonzero(short)
-            self._known_overbooked = {} if is_none else self._overbooked_until(short.any(axis=0))
+            self._known_overbooked = {} if is_none else self._overbooked_until(short)
         return self._known_overbooked
 
     def _overbooked_until(self, short: BoolArray) -> dict[int, int]:
-        rows = np.flatnonzero(short.any(axis=1))
-        behind_last = short.shape[1] - short[rows, ::-1].argmax(axis=1)
+        """By row of the hosts that are `short`, shape (R, H, K), of a resource in some step: when the last one ends."""
+        any_short = np.logical_or.reduce(short)
+        rows = np.flatnonzero(any_short.any(axis=1))
+        behind_last = any_short.shape[1] - any_short[rows, ::-1].argmax(axis=1)
         # Behind the last step there is always one that begins at the end of time.
         return dict(zip(rows.tolist(), self._times[rows, behind_last].tolist(), strict=True))
 
