@@ -25,7 +25,7 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
-from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
+from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.queue_room import lacks_room
 from one_preempt.core.phases.room_ahead import (
@@ -151,6 +151,10 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     leaving = who_must_leave(draft, lease, stay)
     if not leaving:
         if is_taken(draft, lease, stay) and not _moves_aside(draft, lease, vms, stay):
+            elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
+            if elsewhere is not None:
+                _make_room_in_time(draft, lease, vms, elsewhere)
+                return
             text = "somebody who should have left its hosts is still there, and nobody knows for how long"
             _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
@@ -194,6 +198,27 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
         return False
     book(draft, lease, [aside, *timeline.stays.get(lease.id, ())[1:]])
     return True
+
+
+def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> Stay | None:
+    """The same time on hosts whose leases can be made to leave for it, and in time; None where there are none.
+
+    Better than to hope that what outlives its DURATION ends. Should it end, the stay moves aside and nobody leaves.
+    """
+    if not lease.preempts:
+        return None
+    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, firmly=True)
+    rows = fit_in(gang_demand(draft, vms, _beside_sleepers(draft, stay)), free)
+    if rows is None:
+        return None
+    elsewhere = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
+    leaving = who_must_leave(draft, lease, elsewhere)
+    if not leaving:
+        return None
+    if prepare(draft, lease.id, elsewhere.start_s, leaving, spared_until_s(draft, leaving)) is None:
+        return None
+    book(draft, lease, [elsewhere, *draft.timeline.stays.get(lease.id, ())[1:]])
+    return elsewhere
 
 
 def _beside_sleepers(draft: PlanDraft, stay: Stay) -> BoolArray | None:
