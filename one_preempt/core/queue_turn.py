@@ -9,7 +9,7 @@ from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
-from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Turn:
 
 def may_start(lease: Lease, vm: VirtualMachine) -> bool:
     """oned would deploy it, and nobody has put it on HOLD: without a LEASE attribute that is somebody's wish."""
-    return vm.may_be_deployed and (lease.explicit or vm.state is not VmState.HOLD)
+    return vm.state in DEPLOYABLE_STATES and (lease.explicit or vm.state is not VmState.HOLD)
 
 
 def startable(lease: Lease, members: Sequence[VirtualMachine]) -> list[VirtualMachine]:
     """The members that are to be started: none while one that waits may not be, for a gang starts together."""
     waiting = [vm for vm in members if phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)]
-    return waiting if all(may_start(lease, vm) for vm in waiting) else []
+    return waiting if not [vm for vm in waiting if not may_start(lease, vm)] else []

@@ -254,12 +254,12 @@ class _AdmissionDesk:
             terms=counted_from(terms, self.now_s),
             uid=first.uid,
             gid=first.gid,
-            vm_ids=tuple(vm.id for vm in members),
+            vm_ids=tuple([vm.id for vm in members]),
             explicit=explicit,
             may_preempt=may_preempt(members, self.rules),
             admitted_at_s=self.now_s,
             # A gang has arrived when its last VM has: the first one alone keeps no place in the queue.
-            arrived_at_s=max(vm.submitted_at_s for vm in members),
+            arrived_at_s=max([vm.submitted_at_s for vm in members]),
             rule=rule.name if rule is not None else "",
             shielded_by_lock=rule.shielded_by_lock if rule is not None else True,
         )
@@ -302,7 +302,7 @@ def _lease(record: LeaseRecord, members: Sequence[VirtualMachine], rights: Group
         terms=record.terms,
         uid=record.uid,
         gid=record.gid,
-        vm_ids=tuple(vm.id for vm in members),
+        vm_ids=tuple([vm.id for vm in members]),
         state=LeaseState.REFUSED if refused else LeaseState.WAITING,
         arrived_at_s=record.arrived_at_s,
         explicit=record.explicit,

@@ -52,7 +52,6 @@ def form_gangs(
     extra: list[tuple[VirtualMachine, str]] = []
     for key, vms in groups.items():
         size = key.terms.size
-        members = running.get(key) or tuple(vm.id for vm in vms[:size])
         if key in running:
             surplus = vms
         elif len(vms) < size:
@@ -62,7 +61,9 @@ def form_gangs(
         else:
             complete.append((key, tuple(vms[:size])))
             surplus = vms[size:]
-        extra.extend((vm, _why_extra(key, members)) for vm in surplus)
+        if surplus:
+            members = running.get(key) or tuple([vm.id for vm in vms[:size]])
+            extra.extend((vm, _why_extra(key, members)) for vm in surplus)
     return _gangs(tuple(complete), tuple(waiting), tuple(extra))
 
 

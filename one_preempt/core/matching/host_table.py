@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import compress, count
-from operator import is_not
+from itertools import chain, compress, count
+from operator import attrgetter, is_not
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from one_preempt.core.model.host import Host
 from one_preempt.core.model.quick_construction import quick_constructor
 
 _host_table = quick_constructor(HostTable)
+_size, _state = attrgetter("max_cpu_centi", "max_memory_kib"), attrgetter("state")
 
 
 def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[int] | None) -> list[int] | None:
@@ -62,26 +63,19 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
         ordered[row] = host
     free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
     free[rows] = _free(renewed)
-    if any(map(_differ_in_size, was, renewed)):
+    if list(map(_size, was)) != list(map(_size, renewed)):
         capacity = capacity.copy()
         capacity[rows] = _capacity(renewed)
-    if any(map(_differ_in_state, was, renewed)):
+    if list(map(_state, was)) != list(map(_state, renewed)):
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
     columns = (before.ids, free, capacity, accepts_vms)
     return _host_table(*columns, before.index_by_id, tuple(ordered), made_from=before.mark, renewed=rows)
 
 
-def _differ_in_size(one: Host, other: Host) -> bool:
-    return one.max_cpu_centi != other.max_cpu_centi or one.max_memory_kib != other.max_memory_kib
-
-
-def _differ_in_state(one: Host, other: Host) -> bool:
-    return one.state is not other.state
-
-
 def _free(hosts: Sequence[Host]) -> IntArray:
-    return np.array([host.free_amounts for host in hosts], np.int64).reshape(-1, 2)
+    amounts = chain.from_iterable([host.free_amounts for host in hosts])
+    return np.fromiter(amounts, np.int64, 2 * len(hosts)).reshape(-1, 2)
 
 
 def _capacity(hosts: Sequence[Host]) -> IntArray:

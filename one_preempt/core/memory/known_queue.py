@@ -80,7 +80,7 @@ class KnownQueue:
             places[lease_id] = _queue_place(
                 queue_key(policies, lease, members),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
-                not any(vm.lock_level is not LockLevel.NONE or counts_anew(vm) for vm in turn.vms),
+                not [vm for vm in turn.vms if vm.lock_level is not LockLevel.NONE or counts_anew(vm)],
             )
         gone = places.keys() - waiting.keys() if len(places) > len(waiting) else ()
         for lease_id in gone:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -174,7 +175,7 @@ class KnownRooms:
     def _look_at(self, surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> None:
         room = lease_room(surroundings, lease, reserved)
         vms = surroundings.state.snapshot.vms
-        self._largest_mib = max(self._largest_mib, *(vms[vm_id].memory_mib for vm_id in lease.vm_ids), 0)
+        self._largest_mib = max(self._largest_mib, *[vms[vm_id].memory_mib for vm_id in lease.vm_ids], 0)
         until_s = _good_until_s(surroundings.state, room, reserved)
         self._due_s = min(self._due_s, until_s)
         if room.stays:
@@ -187,7 +188,7 @@ class KnownRooms:
         if not _frees_the_same(room, known.room):
             self._add(known.more, known.firmly_more, -1)
             known.more = _amounts(room.rows, room.more)
-            is_firm_too = (room.rows, room.more) == (room.firm_rows, room.firmly_more)
+            is_firm_too = room.rows == room.firm_rows and room.more == room.firmly_more
             known.firmly_more = known.more if is_firm_too else _amounts(room.firm_rows, room.firmly_more)
             self._add(known.more, known.firmly_more, 1)
         known.lease, known.room, known.until_s = lease, room, until_s
@@ -221,13 +222,19 @@ def _takes_the_same(one: Datastore, before: Datastore, largest_mib: int) -> bool
 
 
 def _frees_the_same(one: LeaseRoom, other: LeaseRoom) -> bool:
-    return (one.rows, one.more, one.firm_rows, one.firmly_more) == (
-        other.rows, other.more, other.firm_rows, other.firmly_more,
-    )  # fmt: skip
+    return (
+        one.rows == other.rows
+        and one.firm_rows == other.firm_rows
+        and one.more == other.more
+        and one.firmly_more == other.firmly_more
+    )
 
 
 def _amounts(rows: tuple[int, ...], more: tuple[tuple[int, int], ...]) -> _Amounts:
-    return (np.array(rows), np.array(more, dtype=np.int64)) if rows else None
+    if not rows:
+        return None
+    amounts = np.fromiter(chain.from_iterable(more), np.int64, 2 * len(more))
+    return np.array(rows), amounts.reshape(-1, 2)
 
 
 def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservation, ...]) -> int:
@@ -236,15 +243,19 @@ def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservat
     At once where local disks count, or where a slot went by and another one becomes shorter unused.
     """
     now_s = state.now_s
-    over = [one.end_at_s is not None and one.end_at_s <= now_s for one in reserved]
-    wasted = any(over) and any(
-        one.start_at_s <= now_s for one, is_over in zip(reserved, over, strict=True) if not is_over
-    )
-    if wasted or not room.lasts:
+    if not room.lasts or (reserved and _is_wasted(reserved, now_s)):
         return now_s
     bounds = [bound for stay in room.stays for bound in (stay.start_s, stay.end_s)]
     bounds += [bound for one in reserved for bound in (one.start_at_s, one.start_at_s + 1, one.end_at_s)]
-    return min((at_s for at_s in bounds if at_s is not None and at_s > now_s), default=_NEVER_S)
+    return min([at_s for at_s in bounds if at_s is not None and at_s > now_s], default=_NEVER_S)
+
+
+def _is_wasted(reserved: tuple[Reservation, ...], now_s: int) -> bool:
+    """A slot is over, and another one has begun."""
+    over = [one.end_at_s is not None and one.end_at_s <= now_s for one in reserved]
+    return any(over) and any(
+        one.start_at_s <= now_s for one, is_over in zip(reserved, over, strict=True) if not is_over
+    )
 
 
 def _is(one: object, other: object) -> bool:

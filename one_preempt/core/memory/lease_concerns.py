@@ -43,7 +43,7 @@ class Concern(Enum):
 def _is_to_hold(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     if not lease.explicit or lease.state not in _HELD_STATES:
         return False
-    return any(vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE for vm in vms)
+    return bool([vm for vm in vms if vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE])
 
 
 def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
@@ -70,7 +70,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.RUNS: _runs,
     Concern.RUNS_TO_DEADLINE: lambda lease, vms: lease.promised_deadline_at_s is not None and _runs(lease, vms),
     Concern.SUSPENDED: _is_suspended,
-    Concern.MARKED: lambda _, vms: any(vm.resched for vm in vms),
+    Concern.MARKED: lambda _, vms: bool([vm for vm in vms if vm.resched]),
 }
 
 
@@ -81,6 +81,7 @@ class LeaseConcerns:
         self._is_new = True
         self._known: dict[int, Lease] = {}
         self._concerned: dict[Concern, dict[int, Lease]] = {concern: {} for concern in Concern}
+        self._tested = [(test, self._concerned[concern]) for concern, test in _TESTS.items()]
         # Another one after each change of those that want room.
         self.queue_number = 0
 
@@ -109,11 +110,11 @@ class LeaseConcerns:
     def _look_at(self, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
         self._known[lease.id] = lease
         queued = self._concerned[Concern.QUEUE].get(lease.id)
-        for concern, test in _TESTS.items():
+        for test, concerned in self._tested:
             if test(lease, vms):
-                self._concerned[concern][lease.id] = lease
-            else:
-                self._concerned[concern].pop(lease.id, None)
+                concerned[lease.id] = lease
+            elif lease.id in concerned:
+                del concerned[lease.id]
         if self._concerned[Concern.QUEUE].get(lease.id) is not queued:
             self.queue_number += 1
 
@@ -122,4 +123,5 @@ class LeaseConcerns:
         if lease_id in self._concerned[Concern.QUEUE]:
             self.queue_number += 1
         for concerned in self._concerned.values():
-            concerned.pop(lease_id, None)
+            if concerned:
+                concerned.pop(lease_id, None)

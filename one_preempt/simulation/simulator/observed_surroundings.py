@@ -183,9 +183,7 @@ def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
     for metric, limit in quota.limits.items():
         if metric in metrics:
             limits[metric] = float(limit)
-    for metric, amount in quota.used.items():
-        if amount and metric in metrics:
-            used[metric] = amount / metrics[metric]
+    used.update([(metric, amount / metrics[metric]) for metric, amount in quota.used.items() if metric in metrics])
     clusters = tuple([number for number in _numbers(quota.cluster_ids) if number >= 0]) if quota.cluster_ids else ()
     return _vm_quota(cluster_ids=clusters, limits=limits, used=used)
 
