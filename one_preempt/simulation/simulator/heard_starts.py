@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from one_preempt.core.model.time import MS_PER_S
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
@@ -29,9 +30,14 @@ class HeardStarts:
 
     def _observe(self, change: StateChange) -> None:
         if change.new_lcm_state == _RUNNING and change.new_state == _ACTIVE:
-            self._instants[change.object_id, _RUNNING_NAME] = change.at_ms // 1000
+            self._instants[change.object_id, _RUNNING_NAME] = _rounded_up_s(change.at_ms)
 
     def _observe_shared(self, change: SharedChange) -> None:
         if change.new_lcm_state == _RUNNING and change.new_state == _ACTIVE:
             began = [(vm_id, _RUNNING_NAME) for vm_id in change.vm_ids]
-            self._instants.update(dict.fromkeys(began, change.at_ms // 1000))
+            self._instants.update(dict.fromkeys(began, _rounded_up_s(change.at_ms)))
+
+
+def _rounded_up_s(at_ms: int) -> int:
+    """No run is counted longer than it was: rounded down, each would add to what was served up to a second."""
+    return -(-at_ms // MS_PER_S)

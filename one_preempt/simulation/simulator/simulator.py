@@ -11,6 +11,7 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange
@@ -71,10 +72,10 @@ class Simulator:
     request that is refused, or wants to be served at once and is not, is withdrawn by its owner after the cycle that
     said so. What a fault leaves broken stays so, for nobody mends it.
 
-    The scheduler runs after every instant at which something changed, and when its plan says it is due; not because
-    of what its own calls changed at once, never twice at an instant without another change, and not because VMs run
-    at the instant of the cycle that started them, a whole lease ends at one instant, or what was refused is withdrawn
-    at once, where the last cycle said that nothing depends on it.
+    The scheduler runs after every instant at which something changed, at the next whole second where that is not one,
+    and when its plan says it is due; not because of what its own calls changed at once, never twice at an instant
+    without another change, and not because VMs run at the instant of the cycle that started them, a whole lease ends at
+    one instant, or what was refused is withdrawn at once, where the last cycle said that nothing depends on it.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class Simulator:
         return min((at_ms for at_ms in instants if at_ms is not None), default=None)
 
     def _play_instant(self, at_ms: int) -> bool:
-        """All that is due at `at_ms`, with a cycle after each wave of changes; whether anything changed."""
+        """All that is due at `at_ms`, at a whole second with a cycle after each wave of changes; whether any came."""
         anything = False
         for _ in range(_CYCLES_AT_ONE_INSTANT):
             self._happen(at_ms)
@@ -173,6 +174,10 @@ class Simulator:
             due = self._wake_at_ms is not None and self._wake_at_ms <= at_ms
             # A lease that goes VM by VM, or takes its time, is looked at.
             if not (self._changed or due or self._parting):
+                return anything
+            if at_ms % MS_PER_S:
+                # The scheduler counts whole seconds: what it began now would end later than it thinks.
+                self._wake_at_ms = at_ms - at_ms % MS_PER_S + MS_PER_S
                 return anything
             self._cycle(at_ms)
         raise SimulationStuck(f"{(at_ms - self._origin_ms) / 1000:g} s after the start the scheduler acts without end")
