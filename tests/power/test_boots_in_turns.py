@@ -7,12 +7,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.simulation.simulator.site import simulation_settings
 from one_preempt.simulation.simulator.submission import _instant
 from tests.power import power_play
-from tests.power.power_play import BOOT_S, PowerPlay, with_policy
+from tests.power.power_play import BOOT_S, RULES, PowerPlay, with_policy
 from tests.power.test_power_and_reservations import (
+    HOUR_S,
     all_asleep,
     in_use,
     reserved,
@@ -135,3 +137,32 @@ def test_a_deadline_waits_for_its_turn_behind_a_reservation() -> None:
     assert starts_after_s(play, [first], begin_s + BOOT_S + 60)[-1] <= 15
     assert verdict(play, second) is Verdict.ACCEPTED
     assert starts_after_s(play, [second], begin_s)[-1] <= 3 * BOOT_S + 90
+
+
+# -- woken early ---------------------------------------------------------------------------------------------
+
+
+def told_to(play: PowerPlay, kind: PowerStepKind, since: int = 0) -> int:
+    """How many hosts were, in so many cycles and the later ones."""
+    plans = [report.plan for report in play.reports[since:] if report.plan is not None]
+    return sum(step.kind is kind for plan in plans for step in plan.power_steps)
+
+
+def test_what_is_woken_early_because_of_turns_stays_on() -> None:
+    play = all_asleep(4)
+    known, start_s = len(play.reports), play.cloud.clock.now_s() + HOUR_S
+    leases = [reserved(play, HOUR_S) for _ in range(4)]
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+    assert told_to(play, PowerStepKind.SWITCH_ON, known) == 4
+    assert told_to(play, PowerStepKind.DISABLE, known) == 0
+
+
+@pytest.mark.parametrize(("in_s", "asleep"), [(300, 1), (900, 5)])
+def test_only_so_many_go_to_sleep_until_a_start_as_can_boot_in_turns(in_s: int, asleep: int) -> None:
+    play = PowerPlay(6, rules=replace(RULES, most_booting=1))
+    start_s = play.cloud.clock.now_s() + in_s
+    leases = [reserved(play, in_s) for _ in range(6)]
+    play.pass_time(90)
+    assert len(play.asleep()) == asleep
+    assert starts_after_s(play, leases, start_s)[-1] <= 15
+    assert told_to(play, PowerStepKind.DISABLE) == told_to(play, PowerStepKind.SWITCH_ON) == asleep

@@ -13,24 +13,25 @@ from heapq import heapify, heapreplace
 import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.energy.power_rules import MINUTES_A_DAY
 from one_preempt.core.host_power.hosts_to_come import first_switching_s
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.waking_times import TURN_S
+from one_preempt.core.phases.waking_times import TURN_S, latest_wakings
 
 
-def turns_bind(power: PowerDraft) -> bool:
-    """More could be to boot at once than may."""
-    return int((power.asleep | power.columns.booting).sum()) > power.rules.most_booting
+def turns_bind(power: PowerDraft, more: int = 0) -> bool:
+    """More could be to boot at once than may, if `more` slept as well."""
+    return int((power.asleep | power.columns.booting).sum()) + more > power.rules.most_booting
 
 
 class BootTurns:
     """The turns that those who were promised sleeping hosts need; a lease that is looked at anew has none."""
 
-    def __init__(self, draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
-        self._power = power
+    def __init__(self, draft: PlanDraft, power: PowerDraft, lease: Lease | None = None) -> None:
+        self._draft, self._power = draft, power
         self._free_s = _free_from_s(power)
         known = draft.timeline.stays
         self._starts_s = sleeping_starts_s(
@@ -38,7 +39,7 @@ class BootTurns:
             (
                 stay
                 for lease_id in draft.concerns.all(Concern.TIME)
-                if lease_id != lease.id
+                if lease is None or lease_id != lease.id
                 for stay in known.get(lease_id, ())
             ),
         )
@@ -55,6 +56,24 @@ class BootTurns:
             up_by_s[row] = min(starts_s[row], self._up_by_s[row])
         up_s = self._up_s(together)
         return all(up_s[row] <= by_s for row, by_s in up_by_s.items())
+
+    def let_sleep(self, row: int, start_s: int) -> bool:
+        """May the host of a row, which is on, sleep until somebody starts there? Then it counts as asleep from now on.
+
+        Not if somebody were late by it, nor where it or another were woken sooner, because of turns, than pays.
+        """
+        power, together = self._power, {**self._starts_s, row: start_s}
+        break_even_s = power.rules.power_of(power.host(row)).break_even_s
+        if break_even_s is None or not self.suffice({row: start_s}):
+            return False
+        boots_s = {one: boot_s(power, one) for one in together}
+        long_ago_s = power.now_s - MINUTES_A_DAY * 60
+        wakings = latest_wakings(self._draft, power, together, boots_s, long_ago_s)
+        up_s = wakings[row].begin_s + boots_s[row]
+        if up_s - power.now_s <= break_even_s or any(one.begin_s <= power.now_s for one in wakings.values()):
+            return False
+        self._starts_s[row] = self._up_by_s[row] = start_s
+        return True
 
     def _up_s(self, starts_s: Mapping[int, int]) -> dict[int, int]:
         """When each is up if they boot from now on, whoever starts first before others."""

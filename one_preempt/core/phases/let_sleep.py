@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
+from one_preempt.core.phases.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.needed_hosts import NeededHosts
@@ -95,16 +97,29 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
         return
     asked = ask(draft, power, Occasion.IDLE, head, unscheduled=unscheduled, put_off=put_off)
     count = min(power.rules.policy.decide(asked.question).switch_off, unscheduled)
-    promised = {row for lease_id in late for stay in draft.timeline.stays[lease_id] for row in stay.host_rows}
+    promised = _first_starts_s(draft, late)
     dearest_first = power.economical(rows)[::-1]
     if count <= 0:
         return
     needed = NeededHosts(draft, power)
-    in_order = sorted(dearest_first, key=lambda row: row in promised)
+    in_order: Iterable[int] = sorted(dearest_first, key=lambda row: row in promised)
+    if turns_bind(power, len(promised.keys() & set(rows))):
+        turns = BootTurns(draft, power)
+        in_order = (row for row in in_order if row not in promised or turns.let_sleep(row, promised[row]))
     for row in islice(filter(needed.spare, in_order), count):
         later = row in power.until_then
         there = "what is scheduled there starts later" if later else "nothing is scheduled there"
         power.let_sleep(row, "idle", f"nothing runs on it, and {there}")
+
+
+def _first_starts_s(draft: PlanDraft, lease_ids: Iterable[int]) -> dict[int, int]:
+    """When the first of these leases starts on each host that it was promised, by row."""
+    found: dict[int, int] = {}
+    for lease_id in lease_ids:
+        for stay in draft.timeline.stays[lease_id]:
+            for row in stay.host_rows:
+                found[row] = min(found.get(row, stay.start_s), stay.start_s)
+    return found
 
 
 def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:

@@ -25,9 +25,16 @@ def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease])
 
 
 def _waking_times(draft: PlanDraft, power: PowerDraft, firsts: Iterable[Stay]) -> dict[int, Waking]:
-    """Counted from the last start backwards, so that never more boot at once than may."""
-    boots_s = power.boots_s
-    starts_s = _first_starts_s(boots_s, firsts)
+    return latest_wakings(draft, power, _first_starts_s(power.boots_s, firsts), power.boots_s, power.now_s)
+
+
+def latest_wakings(
+    draft: PlanDraft, power: PowerDraft, starts_s: Mapping[int, int], boots_s: Mapping[int, int], from_s: int
+) -> dict[int, Waking]:
+    """Counted from the last of these starts backwards, so that never more boot at once than may; none before `from_s`.
+
+    Starts and boots are by row.
+    """
     margin_s, most = draft.policies.time.preparation_margin_s, max(power.rules.most_booting, 1)
     found: dict[int, Waking] = {}
     switching_s: dict[int, int] = {}
@@ -38,7 +45,7 @@ def _waking_times(draft: PlanDraft, power: PowerDraft, firsts: Iterable[Stay]) -
             up_by_s = min(up_by_s, -heappop(begun) - TURN_S)
         before_s = up_by_s - boots_s[row]
         if before_s not in switching_s:
-            switching_s[before_s] = last_switching_s(power.rules, before_s, power.now_s)
+            switching_s[before_s] = last_switching_s(power.rules, before_s, from_s)
         found[row] = Waking(starts_s[row], switching_s[before_s])
         heappush(begun, -switching_s[before_s])
     return found
