@@ -39,7 +39,7 @@ def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
     chosen = in_time[: decision.wake]
     power.granted[lease.id] = power.mask_of(chosen)
     power.bound.add(lease.id)
-    power.to_empty += decision.consolidate
+    power.to_empty[lease.id] = decision.consolidate
     if binds:
         _narrow(draft, power, request, asked, chosen)
 

@@ -54,10 +54,11 @@ def _head_of_queue(draft: PlanDraft) -> Request | None:
 def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None) -> None:
     """Ask the periodic question, where it is time for it."""
     now_s, asked_at_s, period_s = power.now_s, power.known.asked_at_s, power.rules.period_s
+    to_empty = sum(power.to_empty.values())
     if asked_at_s is not None and asked_at_s <= now_s < asked_at_s + period_s:
         draft.wake_by(asked_at_s + period_s)
-        if power.to_empty:
-            consolidate(draft, power, emptiable_hosts(draft, power), power.to_empty)
+        if to_empty:
+            consolidate(draft, power, emptiable_hosts(draft, power), to_empty)
         return
     power.asked_at_s = now_s
     draft.wake_by(now_s + period_s)
@@ -66,7 +67,7 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None)
     decision = power.rules.policy.decide(asked.question)
     why = "the queue waits for room" if head is not None else "the energy policy wants it on"
     wake_some(power, asked.rows_to_wake, decision.wake, why)
-    to_empty = max(decision.consolidate, power.to_empty)
+    to_empty = max(decision.consolidate, to_empty)
     if to_empty:
         consolidate(draft, power, emptiable(), to_empty)
 

@@ -37,7 +37,7 @@ class PowerDraft:
 
     `granted` are, by lease, the rows of sleeping hosts that a reservation may count on; those of `bound` leases are
     woken as soon as they are promised. `narrowed` are the only rows that a lease is to be promised. `to_empty`: so many
-    hosts are to be emptied, as was said when reservations arrived. `until_then`: rows that are to sleep though somebody
+    hosts are to be emptied, as was said when these leases arrived. `until_then`: rows that are to sleep though somebody
     is to start there later. `due_soon`: rows that sleep, were promised, and must be woken within a boot.
     """
 
@@ -55,7 +55,7 @@ class PowerDraft:
         self.advised: list[HostPowerStep] = []
         self.granted: dict[int, BoolArray] = {}
         self.narrowed: dict[int, BoolArray] = {}
-        self.to_empty = 0
+        self.to_empty: dict[int, int] = {}
         self.until_then: set[int] = set()
         self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
@@ -121,6 +121,7 @@ class PowerDraft:
         self.granted.pop(lease_id, None)
         self.narrowed.pop(lease_id, None)
         self.bound.discard(lease_id)
+        self.to_empty.pop(lease_id, None)
 
     def mask_of(self, rows: Iterable[int]) -> BoolArray:
         """These rows as a mask, shape (H,)."""

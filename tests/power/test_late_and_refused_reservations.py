@@ -1,0 +1,38 @@
+"""Reservations whose hosts come up too late, and those that were refused: what becomes of everybody else's hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
+from one_preempt.core.model.reservation import Verdict
+from tests.power.power_play import RULES, PowerPlay
+from tests.power.test_power_and_reservations import reserved, verdict
+
+
+@dataclass
+class EmptyingOnArrival:
+    """Would have a host emptied for each reservation, and wakes none."""
+
+    name: str = "emptying-on-arrival"
+    description: str = ""
+    puts_off: bool = False
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        return SupplyDecision(consolidate=1 if question.occasion is Occasion.ARRIVAL else 0)
+
+
+def test_for_a_reservation_that_was_refused_no_host_is_emptied() -> None:
+    play = PowerPlay(hosts=3, rules=replace(RULES, floor=2))
+    play.until(lambda: len(play.asleep()) == 1)
+    on = [host for host in range(3) if host not in play.asleep()]
+    vms = [play.submit(1, 'TYPE = "DC-MIGRATABLE", DURATION = "20:00:00"', external=True) for _ in on]
+    for vm, host in zip(vms, on, strict=True):
+        play.cloud.vm_deploy(play.user("oneadmin"), vm, host, True, -1, "")
+    play.rules = replace(play.rules, policy=EmptyingOnArrival(), floor=1)
+    play.start_daemon()
+    play.pass_time(30)
+    lease = reserved(play, 20, cpu=4)
+    play.pass_time(60)
+    assert verdict(play, lease) is Verdict.REFUSED
+    assert [play.host_of(vm) for vm in vms] == on
