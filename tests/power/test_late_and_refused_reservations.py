@@ -7,7 +7,20 @@ from dataclasses import dataclass, replace
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.reservation import Verdict
 from tests.power.power_play import RULES, PowerPlay
-from tests.power.test_power_and_reservations import reserved, verdict
+from tests.power.test_power_and_reservations import in_use, is_running, reserved, starts_after_s, verdict
+
+
+def test_who_has_a_right_to_start_does_not_wait_for_a_boot_that_has_just_begun() -> None:
+    play = PowerPlay(hosts=2, rules=replace(RULES, floor=1))
+    (victim,) = in_use(play, asleep=1)
+    lease, start_s = reserved(play, 600), play.cloud.clock.now_s() + 600
+    play.cycle()
+    # It was promised the host that sleeps, and nobody may wake that until shortly before the start.
+    play.store.set_paused(True, play.cloud.clock.now_s())
+    play.pass_time(590)
+    play.store.set_paused(False, play.cloud.clock.now_s())
+    assert starts_after_s(play, [lease], start_s)[-1] <= 15
+    assert not is_running(play, victim)
 
 
 @dataclass

@@ -43,7 +43,7 @@ from one_preempt.core.phases.room_ahead import (
     takes_s,
 )
 
-# So long after its boot a host may take to be enabled before somebody else's hosts are looked at.
+# So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
 
 
@@ -261,7 +261,7 @@ def _come_up(draft: PlanDraft, stay: Stay) -> bool:
     due_s = power.to_come.expected.due_s
     coming = [due_s[row] for row in set(stay.host_rows) if row in due_s]
     # What never lost its power has no such instant.
-    return bool(coming) and all(not at_s or power.now_s - at_s < ENABLED_WITHIN_S for at_s in coming)
+    return bool(coming) and all(not at_s or abs(power.now_s - at_s) < ENABLED_WITHIN_S for at_s in coming)
 
 
 def _waits_for_its_hosts(draft: PlanDraft, lease: Lease) -> None:
