@@ -15,13 +15,14 @@ from zoneinfo import available_timezones
 import msgspec
 
 Method = Literal["none", "ipmitool", "redfish", "wake-on-lan", "command"]
-HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?\Z")]
+# Patterns end with \Z, for $ lets a line feed pass.
 # {host} stands for the host's name; nothing here can be taken for an option or another part of a URL.
-_ADDRESS = r"^(?:[A-Za-z0-9]|\{host\})(?:[A-Za-z0-9._:-]|\{host\})*$"
+_ADDRESS = r"^(?:[A-Za-z0-9]|\{host\})(?:[A-Za-z0-9._:-]|\{host\})*\Z"
 Address = Annotated[str, msgspec.Meta(pattern=_ADDRESS)]
-HardwareAddress = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}$")]
-UserName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", max_length=64)]
-AbsolutePath = Annotated[str, msgspec.Meta(pattern=r"^/[^\x00-\x1f]+$")]
+HardwareAddress = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\Z")]
+UserName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*\Z", max_length=64)]
+AbsolutePath = Annotated[str, msgspec.Meta(pattern=r"^/[^\x00-\x1f]+\Z")]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=600)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=100)]
@@ -29,7 +30,7 @@ Span = Annotated[int, msgspec.Meta(ge=1, le=7 * 86400)]
 Watts = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Whole = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 Factor = Annotated[float, msgspec.Meta(ge=0.01, le=1e6)]
-DayTimes = Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$")]
+DayTimes = Annotated[str, msgspec.Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]\Z")]
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Vector = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(max_length=64)]
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
@@ -93,7 +94,7 @@ class WakeOnLanSettings(Section, frozen=True):
     What runs on the host as `shutdown` is an argument vector; what it needs must be allowed to `ssh_user` there.
     """
 
-    broadcast_address: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")] = "255.255.255.255"
+    broadcast_address: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}\Z")] = "255.255.255.255"
     port: Port = 9
     packets: Count = 3
     secure_on_file: AbsolutePath | None = None
@@ -226,6 +227,8 @@ def power_faults(settings: PowerSettings) -> list[str]:
                 f"power.{key}.curve_w has {len(model.curve_w)} powers, which do not divide 0 to 100 % into steps of "
                 "whole per cent: give 2, 3, 5, 6, 11, 21, 26, 51 or 101"
             )
+        elif model.curve_w and model.curve_w[-1] < model.curve_w[0]:
+            found.append(f"power.{key}.curve_w falls: write it from idle to full use")
         elif not model.curve_w and model.peak_w < model.idle_w:
             found.append(f"power.{key}: peak_w ({model.peak_w:g}) is below idle_w ({model.idle_w:g}): exchange them")
     if settings.longest_pause_s < settings.first_pause_s:
@@ -248,12 +251,20 @@ def power_doubts(settings: PowerSettings) -> list[str]:
         found.append("power.mode is enforce and power.hosts hands no host over: nothing is switched")
     if settings.mode == "enforce" and settings.hosts and settings.control.methods == {"none"}:
         found.append("power.mode is enforce and power.control.method is none: no host can be switched")
+    found += [
+        f"power.quiet_hours: '{times}' lasts all day: nothing ever begins to be switched"
+        for times in settings.quiet_hours
+        if times[:5] == times[6:]
+    ]
     return found
 
 
 def faults(settings: PowerControlSettings) -> list[str]:
     """What cannot be used, one sentence each that names the key below `power` and the mend."""
-    return [*_faults_of_commands(settings), *_faults_of_addresses(settings), *_faults_of_wake_on_lan(settings)]
+    found = [*_faults_of_commands(settings), *_faults_of_addresses(settings), *_faults_of_wake_on_lan(settings)]
+    if settings.patience.longest_pause_s < settings.patience.first_pause_s:
+        found.append("patience.longest_pause_s is below patience.first_pause_s: raise it")
+    return found
 
 
 def doubts(settings: PowerControlSettings) -> list[str]:
@@ -266,7 +277,19 @@ def doubts(settings: PowerControlSettings) -> list[str]:
         )
     if "ipmitool" in settings.methods and min(settings.ipmitool.cipher_suites) < 3:
         found.append("ipmitool.cipher_suites names one below 3, which does not encrypt: leave it out")
-    return found
+    return [*found, *_doubts_about_commands(settings)]
+
+
+def _doubts_about_commands(settings: PowerControlSettings) -> Iterator[str]:
+    if "command" not in settings.methods:
+        return
+    commands = settings.command
+    vectors = {"on": commands.on, "off": commands.off, "hard_off": commands.hard_off, "status": commands.status}
+    for key, vector in vectors.items():
+        if vector and not any("{host}" in part for part in vector):
+            yield f"command.{key} has {{host}} nowhere: it does the same whichever host is meant"
+    if not commands.hard_off:
+        yield "command.hard_off is empty: the power of a host that hangs in its boot cannot be cut"
 
 
 def _faults_of_commands(settings: PowerControlSettings) -> Iterator[str]:

@@ -42,7 +42,7 @@ PATTERNS_IN_WORDS = {
     _pattern_of(HardwareAddress): 'a hardware address, such as "00:1a:2b:3c:4d:5e"',
     _pattern_of(HostName): "the name of a host: letters, digits, dots, hyphens and underscores",
     _pattern_of(UserName): "the name of a user: letters, digits and _ . @ \\ -",
-    repr(r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"): "an IPv4 address, such as 192.168.1.255",
+    repr(r"^[0-9]{1,3}(\.[0-9]{1,3}){3}\Z"): "an IPv4 address, such as 192.168.1.255",
 }
 """By the pattern, as a message shows it, what it stands for."""
 

@@ -36,7 +36,12 @@ def rules_of(text: str) -> PowerRules:
         ("first_pause_s: 600, longest_pause_s: 300", "power.longest_pause_s is below power.first_pause_s"),
         ("model: {idle_w: 200, peak_w: 100}", "power.model: peak_w (100) is below idle_w (200)"),
         ("models: [{curve_w: [1, 2, 3, 4]}]", "power.models[0].curve_w has 4 powers"),
+        ("models: [{curve_w: [300, 200, 100]}]", "power.models[0].curve_w falls"),
         ("most_booting: 0", "power.most_booting"),
+        ("control: {patience: {first_pause_s: 900, longest_pause_s: 10}}", "patience.longest_pause_s is below"),
+        ('control: {ipmitool: {address: "bmc\\n"}}', "power.control.ipmitool.address"),
+        ('control: {ipmitool: {user: "admin\\n"}}', "power.control.ipmitool.user"),
+        ('control: {hosts: {"node1\\n": {method: ipmitool}}}', "power.control.hosts"),
         ("hosts: [{hostname: a}]", "unknown key"),
         ("control: {method: command}", "power.control.command.on is missing"),
         ("control: {redfish: {endpoint: 'http://bmc'}}", "power.control.redfish.endpoint must begin with https"),
@@ -81,6 +86,20 @@ def test_enforcing_without_hosts_or_without_control_is_doubtful() -> None:
     assert any("hands no host over" in doubt for doubt in doubts(enforced))
     handed = parse_settings("power: {mode: enforce, hosts: [{host: 'node*'}]}", "f")
     assert any("power.control.method is none" in doubt for doubt in doubts(handed))
+
+
+def test_programs_that_are_told_no_host_or_cannot_cut_its_power_are_doubtful() -> None:
+    vectors = "on: [/bin/on, '{host}'], off: [/bin/off], status: [/bin/status, '-h{host}']"
+    told = doubts(parse_settings(f"power: {{control: {{method: command, command: {{{vectors}}}}}}}", "f"))
+    assert [doubt.split(" ")[0] for doubt in told] == ["power.control.command.off", "power.control.command.hard_off"]
+    vectors += ", hard_off: [/bin/cut, '{host}']"
+    unused = parse_settings(f"power: {{control: {{method: none, command: {{{vectors}}}}}}}", "f")
+    assert not doubts(unused)
+
+
+def test_hours_that_end_when_they_begin_are_doubtful_for_they_last_all_day() -> None:
+    (doubt,) = doubts(parse_settings("power: {quiet_hours: ['22:00-06:00', '07:00-07:00']}", "f"))
+    assert "'07:00-07:00' lasts all day" in doubt
 
 
 def test_hosts_are_handed_over_by_both_patterns() -> None:

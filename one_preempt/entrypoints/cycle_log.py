@@ -93,10 +93,11 @@ def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
     """Hosts that begin to be switched in this cycle, or were seen to have come to rest; and what was not done."""
     plan, state = report.plan, report.state
     if plan is not None and state is not None:
-        begun = [one for one in plan.power_sequences if one.since_s == plan.made_at_s]
-        rested = (one for one in state.power.sequences.values() if one.phase in _AT_REST)
-        begun += [one for one in rested if one.since_s == state.now_s]
-        for one in begun:
+        at_rest = (one for one in state.power.sequences.values() if one.phase in _AT_REST)
+        # What came to rest was seen before anything else was begun with it.
+        told = [one for one in at_rest if one.since_s == state.now_s]
+        told += [one for one in plan.power_sequences if one.since_s == plan.made_at_s]
+        for one in told:
             yield logging.INFO, f"host {one.host_name} is {one.phase}: {one.reason_text}"
     for step, result in report.power_results:
         if result.outcome is not Outcome.ACCEPTED:
