@@ -7,7 +7,12 @@ from dataclasses import replace
 from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
-from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
+from one_preempt.adapters.opennebula.oned_errors import (
+    AuthenticationError,
+    NoExistsError,
+    OnedError,
+    ReplicationError,
+)
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import as_trusted
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
@@ -66,8 +71,9 @@ class OpenNebulaPoolReader:
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
         """One VM with all its history.
 
-        Raises `CloudUnavailable` where oned does not answer or does not know us, `VmNotTold` where only this VM is not
-        told: what its owner writes into it, even what stands in this answer alone, must not pass for a dead oned.
+        Raises `CloudUnavailable` where oned does not answer, does not know us, or finds its front-ends at odds,
+        `VmNotTold` where only this VM is not told: what its owner writes into it, even what stands in this answer
+        alone, must not pass for a dead oned.
         """
         try:
             vm = read_virtual_machine(self._vm_element(vm_id))
@@ -75,7 +81,7 @@ class OpenNebulaPoolReader:
                 raise ValueError(f"it is the document of VM {vm.id}")
         except NoExistsError:
             return None
-        except AuthenticationError as error:
+        except (AuthenticationError, ReplicationError) as error:
             raise refused("one.vm.info", error) from None
         except OnedError as error:
             raise VmNotTold(f"one.vm.info was refused: {error}", error.code_name) from None

@@ -8,8 +8,10 @@ queue, and a preemptor that still needs room is decided upon anew, in this same 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_in_place, phase_of
@@ -67,10 +69,10 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
 
 def _give_back(draft: PlanDraft, lease: Lease) -> None:
     """The room that was kept for it is anybody's again, and a reservation to come is booked anew, or stays as it is
-    written; what is late has nothing else, and keeps it."""
+    written; what is late has nothing else, and keeps it, unless a host of it is lost."""
     late = is_promised(draft, lease) and has_exact_start(draft, lease) and _is_due(draft, lease)
     stays = draft.timeline.stays.get(lease.id, ())
-    if not late:
+    if not late or _has_lost_a_host(draft, stays[:1]):
         reserved = draft.state.reservations.get(lease.id, ())
         draft.timeline.replace(lease.id, left_of_promise(draft.state, lease, reserved))
     elif stays:
@@ -80,6 +82,11 @@ def _give_back(draft: PlanDraft, lease: Lease) -> None:
         if left_s is not None and end_s is not None:
             end_s = min(end_s, draft.state.now_s + left_s)
         book(draft, lease, (replace(stays[0], end_s=end_s), *stays[1:]))
+
+
+def _has_lost_a_host(draft: PlanDraft, stays: Iterable[Stay]) -> bool:
+    accepts_vms = draft.state.hosts.accepts_vms
+    return any(stay.displaced or not accepts_vms[list(stay.host_rows)].all() for stay in stays)
 
 
 def _is_due(draft: PlanDraft, lease: Lease) -> bool:

@@ -42,6 +42,7 @@ from one_preempt.core.phases.room_ahead import (
     stay_at,
     takes_s,
 )
+from one_preempt.core.phases.unknown_ends import overruns_going_on
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
@@ -186,7 +187,8 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     """Other hosts have become free for the same time: nobody has to leave."""
     timeline = draft.timeline
     able = _beside_sleepers(draft, stay)
-    free = free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False)
+    with overruns_going_on(draft, lease):
+        free = free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False)
     if most_places(free if able is None else free[able], vms) < len(vms):
         # So it is for most, wherever they may go.
         return False
@@ -201,7 +203,7 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
 
 
 def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> Stay | None:
-    """The same time on hosts whose leases can be made to leave for it, and in time; None where there are none.
+    """The same time on the first hosts that nobody was promised firmly; None where who is there cannot leave in time.
 
     Better than to hope that what outlives its DURATION ends. Should it end, the stay moves aside and nobody leaves.
     """
@@ -213,9 +215,9 @@ def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[Virtua
         return None
     elsewhere = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
     leaving = who_must_leave(draft, lease, elsewhere)
-    if not leaving:
+    if turns_lack_s(draft, lease, [elsewhere]) or (not leaving and is_taken(draft, lease, elsewhere)):
         return None
-    if prepare(draft, lease.id, elsewhere.start_s, leaving, spared_until_s(draft, leaving)) is None:
+    if leaving and prepare(draft, lease.id, elsewhere.start_s, leaving, spared_until_s(draft, leaving)) is None:
         return None
     book(draft, lease, [elsewhere, *draft.timeline.stays.get(lease.id, ())[1:]])
     return elsewhere

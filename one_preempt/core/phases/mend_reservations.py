@@ -12,6 +12,7 @@ from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
+from one_preempt.core.phases.unknown_ends import overruns_going_on
 
 
 def mend_reservations(draft: PlanDraft) -> None:
@@ -20,10 +21,11 @@ def mend_reservations(draft: PlanDraft) -> None:
         vms = draft.startable(lease)
         if not vms:
             continue
-        if not has_exact_start(draft, lease):
-            planned_anew(draft, lease, vms)
-        elif (lease.terms.start_at_s or 0) > draft.state.now_s:
-            _moved(draft, lease, vms, lease.terms.start_at_s or 0)
+        with overruns_going_on(draft, lease):
+            if not has_exact_start(draft, lease):
+                planned_anew(draft, lease, vms)
+            elif (lease.terms.start_at_s or 0) > draft.state.now_s:
+                _moved(draft, lease, vms, lease.terms.start_at_s or 0)
 
 
 def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:
@@ -40,6 +42,8 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         slot = draft.timeline.firm_stays.earliest_fit(gang_demand(draft, vms), whole_s, ready_at_s)
         end_s = None if slot is None else end_of(slot.start_s, whole_s)
         stays = () if slot is None else (stay_at(lease, vms, slot.host_rows, slot.start_s, end_s, firm=True),)
+        # Where hosts have no turns to boot until then, what it had is as good.
+        stays = () if before and turns_lack_s(draft, lease, stays) else stays
     if stays:
         book(draft, lease, stays)
     elif before:

@@ -98,9 +98,10 @@ def test_one_vm_that_is_refused_says_nothing_of_others(endpoint: Any, reader: Op
     with pytest.raises(VmNotTold, match=r"one\.vm\.info was refused: .*No\.") as caught:
         reader.read_vm(1)
     assert caught.value.code == "AUTHORIZATION"
-    endpoint.answers(refusal(0x100))
-    with pytest.raises(CloudUnavailable, match="check ONE_AUTH"):
-        reader.read_vm(1)
+    for code_of_all, told in ((0x100, "check ONE_AUTH"), (0x10000, "REPLICATION")):
+        endpoint.answers(refusal(code_of_all))
+        with pytest.raises(CloudUnavailable, match=told):
+            reader.read_vm(1)
 
 
 @pytest.mark.parametrize("document", ["<HOST_POOL>", "<VM><ID>3</ID></VM>", "welcome"])
