@@ -21,10 +21,11 @@ def mend_reservations(draft: PlanDraft) -> None:
         vms = draft.startable(lease)
         if not vms:
             continue
-        with overruns_going_on(draft, lease):
-            if not has_exact_start(draft, lease):
-                planned_anew(draft, lease, vms)
-            elif (lease.terms.start_at_s or 0) > draft.state.now_s:
+        if not has_exact_start(draft, lease):
+            # As soon as there may be room; its owner is warned while somebody is there who should have left.
+            planned_anew(draft, lease, vms)
+        elif (lease.terms.start_at_s or 0) > draft.state.now_s:
+            with overruns_going_on(draft, lease):
                 _moved(draft, lease, vms, lease.terms.start_at_s or 0)
 
 
