@@ -13,7 +13,7 @@ CANCELLED = Reason("cancelled", "an administrator cancelled the lease")
 
 
 def living_vms(record: LeaseRecord, reader: PoolReader) -> list[VirtualMachine]:
-    """The VMs of the lease that still exist, as they are now. Raises `CloudUnavailable`."""
+    """The VMs of the lease that still exist, as they are now. Raises `CloudUnavailable`, or `VmNotTold` of one."""
     vms = (reader.read_vm(vm_id) for vm_id in record.vm_ids)
     return [vm for vm in vms if vm is not None and vm.state != VmState.DONE]
 
