@@ -166,3 +166,16 @@ def test_only_so_many_go_to_sleep_until_a_start_as_can_boot_in_turns(in_s: int, 
     assert len(play.asleep()) == asleep
     assert starts_after_s(play, leases, start_s)[-1] <= 15
     assert told_to(play, PowerStepKind.DISABLE) == told_to(play, PowerStepKind.SWITCH_ON) == asleep
+
+
+@pytest.mark.parametrize("needed", [0, 1])
+def test_a_host_that_stays_on_for_who_waits_takes_no_turn_of_one_that_may_sleep(needed: int) -> None:
+    play = PowerPlay(3, rules=replace(RULES, most_booting=1))
+    start_s = play.cloud.clock.now_s() + 300
+    leases = [reserved_on(play, host, start_s) for host in range(2)]
+    # Only the first in the queue is promised anything.
+    for host in (2, 2, needed):
+        submitted_on(play, host, 'LEASE = [ TYPE = "BE-SUSPENDABLE", DURATION = "01:00:00" ]\n')
+    play.pass_time(90)
+    assert play.asleep() == [1 - needed]
+    assert starts_after_s(play, leases, start_s)[-1] <= 15

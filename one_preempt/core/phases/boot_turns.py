@@ -57,8 +57,8 @@ class BootTurns:
         up_s = self._up_s(together)
         return all(up_s[row] <= by_s for row, by_s in up_by_s.items())
 
-    def let_sleep(self, row: int, start_s: int) -> bool:
-        """May the host of a row, which is on, sleep until somebody starts there? Then it counts as asleep from now on.
+    def may_sleep(self, row: int, start_s: int) -> bool:
+        """May the host of a row, which is on, sleep until somebody starts there?
 
         Not if somebody were late by it, nor where it or another were woken sooner, because of turns, than pays.
         """
@@ -70,10 +70,11 @@ class BootTurns:
         long_ago_s = power.now_s - MINUTES_A_DAY * 60
         wakings = latest_wakings(self._draft, power, together, boots_s, long_ago_s)
         up_s = wakings[row].begin_s + boots_s[row]
-        if up_s - power.now_s <= break_even_s or any(one.begin_s <= power.now_s for one in wakings.values()):
-            return False
+        return up_s - power.now_s > break_even_s and all(one.begin_s > power.now_s for one in wakings.values())
+
+    def let_sleep(self, row: int, start_s: int) -> None:
+        """The host of a row that may sleep counts as asleep from now on."""
         self._starts_s[row] = self._up_by_s[row] = start_s
-        return True
 
     def _up_s(self, starts_s: Mapping[int, int]) -> dict[int, int]:
         """When each is up if they boot from now on, whoever starts first before others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 
@@ -102,15 +102,24 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
     dearest_first = power.economical(rows)[::-1]
     if count <= 0:
         return
-    needed = NeededHosts(draft, power)
-    in_order: Iterable[int] = sorted(dearest_first, key=lambda row: row in promised)
-    if turns_bind(power, len(promised.keys() & set(rows))):
-        turns = BootTurns(draft, power)
-        in_order = (row for row in in_order if row not in promised or turns.let_sleep(row, promised[row]))
-    for row in islice(filter(needed.spare, in_order), count):
+    in_order = sorted(dearest_first, key=lambda row: row in promised)
+    for row in islice(_spared(draft, power, in_order, promised), count):
         later = row in power.until_then
         there = "what is scheduled there starts later" if later else "nothing is scheduled there"
         power.let_sleep(row, "idle", f"nothing runs on it, and {there}")
+
+
+def _spared(draft: PlanDraft, power: PowerDraft, rows: Sequence[int], promised: Mapping[int, int]) -> Iterator[int]:
+    """Those of these rows, one after the other, whose hosts neither who waits needs nor who starts there would lack."""
+    needed = NeededHosts(draft, power)
+    turns = BootTurns(draft, power) if turns_bind(power, len(promised.keys() & set(rows))) else None
+    for row in rows:
+        in_turn = turns if row in promised else None
+        if (in_turn is None or in_turn.may_sleep(row, promised[row])) and needed.spare(row):
+            # Only what does sleep takes a turn of the others.
+            if in_turn is not None:
+                in_turn.let_sleep(row, promised[row])
+            yield row
 
 
 def _first_starts_s(draft: PlanDraft, lease_ids: Iterable[int]) -> dict[int, int]:
