@@ -90,6 +90,27 @@ def test_look_ahead_wakes_a_boot_before_the_start_and_pemp_at_once() -> None:
     assert HOUR_S - BOOT_S - 45 <= woken_after_s["look-ahead"] <= HOUR_S - BOOT_S
 
 
+@pytest.mark.parametrize(("policy", "on"), [("GESP", 1), ("SESP", 2)])
+def test_reservations_of_other_times_are_packed_by_gesp_alone(policy: str, on: int) -> None:
+    play = PowerPlay(hosts=4)
+    play.until(lambda: len(play.asleep()) == 4)
+    play.rules = with_policy(policy)
+    play.start_daemon()
+    together = [reserved(play, 600), reserved(play, 600)]
+    play.cycle()
+    assert len(play.asleep()) == 2
+    later = [reserved(play, 2400 + 900 * turn) for turn in range(3)]
+    play.until(lambda: all(is_running(play, lease) for lease in together))
+    for lease in together:
+        play.end(lease)
+    play.pass_time(120)
+    assert len(play.asleep()) == 4 - on
+    for lease in later:
+        play.until(lambda lease=lease: is_running(play, lease), at_most_s=2 * HOUR_S)
+        play.end(lease)
+    assert len({play.cloud.vms[lease].history[-1].host_id for lease in later}) == on
+
+
 def test_a_host_that_a_reservation_needs_tomorrow_sleeps_until_then() -> None:
     play = PowerPlay(hosts=1)
     lease = reserved(play, 2 * HOUR_S)

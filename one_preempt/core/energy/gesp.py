@@ -1,6 +1,7 @@
 """GESP, the greedy energy saver (PEMP12 section IV-A): the fewest nodes that reservations need.
 
-Best-effort requests run in the gaps that reservations leave; no node is ever woken for them.
+Best-effort requests run in the gaps that reservations leave; it never asks for a node to be woken for them.
+Reservations are packed: spread over all nodes that are on, they would keep more of these from sleeping than they need.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class GreedyEnergySaver:
         if question.occasion == Occasion.PERIODIC:
             return SupplyDecision()
         split = split_supply(question.nodes_asked, 0, question.nodes)
-        return SupplyDecision(wake=split.wake, preempt=split.preempt)
+        return SupplyDecision(wake=split.wake, preempt=split.preempt, packed=True)
 
 
 POLICY = GreedyEnergySaver()

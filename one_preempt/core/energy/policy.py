@@ -120,6 +120,7 @@ class SupplyDecision:
 
     The request takes the woken and the preempted nodes and for the rest free ones; leases leave when it starts, not
     before. `consolidate` nodes are emptied and switched off; `switch_off` unscheduled ones are switched off at once.
+    Free nodes are those with the fewest leases, or if it is `packed` those with the most, so that others come to rest.
     With `ask_again_s` nothing is bound to the request yet: the policy is to be asked again at that instant
     (`Occasion.DUE`).
     """
@@ -128,6 +129,7 @@ class SupplyDecision:
     preempt: int = 0
     consolidate: int = 0
     switch_off: int = 0
+    packed: bool = False
     ask_again_s: int | None = None
 
 

@@ -1,6 +1,6 @@
 """SESP, the saver that looks at the promise (PEMP12 section IV-A): wakes when waits are longer than promised.
 
-While V < 1 as GESP; from V = 1 on all the nodes that a request asks for are woken.
+While V < 1 as few as under GESP, from V = 1 on all the nodes that a request asks for.
 """
 
 from __future__ import annotations

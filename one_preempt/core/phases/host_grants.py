@@ -14,7 +14,7 @@ from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.room_ahead import gang_demand, tables_for
-from one_preempt.core.phases.supply_question import Asked, Request, ask, request_at
+from one_preempt.core.phases.supply_question import Request, ask, request_at
 
 
 def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
@@ -41,7 +41,8 @@ def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
     power.bound.add(lease.id)
     power.to_empty[lease.id] = decision.consolidate
     if binds:
-        _narrow(draft, power, request, asked, chosen)
+        rest = max(asked.question.nodes_asked - len(chosen), 0)
+        _narrow(draft, power, request, (*chosen, *asked.rows_for(rest, packed=decision.packed)))
 
 
 def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
@@ -59,10 +60,9 @@ def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
     return True
 
 
-def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, asked: Asked, chosen: Sequence[int]) -> None:
-    """It is bound to what is woken for it, and for the rest to the hosts that are on and have the fewest leases."""
-    rest = max(asked.question.nodes_asked - len(chosen), 0)
-    power.narrowed[request.lease.id] = power.mask_of((*chosen, *asked.rows_there[:rest]))
+def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequence[int]) -> None:
+    """It is bound to these rows, as far as it fits on them."""
+    power.narrowed[request.lease.id] = power.mask_of(rows)
     tables = tables_for(draft, request.lease)
     demand = gang_demand(draft, request.vms)
     if all(table.fit_at(demand, request.start_s, request.end_s) is None for table in tables):

@@ -59,12 +59,22 @@ class Asked:
     """A question, and what its numbers are counted from.
 
     `rows_to_wake` could be woken for the request, the cheapest first. `rows_there` are on and each have room for a node
-    of it once others have left, those with the fewest leases first.
+    of it once others have left, those with the fewest leases first; of `free_rows` nobody has to leave.
     """
 
     question: SupplyQuestion
     rows_to_wake: tuple[int, ...]
     rows_there: tuple[int, ...]
+    free_rows: frozenset[int]
+
+    def rows_for(self, count: int, *, packed: bool) -> tuple[int, ...]:
+        """So many of those that are there: with the fewest leases, or packed: with the most, of those that are free if
+        they are enough."""
+        if not packed:
+            return self.rows_there[:count]
+        most_first = self.rows_there[::-1]
+        free = [row for row in most_first if row in self.free_rows]
+        return (*free, *(row for row in most_first if row not in self.free_rows))[:count]
 
 
 def ask(
@@ -93,7 +103,7 @@ def ask(
     question = _LookedAt(
         question, lambda: _queued_work(draft, counted.size), lambda: _running_work(draft, power), emptiable
     )
-    return Asked(question, rows, counted.rows_there)
+    return Asked(question, rows, counted.rows_there, counted.free_rows)
 
 
 def request_at(draft: PlanDraft, lease: Lease, start_s: int) -> Request:
@@ -148,6 +158,7 @@ class _Counted:
     nodes: NodeCounts
     rows_to_wake: tuple[int, ...]
     rows_there: tuple[int, ...] = ()
+    free_rows: frozenset[int] = frozenset()
 
 
 def _counted(
@@ -182,7 +193,8 @@ def _counted(
     there = fewest_leases_first(draft, np.flatnonzero(on & (firm >= size)).tolist())
     # Those of which others were promised some of the time are of no use to it until they can be moved.
     to_wake = sorted(power.economical(able), key=lambda row: bool(free[row] < size))
-    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(to_wake), there)
+    free_rows = frozenset(np.flatnonzero(on & (free >= size)).tolist())
+    return _Counted(-(-len(request.vms) // size), size, nodes, tuple(to_wake), there, free_rows)
 
 
 def _free_then(draft: PlanDraft, request: Request) -> tuple[IntArray, IntArray]:
