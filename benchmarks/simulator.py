@@ -4,7 +4,9 @@ Best-effort jobs only, on 144 and on 512 nodes, with EASY and with conservative 
 every plan and once of a sample; and with advance reservations of 15 % of the nodes that preempt. Beside it AccaSim on
 the same jobs and nodes, installed for the purpose into an environment that is thrown away. With --log a whole log of
 SDSC Blue. Each measurement is a process of its own: CPU time with reading and building in it, peak memory. What the
-simulation imports is imported before its clock starts, as AccaSim's imports are before AccaSim's.
+simulation imports is imported before its clock starts, as AccaSim's imports are before AccaSim's. The build of Python
+counts: one with profile-guided optimisation, as Debian's, played 1.19 times as many as one without on the machine where
+both were tried (median of ten pairs, 144 nodes, EASY, full).
 
     python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 300] [--reservations FILE.lwf]
                                    [--log SDSC-BLUE.swf.gz] [--repeat 3] [--no-accasim]
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import platform
 import resource
 import subprocess
 import sys
@@ -275,6 +278,7 @@ def main() -> None:
 
     missed: list[str] = []
     recounted: dict[tuple[int, str], Measured] = {}
+    print(f"Python {platform.python_version()}, {platform.python_compiler()}: {sys.executable}")
     print(f"{'':<46}  leases    CPU s  leases/s   limit   wall s    MiB  suspens.")
     for case in cases(options):
         measured = fastest(case, 1 if case.log is not None else options.repeat)

@@ -13,14 +13,20 @@ from click.testing import CliRunner
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 
 
 @pytest.fixture
-def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cloud() -> SimulatedCloud:
+    return shipped_cloud("demo")
+
+
+@pytest.fixture
+def configuration(cloud: SimulatedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     auth, file = tmp_path / "one_auth", tmp_path / "one_preempt.conf"
     auth.write_text("oneadmin:opennebula")
     auth.chmod(0o600)
-    with running_emulator(shipped_cloud("demo")) as url:
+    with running_emulator(cloud) as url:
         monkeypatch.setenv("ONE_XMLRPC", url)
         monkeypatch.setenv("ONE_AUTH", str(auth))
         monkeypatch.setenv("ONE_PREEMPT_CONF", str(file))
@@ -66,6 +72,18 @@ def test_hosts_whose_power_control_does_not_answer_are_named(configuration: Path
     said = found(configuration, **given, control=answering(tmp_path, {"node1": "on"}))["power control"]
     assert [grade for grade, _ in said] == ["fail"]
     assert "host node2: " in said[0][1]
+
+
+def test_hosts_that_are_never_switched_for_their_names_are_named(
+    cloud: SimulatedCloud, configuration: Path, tmp_path: Path
+) -> None:
+    for host in cloud.hosts.values():
+        host.name = host.name.replace("node2", "node2 spare")
+    control = answering(tmp_path, {"node1": "on", "node3": "off"})
+    assert found(configuration, mode="enforce", hosts=[{}], control=control)["power control"] == [
+        ("warn", "never switched, for their names: node2 spare"),
+        ("ok", "2 of 2 hosts handed over tell their power"),
+    ]
 
 
 def test_a_secret_that_others_can_read_is_found(configuration: Path, tmp_path: Path) -> None:

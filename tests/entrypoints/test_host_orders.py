@@ -16,6 +16,7 @@ from one_preempt.adapters.power_control import factory
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 from one_preempt.composition import open_cycle, open_store
+from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
@@ -234,6 +235,22 @@ def test_what_cannot_be_switched_is_refused_with_the_reason(
     assert refused.exit_code == 1
     assert told in refused.stderr
     assert not _orders(site)
+
+
+def test_a_host_of_an_odd_name_is_refused_and_never_disabled(
+    cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = cloud.hosts[HOST_IDS["node2"]]
+    odd.name = "node2 spare"
+    configure(site, hosts=[{}])
+    refused = run("host", "off", str(odd.id))
+    assert refused.exit_code == 1
+    assert "its name cannot be used for power control; a name may have only letters, digits" in refused.stderr
+    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+    with passing_time(cloud, site, monkeypatch):
+        # The idle ones would sleep by themselves, too.
+        assert run("host", "off", "node3", "--wait").exit_code == 0
+    assert odd.state == HostState.MONITORED
 
 
 def test_a_paused_scheduler_takes_no_orders(site: Path) -> None:

@@ -12,6 +12,7 @@ from one_preempt.core.energy.always_on import POLICY as ALWAYS_ON
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.host_name import is_host_name
 
 MINUTES_A_DAY = 24 * 60
 
@@ -107,7 +108,11 @@ class PowerRules:
         return self.mode is PowerMode.ENFORCE
 
     def is_handed_over(self, host: Host) -> bool:
-        """May this host be switched on and off?"""
+        """May this host be switched on and off? None whose name no power control would take."""
+        return is_host_name(host.name) and self.names(host)
+
+    def names(self, host: Host) -> bool:
+        """Did the administrator mean it?"""
         return any(pattern.matches(host) for pattern in self.handed_over)
 
     def power_of(self, host: Host) -> HostPower:

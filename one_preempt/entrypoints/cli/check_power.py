@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -13,15 +13,19 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.adapters.power_control.secret import SecretError, read_secret
 from one_preempt.chosen_policies import power_rules
+from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.entrypoints.cli.host_power import method_of
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
+from one_preempt.explain import printable
 from one_preempt.power_settings import power_doubts
 from one_preempt.settings import Settings
 
 SUBJECT = "power"
 NAMED_HOSTS = 5
+LONGEST_NAME = 60
 
 
 def judge_power(settings: Settings) -> Finding:
@@ -57,10 +61,13 @@ def judge_power_secrets(settings: Settings) -> Iterator[Finding]:
 
 def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transport: OnedTransport) -> Iterator[Finding]:
     """Does the power control of each host that is handed over tell whether it has power?"""
+    if settings.power.mode == "off":
+        return
     rules = power_rules(settings.power)
+    yield from _misnamed(rules, hosts.values())
     handed_over = [hosts[host_id] for host_id in sorted(hosts) if rules.is_handed_over(hosts[host_id])]
     asked = [host.name for host in handed_over if method_of(settings, host) != "none"]
-    if settings.power.mode == "off" or not asked:
+    if not asked:
         return
     silent = _silent(settings, asked, transport)
     if not silent:
@@ -69,6 +76,17 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
         yield Finding("power control", Grade.FAIL, f"host {host}: {why}", "see power.control, or hand it over no more")
     if len(silent) > NAMED_HOSTS:
         yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not tell their power")
+
+
+def _misnamed(rules: PowerRules, hosts: Iterable[Host]) -> Iterator[Finding]:
+    """The hosts that were meant, and are never switched for their names."""
+    found = [
+        printable(host.name, LONGEST_NAME) for host in hosts if rules.names(host) and not rules.is_handed_over(host)
+    ]
+    if found:
+        more = f" and {len(found) - NAMED_HOSTS} more" if len(found) > NAMED_HOSTS else ""
+        text = f"never switched, for their names: {', '.join(found[:NAMED_HOSTS])}{more}"
+        yield Finding("power control", Grade.WARN, text, f"a name may have {HOST_NAME_HINT}")
 
 
 def _silent(settings: Settings, hosts: Sequence[str], transport: OnedTransport) -> list[tuple[str, str]]:

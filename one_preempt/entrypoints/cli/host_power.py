@@ -13,6 +13,7 @@ from one_preempt.composition import open_store
 from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import COMING, PowerGoal, PowerOrder, PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
@@ -146,10 +147,16 @@ def _refusal_by_rules(view: PowerView, host: Host, now_s: int) -> str:
     if not rules.enforced:
         return f"power.mode is {rules.mode.value}: nothing is switched; write power.mode: enforce"
     if host.id not in view.handed_over:
-        return "it is not handed over: add its name, or a pattern of it, to power.hosts"
+        return _why_not_handed_over(rules, host)
     if rules.is_quiet(now_s):
         return "these are quiet hours: see power.quiet_hours"
     return ""
+
+
+def _why_not_handed_over(rules: PowerRules, host: Host) -> str:
+    if rules.names(host):
+        return f"its name cannot be used for power control; a name may have {HOST_NAME_HINT}"
+    return "it is not handed over: add its name, or a pattern of it, to power.hosts"
 
 
 def _refusal_of_sleep(view: PowerView, host: Host, sequence: PowerSequence | None, now_s: int) -> str:
@@ -189,7 +196,7 @@ def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order:
         if host.vm_ids:
             return f"{_vms_on(host)}: migrate them, or wait for their end"
         if host.id not in view.handed_over:
-            return "it is not handed over: add its name, or a pattern of it, to power.hosts"
+            return _why_not_handed_over(view.rules, host)
         if host.name in bridge_hosts(snapshot.datastores):
             return "OpenNebula reaches a datastore through it: BRIDGE_LIST or REPLICA_HOST names it"
         if why := floor_refusal(view, snapshot.hosts, [host]):
