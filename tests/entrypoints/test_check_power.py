@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
+from one_preempt.entrypoints.cli.check_power import judge_power_passwords
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+
+RECORDING = Path(__file__).parent.parent / "recordings" / "6.10.0"
 
 
 @pytest.fixture
@@ -94,6 +99,22 @@ def test_a_secret_that_others_can_read_is_found(configuration: Path, tmp_path: P
     assert said == [("fail", f"others may read or change the secret in {secret}: chmod 600 {secret}")]
     secret.chmod(0o600)
     assert "power secrets" not in found(configuration, control={"ipmitool": {"password_file": str(secret)}})
+
+
+def test_passwords_that_opennebula_does_not_encrypt_are_found(cloud: SimulatedCloud, configuration: Path) -> None:
+    next(iter(cloud.hosts.values())).template["POWER_PASSWORD"] = ["hunter-two"]
+    assert found(configuration)["power secrets"] == [
+        ("warn", "POWER_PASSWORD of node1 stands in plain words in OpenNebula")
+    ]
+
+
+def test_passwords_that_it_does_encrypt_are_no_matter() -> None:
+    (host, *_) = RecordedPoolReader(RECORDING).read().hosts.values()
+    given = replace(host, attributes={**host.attributes, "TEMPLATE/POWER_PASSWORD": ("c2VjcmV0",)})
+    oned = (RECORDING / "system.config.xml").read_bytes()
+    assert len(list(judge_power_passwords(oned, [given]))) == 1
+    assert not list(judge_power_passwords(oned.replace(b"EC2_SECRET", b"POWER_PASSWORD"), [given]))
+    assert not list(judge_power_passwords(oned, [host]))
 
 
 def test_enforcing_without_a_host_is_doubted(configuration: Path) -> None:

@@ -16,7 +16,12 @@ from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.chosen_policies import policies
 from one_preempt.composition import open_store, open_transport
-from one_preempt.entrypoints.cli.check_power import judge_power, judge_power_secrets, judge_reachable_power
+from one_preempt.entrypoints.cli.check_power import (
+    judge_power,
+    judge_power_passwords,
+    judge_power_secrets,
+    judge_reachable_power,
+)
 from one_preempt.entrypoints.cli.driver_set_up import judge_driver
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_renderables
 from one_preempt.entrypoints.cli.set_up import (
@@ -121,6 +126,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield judge_hosts(snapshot)
         yield from judge_driver(configuration, transport.document("one.clusterpool.info"), len(snapshot.hosts))
         yield from judge_names_in_rules(settings, snapshot)
+        yield from judge_power_passwords(configuration, snapshot.hosts.values())
         yield from judge_reachable_power(settings, snapshot.hosts, transport)
         for problem in snapshot.problems:
             yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")

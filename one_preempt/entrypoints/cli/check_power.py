@@ -10,6 +10,8 @@ from pathlib import Path
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.opennebula.host_attributes import HostAttributes
 from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.adapters.opennebula.xml_document import parse_document
+from one_preempt.adapters.power_control.controllers import PASSWORD_ATTRIBUTE
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.adapters.power_control.secret import SecretError, read_secret
 from one_preempt.chosen_policies import power_rules
@@ -26,6 +28,7 @@ from one_preempt.settings import Settings
 SUBJECT = "power"
 NAMED_HOSTS = 5
 LONGEST_NAME = 60
+_PASSWORD_PATH = f"TEMPLATE/{PASSWORD_ATTRIBUTE}"
 
 
 def judge_power(settings: Settings) -> Finding:
@@ -59,6 +62,16 @@ def judge_power_secrets(settings: Settings) -> Iterator[Finding]:
             yield Finding("power secrets", Grade.FAIL, str(error))
 
 
+def judge_power_passwords(configuration: bytes, hosts: Iterable[Host]) -> Iterator[Finding]:
+    """Does oned, by its one.system.config, keep the passwords of controllers encrypted that its hosts name?"""
+    named = parse_document(configuration, [], "one.system.config").iterfind("HOST_ENCRYPTED_ATTR")
+    having = [printable(host.name, LONGEST_NAME) for host in hosts if host.attributes.get(_PASSWORD_PATH)]
+    if having and PASSWORD_ATTRIBUTE not in {(one.text or "").strip() for one in named}:
+        text = f"{PASSWORD_ATTRIBUTE} of {_first_of(having)} stands in plain words in OpenNebula"
+        mend = f'write HOST_ENCRYPTED_ATTR = "{PASSWORD_ATTRIBUTE}" into oned.conf, restart oned, and set them anew'
+        yield Finding("power secrets", Grade.WARN, text, mend)
+
+
 def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transport: OnedTransport) -> Iterator[Finding]:
     """Does the power control of each host that is handed over tell whether it has power?"""
     if settings.power.mode == "off":
@@ -84,9 +97,13 @@ def _misnamed(rules: PowerRules, hosts: Iterable[Host]) -> Iterator[Finding]:
         printable(host.name, LONGEST_NAME) for host in hosts if rules.names(host) and not rules.is_handed_over(host)
     ]
     if found:
-        more = f" and {len(found) - NAMED_HOSTS} more" if len(found) > NAMED_HOSTS else ""
-        text = f"never switched, for their names: {', '.join(found[:NAMED_HOSTS])}{more}"
+        text = f"never switched, for their names: {_first_of(found)}"
         yield Finding("power control", Grade.WARN, text, f"a name may have {HOST_NAME_HINT}")
+
+
+def _first_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_HOSTS} more" if len(names) > NAMED_HOSTS else ""
+    return ", ".join(names[:NAMED_HOSTS]) + more
 
 
 def _silent(settings: Settings, hosts: Sequence[str], transport: OnedTransport) -> list[tuple[str, str]]:
