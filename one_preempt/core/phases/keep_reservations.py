@@ -39,6 +39,7 @@ from one_preempt.core.phases.room_ahead import (
     meets_overbooked,
     most_places,
     rows_of,
+    smallest_need,
     stay_at,
     takes_s,
 )
@@ -189,7 +190,7 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     able = _beside_sleepers(draft, stay)
     with overruns_going_on(draft, lease):
         free = free_but_for(timeline, lease.id, stay.start_s, stay.end_s, firmly=False)
-    if most_places(free if able is None else free[able], vms) < len(vms):
+    if most_places(free if able is None else free[able], smallest_need(vms)) < len(vms):
         # So it is for most, wherever they may go.
         return False
     rows = fit_in(gang_demand(draft, vms, able), free)

@@ -5,7 +5,7 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from one_preempt.core.availability.slot_table import GangSlot
@@ -26,6 +26,7 @@ from one_preempt.core.phases.room_ahead import (
     most_places,
     reserved_ahead,
     rows_of,
+    smallest_need,
     stay_at,
 )
 from one_preempt.core.queue_turn import Turn
@@ -45,6 +46,7 @@ class QueueRoom:
         self._promises = self._named if self._alike is None else self._alike
         self._reserved: tuple[int, ...] | None = None
         self._others: bool | None = None
+        self._places: dict[tuple[int, int], int] = {}
         self.placed: dict[int, tuple[Placement, ...]] = {}
         self.unplaced: dict[int, Unplaced] = {}
 
@@ -78,14 +80,17 @@ class QueueRoom:
         """Start it now, if the matchmaker finds hosts where nothing is in its way for its whole duration."""
         turn = request.demand
         if turn.marked:
+            self._places.clear()
             return reschedule(self._draft, turn.lease, turn.vms[0])
         if self._alike is not None and len(turn.vms) > self._alike.profile.free_at(start_s):
             # So it is with most that wait, and it is settled whatever they are.
             self.unplaced[request.lease_id] = _too_few_free(len(turn.vms))
             return False
         end_s = end_of(start_s, request.duration_s)
-        placed = self._placed(turn, start_s, end_s)
-        if isinstance(placed, Unplaced) and lacks_room(placed):
+        # Where too few are free now it does not matter for how long they are, nor who gives way later.
+        crowded = self._alike is None and self._lacks_places(turn.vms)
+        placed = self._matched(turn, None) if crowded else self._placed(turn, start_s, end_s)
+        if not crowded and isinstance(placed, Unplaced) and lacks_room(placed):
             placed = self._until_it_gives_way(turn, start_s, end_s, placed)
         if isinstance(placed, Unplaced):
             self.unplaced[request.lease_id] = placed
@@ -168,6 +173,13 @@ class QueueRoom:
         leaves_for = self._reserved_ahead() if gives_way else ()
         return self._matched(turn, timeline.free_without(leaves_for, start_s, end_s, firmly=True))
 
+    def _lacks_places(self, vms: Sequence[VirtualMachine]) -> bool:
+        """Fewer of such VMs have room now, on all hosts together; counted once for all that are so small."""
+        smallest = smallest_need(vms)
+        if smallest not in self._places:
+            self._places[smallest] = most_places(self._draft.room.free, smallest)
+        return self._places[smallest] < len(vms)
+
     def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
         draft = self._draft
@@ -191,7 +203,7 @@ class QueueRoom:
         # So it is with most that wait: others are in its way, too.
         if not ahead or (self._alike is not None and not self._alike.fits_without(ahead, nodes, start_s, end_s)):
             return unplaced
-        if most_places(draft.room.free, turn.vms) < nodes:
+        if self._lacks_places(turn.vms):
             # Nobody's giving way later makes room now.
             return unplaced
         # Others are not in its way.
@@ -239,6 +251,7 @@ class QueueRoom:
     def _take(self, turn: Turn, placed: tuple[Placement, ...], start_s: int, end_s: int | None) -> None:
         """Hold the room of what starts now, up to where something firm begins; firmly where it gives way to nobody."""
         self.placed[turn.id] = placed
+        self._places.clear()
         if self._reserved is not None and turn.lease.id in self._reserved:
             self._reserved = None
         timeline, rows, amounts = self._draft.timeline, rows_of(self._draft, placed), amounts_of(turn.vms)

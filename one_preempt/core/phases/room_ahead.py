@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -89,13 +90,15 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArr
     )
 
 
-def most_places(free: IntArray, vms: Sequence[VirtualMachine]) -> int:
-    """So many such VMs, or more, have room on all hosts together, were each as small as the smallest in everything."""
-    smallest = min(vm.cpu_centi for vm in vms), min(vm.memory_mib for vm in vms)
-    places = [free[:, resource] // amount for resource, amount in enumerate(smallest) if amount]
-    if not places:
-        return len(vms)
-    return int(np.minimum.reduce([*places, np.full(len(free), len(vms))]).clip(0).sum())
+def smallest_need(vms: Sequence[VirtualMachine]) -> tuple[int, int]:
+    """CPU in hundredths and MiB of a VM that is as small as the smallest of these in everything."""
+    return min(vm.cpu_centi for vm in vms), min(vm.memory_mib for vm in vms)
+
+
+def most_places(free: IntArray, need: tuple[int, int]) -> int:
+    """How many VMs that need so much have room on all hosts together; very many where they need nothing."""
+    places = [free[:, resource] // amount for resource, amount in enumerate(need) if amount]
+    return int(np.minimum.reduce(places).clip(0).sum()) if places else sys.maxsize
 
 
 def ceiling(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | None:
