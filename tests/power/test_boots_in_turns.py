@@ -98,6 +98,17 @@ def test_two_reservations_do_not_move_into_the_same_turn(monkeypatch: pytest.Mon
     assert starts_after_s(play, leases, start_s)[-1] <= 15
 
 
+def test_the_first_reservation_of_all_takes_the_host_that_is_on_and_no_turn() -> None:
+    play = PowerPlay(3, rules=replace(RULES, most_booting=1, floor=1))
+    play.until(lambda: len(play.asleep()) == 2)
+    start_s = play.cloud.clock.now_s() + BOOT_S + 60
+    anywhere = reserved(play, BOOT_S + 60)
+    play.cycle()
+    other = reserved_on(play, play.asleep()[0], start_s)
+    assert starts_after_s(play, [anywhere, other], start_s)[-1] <= 15
+    assert {verdict(play, lease) for lease in (anywhere, other)} == {Verdict.ACCEPTED}
+
+
 # -- deadlines -----------------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,5 @@ def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequenc
 
 def _fits_awake(draft: PlanDraft, request: Request) -> bool:
     """There is room for it on hosts that are on, or on their way, and nobody has to leave."""
-    if draft.timeline.is_empty:
-        return False
     demand = gang_demand(draft, request.vms)
     return draft.timeline.all_stays.table.fit_at(demand, request.start_s, request.end_s) is not None
