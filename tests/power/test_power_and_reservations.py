@@ -11,6 +11,7 @@ from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuest
 from one_preempt.core.energy.power_rules import QuietHours, utc_minute
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.phases import queue_room
 from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
@@ -342,6 +343,28 @@ def test_leases_that_may_move_leave_a_host_that_is_hardly_used() -> None:
     assert is_running(play, first)
     assert is_running(play, second)
     assert play.host_of(first) == play.host_of(second)
+
+
+def test_who_waits_while_all_is_full_is_not_looked_for_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    known = queue_room.ceiling
+    monkeypatch.setattr(queue_room, "ceiling", lambda *given: asked.append(given[1]) or known(*given))
+    play = PowerPlay(hosts=3, rules=with_policy("GESP", replace(RULES, floor=2)))
+    play.until(lambda: len(play.asleep()) == 1)
+    lease = reserved(play, HOUR_S)
+    lasting = 'TYPE = "BE-SUSPENDABLE", DURATION = "04:00:00"'
+    running = [play.submit(2, lasting) for _ in range(2)]
+    play.until(lambda: all(is_running(play, one) for one in running))
+    asked.clear()
+    # The second in the queue is promised nothing: it starts if there is room now.
+    waiting = [play.submit(2, lasting) for _ in range(3)]
+    play.pass_time(30)
+    assert not any(is_running(play, one) for one in waiting)
+    assert not asked
+    play.end(running[0])
+    play.pass_time(30)
+    assert asked
+    assert verdict(play, lease) is Verdict.ACCEPTED
 
 
 @pytest.mark.parametrize("terms", ["", 'TYPE = "BE-SUSPENDABLE", DURATION = "20:00:00"'])
