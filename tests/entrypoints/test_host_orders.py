@@ -16,7 +16,6 @@ from one_preempt.adapters.power_control import factory
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 from one_preempt.composition import open_cycle, open_store
-from one_preempt.core.model.host import HostState
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
@@ -30,6 +29,7 @@ from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import HostState
 from tests.stories.switched_hosts import put_and_wait
 
 COMMAND = {"on": ["/bin/true"], "off": ["/bin/true"], "status": ["/bin/true"]}
@@ -250,7 +250,7 @@ def test_a_host_of_an_odd_name_is_refused_and_never_disabled(
     with passing_time(cloud, site, monkeypatch):
         # The idle ones would sleep by themselves, too.
         assert run("host", "off", "node3", "--wait").exit_code == 0
-    assert odd.state == HostState.MONITORED
+    assert odd.state is HostState.MONITORED
 
 
 def test_a_paused_scheduler_takes_no_orders(site: Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 import pytest
 
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.power_rules import QuietHours, utc_minute
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases import queue_room
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.room_ahead import ceiling
 from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
@@ -107,7 +111,7 @@ def test_reservations_of_other_times_are_packed_by_gesp_alone(policy: str, on: i
     play.pass_time(120)
     assert len(play.asleep()) == 4 - on
     for lease in later:
-        play.until(lambda lease=lease: is_running(play, lease), at_most_s=2 * HOUR_S)
+        play.until(partial(is_running, play, lease), at_most_s=2 * HOUR_S)
         play.end(lease)
     assert len({play.cloud.vms[lease].history[-1].host_id for lease in later}) == on
 
@@ -347,8 +351,12 @@ def test_leases_that_may_move_leave_a_host_that_is_hardly_used() -> None:
 
 def test_who_waits_while_all_is_full_is_not_looked_for_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    known = queue_room.ceiling
-    monkeypatch.setattr(queue_room, "ceiling", lambda *given: asked.append(given[1]) or known(*given))
+
+    def noted(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | None:
+        asked.append(start_s)
+        return ceiling(draft, start_s, end_s)
+
+    monkeypatch.setattr(queue_room, "ceiling", noted)
     play = PowerPlay(hosts=3, rules=with_policy("GESP", replace(RULES, floor=2)))
     play.until(lambda: len(play.asleep()) == 1)
     lease = reserved(play, HOUR_S)
