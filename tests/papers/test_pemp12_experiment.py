@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from one_preempt.core.energy.policy import NodeCounts, Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import energy_policy
 from one_preempt.simulation.experiments import pemp12_energy
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
-from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart
+from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart, Packed
 from one_preempt.simulation.experiments.pemp12_energy import concluded
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES, with_rule_base
 from one_preempt.simulation.experiments.pemp12_runs import (
@@ -394,3 +395,13 @@ def test_what_is_bound_at_its_start_is_not_bound_before() -> None:
     policy = as_read(energy_policy(SESP), Reading(bound_at_start=True))
     assert isinstance(policy, BoundAtStart)
     assert (policy.name, policy.puts_off) == (SESP, True)
+
+
+def test_packed_binds_to_other_nodes_and_decides_alike() -> None:
+    policy = as_read(energy_policy(SESP), Reading(packed=True))
+    assert isinstance(policy, Packed)
+    assert (policy.name, policy.description, policy.puts_off) == (SESP, energy_policy(SESP).description, False)
+    nodes = NodeCounts(on=6, free=2, preemptable=3, bootable=9)
+    question = SupplyQuestion(Occasion.ARRIVAL, now_s=0, nodes_asked=7, start_s=3600, nodes=nodes)
+    assert policy.decide(question) == SupplyDecision(wake=2, preempt=3, packed=True)
+    assert energy_policy(SESP).decide(question) == SupplyDecision(wake=2, preempt=3)

@@ -1,8 +1,8 @@
-"""Another reading of PEMP12: when are advance reservations bound to nodes?"""
+"""Other readings of PEMP12: when are advance reservations bound to nodes, and to which?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 
@@ -30,3 +30,29 @@ class BoundAtStart:
         if question.occasion is Occasion.ARRIVAL and question.now_s < due_s:
             return SupplyDecision(ask_again_s=due_s)
         return self.policy.decide(question)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A policy that binds reservations as GESP does: to free nodes with the most leases, and not with the fewest."""
+
+    policy: EnergyPolicy
+
+    @property
+    def name(self) -> str:
+        """That of the policy."""
+        return self.policy.name
+
+    @property
+    def description(self) -> str:
+        """That of the policy."""
+        return self.policy.description
+
+    @property
+    def puts_off(self) -> bool:
+        """That of the policy."""
+        return self.policy.puts_off
+
+    def decide(self, question: SupplyQuestion) -> SupplyDecision:
+        """What the policy says, packed."""
+        return replace(self.policy.decide(question), packed=True)

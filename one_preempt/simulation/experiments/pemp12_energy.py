@@ -80,6 +80,7 @@ READINGS = (
     OtherReading("lead-6h", lead_s=6 * SECONDS_PER_HOUR),
     OtherReading("lead-48h", lead_s=2 * SECONDS_PER_DAY),
     OtherReading("bound-at-start", reading=Reading(bound_at_start=True), policies=(PEMP, SESP)),
+    OtherReading("packed", reading=Reading(packed=True), policies=(PEMP, SESP)),
     OtherReading("not-periodic", reading=Reading(period_s=30 * SECONDS_PER_DAY), policies=(PEMP, SESP)),
     OtherReading("requested-times", as_requested=True),
     OtherReading("suspending-161s", reading=Reading(suspend_s=161)),

@@ -18,7 +18,7 @@ from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.policies import Verification
 from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings
-from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart
+from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart, Packed
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import NODES, SMALL_NODES, SMALL_SPAN_S, SPAN_S
 from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures
@@ -46,13 +46,14 @@ class Reading:
 
     `suspend_s` is as long as resuming takes. `period_s`: how often policies look after the queue. `rule_base` is a name
     of `pemp12_rule_bases`: PEMP's rules and peaks. `bound_at_start`: reservations are bound to nodes a boot before they
-    start, and not as soon as they are submitted.
+    start, and not as soon as they are submitted. `packed`: to those with the most leases, under every policy.
     """
 
     suspend_s: int = 32
     period_s: int = PERIOD_S
     rule_base: str = AS_SHIPPED
     bound_at_start: bool = False
+    packed: bool = False
 
 
 def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Figures:
@@ -100,6 +101,7 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
 def as_read(policy: EnergyPolicy, reading: Reading) -> EnergyPolicy:
     """The policy under a reading."""
     policy = with_rule_base(policy, reading.rule_base)
+    policy = Packed(policy) if reading.packed else policy
     return BoundAtStart(policy) if reading.bound_at_start else policy
 
 
