@@ -17,7 +17,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import energy_policy
 from one_preempt.simulation.experiments import pemp12_energy
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
-from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart, Packed
+from one_preempt.simulation.experiments.pemp12_binding import OtherwiseBound
 from one_preempt.simulation.experiments.pemp12_energy import concluded
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES, with_rule_base
 from one_preempt.simulation.experiments.pemp12_runs import (
@@ -393,13 +393,13 @@ def test_what_is_bound_at_its_start_is_not_bound_before() -> None:
     )
     assert float(put_off["kwh"] or 0) < float(bound["kwh"] or 0)
     policy = as_read(energy_policy(SESP), Reading(bound_at_start=True))
-    assert isinstance(policy, BoundAtStart)
+    assert isinstance(policy, OtherwiseBound)
     assert (policy.name, policy.puts_off) == (SESP, True)
 
 
 def test_packed_binds_to_other_nodes_and_decides_alike() -> None:
     policy = as_read(energy_policy(SESP), Reading(packed=True))
-    assert isinstance(policy, Packed)
+    assert isinstance(policy, OtherwiseBound)
     assert (policy.name, policy.description, policy.puts_off) == (SESP, energy_policy(SESP).description, False)
     nodes = NodeCounts(on=6, free=2, preemptable=3, bootable=9)
     question = SupplyQuestion(Occasion.ARRIVAL, now_s=0, nodes_asked=7, start_s=3600, nodes=nodes)

@@ -8,35 +8,16 @@ from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecisio
 
 
 @dataclass(frozen=True, slots=True)
-class BoundAtStart:
-    """A policy that is asked about a reservation a boot before its start, and not as soon as it arrives."""
+class OtherwiseBound:
+    """A policy under which reservations are bound otherwise.
+
+    `at_start`: it is asked about one a boot before its start, and not as soon as it arrives. `packed`: as under GESP to
+    free nodes with the most leases, and not with the fewest.
+    """
 
     policy: EnergyPolicy
-    puts_off: bool = True
-
-    @property
-    def name(self) -> str:
-        """That of the policy."""
-        return self.policy.name
-
-    @property
-    def description(self) -> str:
-        """That of the policy."""
-        return self.policy.description
-
-    def decide(self, question: SupplyQuestion) -> SupplyDecision:
-        """What the policy says, at the last moment at which waking helps."""
-        due_s = question.start_s - question.power.boot_s
-        if question.occasion is Occasion.ARRIVAL and question.now_s < due_s:
-            return SupplyDecision(ask_again_s=due_s)
-        return self.policy.decide(question)
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A policy that binds reservations as GESP does: to free nodes with the most leases, and not with the fewest."""
-
-    policy: EnergyPolicy
+    at_start: bool = False
+    packed: bool = False
 
     @property
     def name(self) -> str:
@@ -50,9 +31,13 @@ class Packed:
 
     @property
     def puts_off(self) -> bool:
-        """That of the policy."""
-        return self.policy.puts_off
+        """See `EnergyPolicy`."""
+        return self.at_start or self.policy.puts_off
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
-        """What the policy says, packed."""
-        return replace(self.policy.decide(question), packed=True)
+        """What the policy says, where it is put off at the last moment at which waking helps."""
+        due_s = question.start_s - question.power.boot_s
+        if self.at_start and question.occasion is Occasion.ARRIVAL and question.now_s < due_s:
+            return SupplyDecision(ask_again_s=due_s)
+        decision = self.policy.decide(question)
+        return replace(decision, packed=True) if self.packed else decision

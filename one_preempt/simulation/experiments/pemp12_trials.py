@@ -18,7 +18,7 @@ from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.policies import Verification
 from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings
-from one_preempt.simulation.experiments.pemp12_binding import BoundAtStart, Packed
+from one_preempt.simulation.experiments.pemp12_binding import OtherwiseBound
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import NODES, SMALL_NODES, SMALL_SPAN_S, SPAN_S
 from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures
@@ -101,8 +101,9 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
 def as_read(policy: EnergyPolicy, reading: Reading) -> EnergyPolicy:
     """The policy under a reading."""
     policy = with_rule_base(policy, reading.rule_base)
-    policy = Packed(policy) if reading.packed else policy
-    return BoundAtStart(policy) if reading.bound_at_start else policy
+    if not (reading.bound_at_start or reading.packed):
+        return policy
+    return OtherwiseBound(policy, at_start=reading.bound_at_start, packed=reading.packed)
 
 
 def _node_hours_left(one: Outcome) -> float:
