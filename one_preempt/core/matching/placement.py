@@ -43,14 +43,16 @@ class Matchmaker(SinglePlacement):
     ) -> None:
         super().__init__(snapshot, hosts, options, prematched)
         self._said_full: dict[int, SaidFull] = {}
+        self._said_left_over: dict[int, SaidFull] = {}
         self._gangs = KnownGangs()
 
     def follow(self, snapshot: PoolSnapshot, hosts: HostTable, options: MatchOptions) -> bool:
         """As for one VM; what is known of several holds on too."""
         if not super().follow(snapshot, hosts, options):
             return False
-        if len(self._said_full) > len(snapshot.vms):
-            self._said_full.clear()
+        for said in (self._said_full, self._said_left_over):
+            if len(said) > len(snapshot.vms):
+                said.clear()
         self._gangs.forget_beyond(len(snapshot.vms))
         return True
 
@@ -117,10 +119,14 @@ class Matchmaker(SinglePlacement):
         fitting = int(places.sum())
         if fitting >= len(ordered) or not self._datastores.are_all_shared(first):
             return None
-        one_in_cluster = {self.hosts.hosts[row].cluster_id: row for row in rows[places > 0].tolist()}
-        if any(self._try_host(first, row, room, {}) is None for row in one_in_cluster.values()):
+        if not self._could_be_on_each(first, rows[places > 0].tolist(), room):
             return None
         return together(len(vms), full(tuple(match.counts.items()), len(rows), needs_of(ordered[fitting])))
+
+    def _could_be_on_each(self, vm: VirtualMachine, rows: Sequence[int], room: Room) -> bool:
+        """Nothing but CPU and memory could keep a VM from these rows' hosts, of which those of a cluster are alike."""
+        one_in_cluster = {self.hosts.hosts[row].cluster_id: row for row in rows}
+        return all(self._try_host(vm, row, room, {}) is not None for row in one_in_cluster.values())
 
     def where_all_is_full(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
         """What `place_together` says where no host has room for the first; None where it looks at more than that."""
@@ -139,6 +145,30 @@ class Matchmaker(SinglePlacement):
         if room.demand_of(first) is NO_DEMAND:
             # Whether its disks have room may be another matter a moment later.
             self._said_full[first.id] = SaidFull(first, len(vms), match, self._datastores, answer)
+        return answer
+
+    def where_some_are_left_over(self, vms: Sequence[VirtualMachine], room: Room) -> Unplaced | None:
+        """What is said where room on all hosts is for fewer than all of several VMs: whoever is placed last finds none.
+
+        None where they may differ, or where devices or cores may be what they lack.
+        """
+        ordered = None if self.has_prematched else self._gangs.by_id(vms)
+        if ordered is None:
+            return None
+        last = ordered[-1]
+        match = self.match(last)
+        known = self._said_left_over.get(last.id)
+        if known is not None and known.holds_for(last, len(vms), match, self._datastores):
+            return known.answer
+        takes_hardware = bool(last.pci_requests) or last.topology is not None
+        if match.follows_current_vms or takes_hardware or self._refusal(last, room) is not None:
+            return None
+        rows = np.flatnonzero(match.mask).tolist()
+        if not self._datastores.are_all_shared(last) or not self._could_be_on_each(last, rows, room):
+            return None
+        answer = together(len(vms), full(tuple(match.counts.items()), len(rows), needs_of(last)))
+        if room.demand_of(last) is NO_DEMAND:
+            self._said_left_over[last.id] = SaidFull(last, len(vms), match, self._datastores, answer)
         return answer
 
     def place_at(

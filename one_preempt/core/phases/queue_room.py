@@ -88,10 +88,12 @@ class QueueRoom:
             return False
         end_s = end_of(start_s, request.duration_s)
         # Where too few are free now it does not matter for how long they are, nor who gives way later.
-        crowded = self._alike is None and self._lacks_places(turn.vms)
-        placed = self._matched(turn, None) if crowded else self._placed(turn, start_s, end_s)
-        if not crowded and isinstance(placed, Unplaced) and lacks_room(placed):
-            placed = self._until_it_gives_way(turn, start_s, end_s, placed)
+        if self._alike is None and self._lacks_places(turn.vms):
+            placed = self._why_left_over(turn)
+        else:
+            placed = self._placed(turn, start_s, end_s)
+            if isinstance(placed, Unplaced) and lacks_room(placed):
+                placed = self._until_it_gives_way(turn, start_s, end_s, placed)
         if isinstance(placed, Unplaced):
             self.unplaced[request.lease_id] = placed
             return False
@@ -175,10 +177,16 @@ class QueueRoom:
 
     def _lacks_places(self, vms: Sequence[VirtualMachine]) -> bool:
         """Fewer of such VMs have room now, on all hosts together; counted once for all that are so small."""
-        smallest = smallest_need(vms)
+        smallest = smallest_need(vms[:1] if self._draft.matchmaker.are_alike(vms) else vms)
         if smallest not in self._places:
             self._places[smallest] = most_places(self._draft.room.free, smallest)
         return self._places[smallest] < len(vms)
+
+    def _why_left_over(self, turn: Turn) -> tuple[Placement, ...] | Unplaced:
+        """Where there are too few places, what of it is its owner told? Known from before for most that wait."""
+        draft = self._draft
+        told = draft.matchmaker.where_some_are_left_over(turn.vms, draft.room) if len(turn.vms) > 1 else None
+        return told or self._matched(turn, None)
 
     def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from one_preempt.core.matching import reasons
 from one_preempt.core.matching.known_gangs import KnownGangs
+from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.host import HostState
+from one_preempt.core.model.virtual_machine import Nic, PciRequest
+from one_preempt.core.phases.room_ahead import most_places, smallest_need
 from tests.core.matching.small_cloud import cloud, host, matchmaker, vm
 
 hosts = st.lists(
@@ -41,6 +46,48 @@ def test_the_answer_is_that_of_a_look_at_every_vm(
     with patch.object(KnownGangs, "by_id", return_value=None):
         looking = matchmaker(snapshot)
         assert found == [looking.place_together(gang, looking.new_room())] * 2
+
+
+@given(hosts, st.integers(2, 6), st.sampled_from([100, 200]), st.sampled_from(["", 'NAME = "node1"', "ID = "]))
+def test_of_those_left_over_the_last_is_named_and_all_else_is_said_as_after_a_look_at_every_vm(
+    drawn: list[tuple[int, int, int, HostState]], size: int, cpu_centi: int, requirements: str
+) -> None:
+    gang = tuple(
+        replace(vm(number), cpu_centi=cpu_centi, sched_requirements=requirements) for number in range(10 + size, 10, -1)
+    )
+    free = [
+        host(row, used_cpu_centi=100 * cpu, used_memory_mib=2048 * memory, cluster_id=cluster, state=state)
+        for row, (cpu, memory, cluster, state) in enumerate(drawn)
+    ]
+    maker = matchmaker(cloud(free, gang))
+    room = maker.new_room()
+    assume(most_places(room.free, smallest_need(gang)) < size)
+    placed = maker.place_together(gang, room)
+    assert isinstance(placed, Unplaced)
+
+    told = [maker.where_some_are_left_over(gang, room) for _ in range(2)]
+
+    if told == [None, None]:
+        # Then there are hosts without a datastore, which may be what is said, or it is said of all hosts.
+        assert reasons.CAPACITY not in placed.counts or any(cluster for _, _, cluster, _ in drawn)
+        return
+    of_the_last = re.sub(r"VM \d+ \(", f"VM {10 + size} (", placed.reason.text)
+    assert told == [Unplaced(replace(placed.reason, text=of_the_last), placed.counts)] * 2
+    assert told[0] is told[1]
+
+
+def test_nothing_is_said_in_haste_of_those_left_over_where_more_than_capacity_may_lack() -> None:
+    alike = (vm(1), vm(2))
+    for gang in (
+        (vm(1), replace(vm(2), cpu_centi=50)),
+        tuple(replace(one, pci_requests=(PciRequest(vendor="10de"),)) for one in alike),
+        tuple(replace(one, sched_requirements="FREE_CPU >") for one in alike),
+        tuple(replace(one, nics=(Nic(0, None, True),)) for one in alike),
+    ):
+        maker = matchmaker(cloud([host(0, used_cpu_centi=400)], gang))
+        assert maker.where_some_are_left_over(gang, maker.new_room()) is None
+    maker = matchmaker(cloud([host(0, used_cpu_centi=400)], alike))
+    assert maker.where_some_are_left_over(alike, maker.new_room()) is not None
 
 
 def test_what_tells_vms_apart_is_seen() -> None:
