@@ -405,3 +405,10 @@ def test_packed_binds_to_other_nodes_and_decides_alike() -> None:
     question = SupplyQuestion(Occasion.ARRIVAL, now_s=0, nodes_asked=7, start_s=3600, nodes=nodes)
     assert policy.decide(question) == SupplyDecision(wake=2, preempt=3, packed=True)
     assert energy_policy(SESP).decide(question) == SupplyDecision(wake=2, preempt=3)
+
+
+def test_gesp_strands_in_the_experiment_and_not_on_a_cloud() -> None:
+    read = [as_read(energy_policy(GESP), reading) for reading in (Reading(), Reading(strands=False))]
+    assert [policy.strands for policy in read] == [True, False]
+    assert read[1] == energy_policy(GESP)
+    assert not as_read(energy_policy(SESP), Reading()).strands

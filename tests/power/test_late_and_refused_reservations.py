@@ -30,6 +30,7 @@ class EmptyingOnArrival:
     name: str = "emptying-on-arrival"
     description: str = ""
     puts_off: bool = False
+    strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         return SupplyDecision(consolidate=1 if question.occasion is Occasion.ARRIVAL else 0)

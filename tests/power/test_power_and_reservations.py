@@ -302,6 +302,7 @@ class Sparing:
     name: str = "sparing"
     description: str = ""
     puts_off: bool = False
+    strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         return SupplyDecision(switch_off=question.nodes.unscheduled if question.occasion is Occasion.IDLE else 0)
@@ -396,6 +397,7 @@ class Emptying:
     name: str = "emptying"
     description: str = ""
     puts_off: bool = False
+    strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         if question.occasion is Occasion.IDLE:

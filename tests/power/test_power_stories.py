@@ -40,6 +40,10 @@ class Overheard:
     def puts_off(self) -> bool:
         return self.policy.puts_off
 
+    @property
+    def strands(self) -> bool:
+        return self.policy.strands
+
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         nodes = question.nodes
         assert min(nodes.on, nodes.free, nodes.preemptable, nodes.bootable, nodes.booting, nodes.unscheduled) >= 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from one_preempt.core.energy.gesp import POLICY as GESP
 from one_preempt.core.energy.look_ahead import POLICY as LOOK_AHEAD
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
@@ -23,6 +25,7 @@ class Asked:
     name: str = "asked"
     description: str = ""
     puts_off: bool = True
+    strands: bool = False
     questions: list[SupplyQuestion] = field(default_factory=list)
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
@@ -34,7 +37,7 @@ class Asked:
 
 
 def a_play(hosts: int, floor: int = 0, asks: EnergyPolicy = LOOK_AHEAD) -> tuple[PowerPlay, Asked]:
-    asked = Asked(asks, puts_off=asks.puts_off)
+    asked = Asked(asks, puts_off=asks.puts_off, strands=asks.strands)
     play = PowerPlay(hosts, replace(RULES, policy=asked, floor=floor, period_s=30))
     return play, asked
 
@@ -105,6 +108,23 @@ def a_gang_beside(play: PowerPlay, size: int) -> int:
     gang = f'TYPE = "BE-SUSPENDABLE", NAME = "gang", SIZE = {size}, DURATION = "02:00:00"'
     vms = [play.submit(2, gang, external=True) for _ in range(size)]
     return vms[0]
+
+
+@pytest.mark.parametrize("strands", [False, True])
+def test_who_fits_on_no_hosts_that_are_on_has_others_woken_unless_the_policy_strands_it(strands: bool) -> None:
+    play, _ = a_play(3, asks=replace(GESP, strands=strands))
+    play.until(lambda: len(play.asleep()) == 3)
+    start_s = play.cloud.clock.now_s() + 600
+    reservation = f'TYPE = "DC-NON-PREEMPTABLE", START = "{_instant(start_s)}", DURATION = "00:10:00"'
+    reserved = play.submit(2, reservation)
+    gang = 'TYPE = "BE-SUSPENDABLE", NAME = "gang", SIZE = 2, DURATION = "00:20:00"'
+    first, _ = (play.submit(2, gang, external=True) for _ in range(2))
+    play.until(lambda: play.host_of(reserved) is not None)
+    assert (play.host_of(first) is None, play.machines.boots) == ((True, 1) if strands else (False, 3))
+    # The only host that is on is no use to those that wait, and is not kept on for them.
+    play.end(reserved)
+    play.pass_time(300)
+    assert len(play.asleep()) == (3 if strands else 1)
 
 
 def test_hosts_on_their_way_up_are_counted_once() -> None:

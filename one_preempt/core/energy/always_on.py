@@ -15,6 +15,7 @@ class AlwaysOn:
     name: str = "always-on"
     description: str = "no host ever sleeps"
     puts_off: bool = False
+    strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """All that are off are woken, whoever asks; a request takes free nodes, then preempts."""

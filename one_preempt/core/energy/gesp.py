@@ -2,6 +2,9 @@
 
 Best-effort requests run in the gaps that reservations leave; it never asks for a node to be woken for them.
 Reservations are packed: spread over all nodes that are on, they would keep more of these from sleeping than they need.
+
+To the letter of the paper it `strands` whoever needs more nodes than reservations have woken. Nobody who runs a cloud
+wants that, so that it has to be asked for; the experiment does.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ class GreedyEnergySaver:
     name: str = "GESP"
     description: str = "wakes the fewest hosts that reservations need; best-effort leases fill the gaps"
     puts_off: bool = False
+    strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """All by preemption, as far as that goes."""

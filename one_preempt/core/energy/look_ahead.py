@@ -24,6 +24,7 @@ class LookAhead:
     name: str = "look-ahead"
     description: str = "wakes hosts when work starts and not before, lets them sleep as soon as nothing needs them"
     puts_off: bool = True
+    strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """By occasion."""

@@ -27,6 +27,7 @@ class PreemptionAware:
     name: str = "PEMP"
     description: str = "weighs waking, preempting and consolidating by utilization and by the risk of long waits"
     puts_off: bool = False
+    strands: bool = False
     waiting_factor: Fraction = Fraction(5)
     promised_wait_s: int | None = None
     engine: FuzzyEngine = ENGINE

@@ -148,5 +148,12 @@ class EnergyPolicy(Protocol):
     def puts_off(self) -> bool:
         """Are reservations bound to nodes a boot before they start, and not as soon as they are accepted?"""
 
+    @property
+    def strands(self) -> bool:
+        """Does a request that fits on no nodes that are on wait until reservations wake some that it fits on?
+
+        False: some are woken for it, and those that it needs stay on, whatever the policy answers.
+        """
+
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """The supply for this request. Never more than `NodeCounts` says there are."""

@@ -21,6 +21,7 @@ class ServiceLevelEnergySaver:
     name: str = "SESP"
     description: str = "wakes a request's hosts once best-effort leases wait longer than promised"
     puts_off: bool = False
+    strands: bool = False
     waiting_factor: Fraction = Fraction(5)
     promised_wait_s: int | None = None
 

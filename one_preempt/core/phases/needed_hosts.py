@@ -130,11 +130,12 @@ class NeededHosts:
     def __init__(self, draft: PlanDraft, power: PowerDraft) -> None:
         on = power.awake | power.coming
         known = on | power.asleep
+        waiting = [] if power.rules.policy.strands else lacking_room(draft)[:LOOKED_AT]
         needs = [
             _Counted(draft, lease, on, known)
             if are_counted(draft, draft.startable(lease))
             else _Packed(draft, power, lease, on, known)
-            for lease in (*lacking_room(draft)[:LOOKED_AT], *too_late(draft))
+            for lease in (*waiting, *too_late(draft))
         ]
         # Who would not even fit if nobody else were there is no reason to keep hosts on.
         self._needs = [need for need in needs if need.fits_at_all]

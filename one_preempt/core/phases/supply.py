@@ -176,7 +176,7 @@ def supply_waiting(draft: PlanDraft) -> None:
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)
-    for lease in (*waiting, *too_late(draft)):
+    for lease in (*(() if power.rules.policy.strands else waiting), *too_late(draft)):
         _where_all_sleep(draft, power, lease)
 
 
@@ -215,7 +215,7 @@ def _has_room_by(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
 
 
 def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
-    """Where no host that is on or comes could ever take it, whatever the policy: one that could is woken."""
+    """Where no host that is on or comes could ever take it, one that could is woken, whatever the policy answers."""
     vms = draft.startable(lease)
     if not power.asleep.any() or not vms:
         return

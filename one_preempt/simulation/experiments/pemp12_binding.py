@@ -34,6 +34,11 @@ class OtherwiseBound:
         """See `EnergyPolicy`."""
         return self.at_start or self.policy.puts_off
 
+    @property
+    def strands(self) -> bool:
+        """See `EnergyPolicy`."""
+        return self.policy.strands
+
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """What the policy says, where it is put off at the last moment at which waking helps."""
         due_s = question.start_s - question.power.boot_s

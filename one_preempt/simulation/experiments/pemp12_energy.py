@@ -13,7 +13,7 @@ from pathlib import Path
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.pemp12_claims import claims_of
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES
-from one_preempt.simulation.experiments.pemp12_runs import LOOK_AHEAD, PEMP, SESP, Runs, Setting
+from one_preempt.simulation.experiments.pemp12_runs import GESP, LOOK_AHEAD, PEMP, SESP, Runs, Setting
 from one_preempt.simulation.experiments.pemp12_tables import pictures_of, rows_of
 from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, played
 from one_preempt.simulation.experiments.pemp12_workloads import (
@@ -49,6 +49,7 @@ CHOICES = {
     "lead": "reservations are known 24 hours ahead",
     "binding": "PEMP, SESP at submission, to woken hosts and those on with the fewest leases; look-ahead later",
     "binding under GESP": "at submission, to woken hosts and those free with the most leases",
+    "waiting under GESP": "hosts are woken, and stay on, for reservations alone",
     "violation risk": "by whole run times, and by the time in which requests were not served",
     "utilization": "what is left of what runs and of what waits",
     "rule base": "the project's own (docs/energy/rule-base.md), with risk peaks at 0, 1/10, 1/5 and 2/5",
@@ -81,6 +82,7 @@ READINGS = (
     OtherReading("lead-48h", lead_s=2 * SECONDS_PER_DAY),
     OtherReading("bound-at-start", reading=Reading(bound_at_start=True), policies=(PEMP, SESP)),
     OtherReading("packed", reading=Reading(packed=True), policies=(PEMP, SESP)),
+    OtherReading("gesp-as-on-a-cloud", reading=Reading(strands=False), policies=(GESP,)),
     OtherReading("not-periodic", reading=Reading(period_s=30 * SECONDS_PER_DAY), policies=(PEMP, SESP)),
     OtherReading("requested-times", as_requested=True),
     OtherReading("suspending-161s", reading=Reading(suspend_s=161)),

@@ -13,6 +13,7 @@ import msgspec
 
 from one_preempt.chosen_policies import chosen_energy_policy
 from one_preempt.composition import simulated_cycle
+from one_preempt.core.energy.gesp import GreedyEnergySaver
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.policies import Verification
@@ -47,6 +48,7 @@ class Reading:
     `suspend_s` is as long as resuming takes. `period_s`: how often policies look after the queue. `rule_base` is a name
     of `pemp12_rule_bases`: PEMP's rules and peaks. `bound_at_start`: reservations are bound to nodes a boot before they
     start, and not as soon as they are submitted. `packed`: to those with the most leases, under every policy.
+    `strands`: GESP wakes hosts, and lets them stay on, for reservations alone.
     """
 
     suspend_s: int = 32
@@ -54,6 +56,7 @@ class Reading:
     rule_base: str = AS_SHIPPED
     bound_at_start: bool = False
     packed: bool = False
+    strands: bool = True
 
 
 def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Figures:
@@ -100,6 +103,8 @@ def played(workload: Workload, policy: str, reading: Reading, small: bool) -> Fi
 
 def as_read(policy: EnergyPolicy, reading: Reading) -> EnergyPolicy:
     """The policy under a reading."""
+    if isinstance(policy, GreedyEnergySaver):
+        policy = replace(policy, strands=reading.strands)
     policy = with_rule_base(policy, reading.rule_base)
     if not (reading.bound_at_start or reading.packed):
         return policy
