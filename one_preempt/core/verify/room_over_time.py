@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host
 from one_preempt.core.model.lease import Lease
@@ -25,8 +26,7 @@ LEAVING_STATES = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(NamedTuple):
     """Part of a host that is taken from `start_s` until `end_s`, None: for ever."""
 
     host_id: int
@@ -229,7 +229,8 @@ class _ClaimReader:
     def _claims_of_slot(self, slot: Reservation, vms: Sequence[VirtualMachine]) -> Iterator[_Claim]:
         """One host a VM, as far as they are not lost; of a lease of which some VMs are on hosts already, the others."""
         waiting = vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
-        there = [(vm, host_id) for vm, host_id in zip(waiting, slot.host_ids, strict=False) if self._is_there(host_id)]
+        hosts = zip(waiting, slot.host_ids, strict=False)
+        there = [(vm, host_id) for vm, host_id in hosts if host_id in self._host_ids and self._is_there(host_id)]
         yield from self._claims_on(there, slot.start_at_s, slot.end_at_s)
 
     def _is_there(self, host_id: int) -> bool:
