@@ -177,7 +177,8 @@ class QueueRoom:
 
     def _lacks_places(self, vms: Sequence[VirtualMachine]) -> bool:
         """Fewer of such VMs have room now, on all hosts together; counted once for all that are so small."""
-        smallest = smallest_need(vms[:1] if self._draft.matchmaker.are_alike(vms) else vms)
+        are_alike = self._draft.matchmaker.are_alike(vms)
+        smallest = (vms[0].cpu_centi, vms[0].memory_mib) if are_alike else smallest_need(vms)
         if smallest not in self._places:
             self._places[smallest] = most_places(self._draft.room.free, smallest)
         return self._places[smallest] < len(vms)
