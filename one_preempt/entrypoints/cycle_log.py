@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from one_preempt.core.host_power.observe_power import DELETED
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
@@ -98,7 +99,8 @@ def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
         told = [one for one in at_rest if one.since_s == state.now_s]
         told += [one for one in plan.power_sequences if one.since_s == plan.made_at_s]
         for one in told:
-            yield logging.INFO, f"host {one.host_name} is {one.phase}: {one.reason_text}"
+            is_ = "" if one.reason_code == DELETED else f" is {one.phase}"
+            yield logging.INFO, f"host {one.host_name}{is_}: {one.reason_text}"
     for step, result in report.power_results:
         if result.outcome is not Outcome.ACCEPTED:
             yield logging.WARNING, f"{step.id}: {result.outcome} {result.error_text}"

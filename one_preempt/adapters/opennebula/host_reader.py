@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from lxml import etree
 from lxml.etree import _Element
 
+from one_preempt.adapters.opennebula.pool_pieces import ids_named
 from one_preempt.adapters.opennebula.xml_document import (
     UnreadableDocument,
     amount,
@@ -111,6 +112,11 @@ def read_host_pool(
     reader = HostReader(_monitoring_records(monitoring, problems), clusters)
     hosts = read_objects(document, "HOST_POOL", "HOST", reader.read, problems)
     return {host.id: host for host in sorted(hosts, key=lambda host: host.id)}
+
+
+def ids_in_host_pool(document: bytes) -> frozenset[int]:
+    """The ids of all hosts of a pool, also of those whose documents cannot be read."""
+    return ids_named(document, "HOST")
 
 
 def _monitoring_records(document: bytes, problems: list[str]) -> dict[int, _Element]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from one_preempt.adapters.opennebula.access_reader import read_directory
-from one_preempt.adapters.opennebula.host_reader import read_host_pool
+from one_preempt.adapters.opennebula.host_reader import ids_in_host_pool, read_host_pool
 from one_preempt.adapters.opennebula.infrastructure_reader import (
     read_cluster_pool,
     read_datastore_pool,
@@ -49,6 +49,7 @@ def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> Poo
     unreadable_vm_ids = ids_in_vm_pool(vm_pool) - vms.keys() if problems else frozenset()
     clusters = read_cluster_pool(document(CLUSTER_POOL), problems)
     hosts = read_host_pool(document(HOST_POOL), document(HOST_MONITORING), clusters, problems)
+    unreadable_host_ids = ids_in_host_pool(document(HOST_POOL)) - hosts.keys() if problems else frozenset()
     return PoolSnapshot(
         observed_at_s=observed_at_s,
         version=document(VERSION).decode(errors="replace").strip(),
@@ -62,6 +63,7 @@ def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> Poo
         vm_groups=read_vm_group_pool(document(VM_GROUP_POOL), problems),
         directory=read_directory(document(USER_POOL), document(GROUP_POOL), document(ACL), problems),
         unreadable_vm_ids=unreadable_vm_ids,
+        unreadable_host_ids=unreadable_host_ids,
         problems=tuple(problems),
     )
 

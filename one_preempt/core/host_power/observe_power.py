@@ -36,6 +36,7 @@ IN_USE = "in-use"
 FAILED = "failed"
 DONE = "done"
 POWER_CAME = "power-came"
+DELETED = "deleted"
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
@@ -95,11 +96,15 @@ def observe_power(
     discrepancies: list[Discrepancy] = []
     for host_id in watch.not_at_rest(ledger.power_sequences):
         before, host = ledger.power_sequences[host_id], snapshot.hosts.get(host_id)
-        if host is not None and (before.phase is PowerPhase.AWAKE or _sleeps_on(before, host, guests, reports)):
+        if host_id in snapshot.unreadable_host_ids:
+            # It is there, and what is known of it is kept; nothing is done with it meanwhile.
+            del sequences[host_id]
+            continue
+        if before.phase is PowerPhase.AWAKE or (host is not None and _sleeps_on(before, host, guests, reports)):
             watch.rest(before)
             continue
         if host is None:
-            after = _entered(before, PowerPhase.AWAKE, now_s, TAKEN_OVER, "the host is not there any more")
+            after = _entered(before, PowerPhase.AWAKE, now_s, DELETED, _deleted(before))
         else:
             vm_ids = None if snapshot.unreadable_vm_ids else guests.on(host)
             after = observed(_named(before, host), HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
@@ -123,6 +128,12 @@ def observe_power(
     if not rules.enforced:
         discrepancies += _sleeping_unattended(sequences)
     return ObservedPower(known, tuple(changed), tuple(discrepancies))
+
+
+def _deleted(before: PowerSequence) -> str:
+    """OpenNebula never gives an id twice: such a host does not come back."""
+    left = "its power is left off" if before.phase is PowerPhase.ASLEEP else f"its power is left as it is, {before.phase}"
+    return f"it was deleted in OpenNebula: it is forgotten, and {left}"
 
 
 def _assumed_ours(before: PowerSequence) -> Discrepancy:
@@ -299,15 +310,22 @@ def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
     ordered_at_s = sequence.outcome_at_s
     if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.OFF:
         return replace(next_phase(sequence, PowerPhase.ASLEEP, now_s), failures=0, not_before_s=0)
-    if sequence.outcome is Outcome.REFUSED and sequence.attempts == 1:
-        # Nothing was done, so that it still runs.
+    if sequence.outcome is Outcome.REFUSED:
         text = f"it cannot be switched off: {sequence.answer_text}"
-        return _with_failure(given_up(sequence, now_s, FAILED, ""), rules, now_s, text)
-    if now_s - sequence.since_s > rules.shutdown_timeout_s and not sequence.rests_at(now_s):
+        if sequence.attempts == 1:
+            # Nothing was done, so that it still runs.
+            return _with_failure(given_up(sequence, now_s, FAILED, ""), rules, now_s, text)
+        return _with_failure(_to_be_told_again(sequence, now_s), rules, now_s, text)
+    # After a failure it is told again once its pause is over: until then, and since, it had no time to shut down.
+    told_at_s = max(sequence.since_s, sequence.not_before_s, ordered_at_s or 0)
+    if now_s - told_at_s > rules.shutdown_timeout_s:
         text = f"it was told to switch off and did not within {rules.shutdown_timeout_s} s"
-        again = replace(sequence, since_s=now_s, outcome=None, outcome_at_s=None)
-        return _with_failure(again, rules, now_s, text)
+        return _with_failure(_to_be_told_again(sequence, now_s), rules, now_s, text)
     return sequence
+
+
+def _to_be_told_again(sequence: PowerSequence, now_s: int) -> PowerSequence:
+    return replace(sequence, since_s=now_s, outcome=None, outcome_at_s=None)
 
 
 # -- asleep and on the way back ------------------------------------------------------------------------------

@@ -51,7 +51,10 @@ def take_orders_to_wake(draft: PlanDraft) -> None:
         return
     for host_id, order in sorted(power.known.orders.items()):
         row = draft.state.hosts.index_by_id.get(host_id)
-        if row is None or (order.goal is PowerGoal.ON and not power.paused and _is_settled(power, row, order)):
+        if row is None:
+            if host_id not in draft.state.snapshot.unreadable_host_ids:
+                power.settled_orders.append(host_id)
+        elif order.goal is PowerGoal.ON and not power.paused and _is_settled(power, row, order):
             power.settled_orders.append(host_id)
 
 

@@ -9,6 +9,7 @@ import pytest
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours
 from one_preempt.core.host_power.hosts_to_come import first_switching_s, last_switching_s
 from one_preempt.core.host_power.observe_power import observe_power
+from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import Ledger, Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -229,7 +230,24 @@ def test_a_host_that_is_gone_is_nobody_s_any_more() -> None:
     before = PowerSequence(7, "host-7", P.ASLEEP, NOW_S - 60, "idle", "nobody is on it")
     snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {}, {})
     found = observe_power(snapshot, Ledger(power_sequences={7: before}), {}, RULES, NOW_S)
-    assert [one.phase for one in found.changed] == [P.AWAKE]
+    (after,) = found.changed
+    told = "it was deleted in OpenNebula: it is forgotten, and its power is left off"
+    assert (after.phase, after.reason_text) == (P.AWAKE, told)
+    again = observe_power(snapshot, Ledger(power_sequences={7: after}), {}, RULES, NOW_S + 60)
+    assert again.changed == ()
+
+
+@pytest.mark.parametrize("phase", [P.AWAKE, P.SWITCHING_OFF, P.ASLEEP, P.SWITCHING_ON])
+def test_a_host_that_cannot_be_read_stays_what_it_is(phase: PowerPhase) -> None:
+    before = PowerSequence(7, "host-7", phase, NOW_S - 60, "idle", "nobody is on it")
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {}, {}, unreadable_host_ids=frozenset({7}))
+    watch, ledger = PowerWatch(), Ledger(power_sequences={7: before})
+    for _ in range(2):
+        found = observe_power(snapshot, ledger, {}, RULES, NOW_S, watch)
+        assert (found.changed, found.discrepancies, dict(found.known.sequences)) == ((), (), {})
+    readable = replace(snapshot, hosts={7: replace(host(7), state=S.OFFLINE)}, unreadable_host_ids=frozenset())
+    known = observe_power(readable, ledger, {}, RULES, NOW_S, watch).known
+    assert known.sequences[7].phase is phase
 
 
 def test_quiet_hours_over_midnight_put_off_and_bring_forward() -> None:

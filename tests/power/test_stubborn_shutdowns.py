@@ -1,0 +1,47 @@
+"""A host whose controller says yes and does nothing is told again after each pause, and sleeps once it obeys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome
+from one_preempt.ports import PowerControl
+from tests.power.power_play import RULES, Counting, PowerPlay
+
+TIMEOUT_S, FIRST_PAUSE_S = 60, 60
+RULES_HERE = replace(RULES, shutdown_timeout_s=TIMEOUT_S, first_pause_s=FIRST_PAUSE_S, longest_pause_s=100_000)
+
+
+class Deaf(Counting):
+    """Takes every order to switch off, and carries none out until it `obeys`."""
+
+    def __init__(self, machines: PowerControl) -> None:
+        super().__init__(machines)
+        self.obeys = False
+
+    def switch_off(self, host: str, hard: bool) -> PowerOutcome:
+        done = super().switch_off(host, hard) if self.obeys else None
+        if done is None:
+            self.orders.append(("off", host))
+        return done or PowerOutcome(PowerAnswer.ACCEPTED, "")
+
+
+def test_it_is_told_again_after_every_pause_and_each_time_it_has_its_time_to_shut_down() -> None:
+    play = PowerPlay(hosts=1, rules=RULES_HERE, control=Deaf)
+    deaf = play.control
+    assert isinstance(deaf, Deaf)
+    told_at_s: list[int] = []
+    failed_at_s: list[int] = []
+    for _ in range(3000 // play.pace_s):
+        play.pass_time(play.pace_s)
+        now_s, failures = play.cloud.clock.now_s(), sum(one.failures for one in play.store.power_sequences())
+        told_at_s += [now_s] * (len(deaf.orders) - len(told_at_s))
+        failed_at_s += [now_s] * (failures - len(failed_at_s))
+    assert len(failed_at_s) >= 5
+    for number, (told_s, failed_s, again_s) in enumerate(zip(told_at_s, failed_at_s, told_at_s[1:], strict=False)):
+        assert TIMEOUT_S <= failed_s - told_s <= TIMEOUT_S + 3 * play.pace_s
+        pause_s = FIRST_PAUSE_S << number
+        assert pause_s <= again_s - failed_s <= pause_s + 3 * play.pace_s
+    deaf.obeys = True
+    play.until(lambda: play.asleep() == [0], at_most_s=FIRST_PAUSE_S << len(failed_at_s))
+    assert play.store.power_sequences()[0].failures == 0
