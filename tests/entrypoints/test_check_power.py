@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
+from one_preempt.core.model.ledger import LedgerChanges
+from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
+from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.entrypoints.cli.check_power import judge_power_passwords
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.process import shipped_cloud
@@ -46,6 +52,11 @@ def found(file: Path, **power: object) -> dict[str, list[tuple[str, str]]]:
         if finding["subject"].startswith("power"):
             said.setdefault(finding["subject"], []).append((finding["grade"], finding["text"]))
     return said
+
+
+def warned(said: dict[str, list[tuple[str, str]]]) -> list[str]:
+    """What is doubted of power, but for a program that is not given here, which cuts the power of what hangs."""
+    return [text for grade, text in said["power"] if grade == "warn" and "hard_off" not in text]
 
 
 def answering(folder: Path, answers: dict[str, str]) -> dict[str, object]:
@@ -121,3 +132,34 @@ def test_enforcing_without_a_host_is_doubted(configuration: Path) -> None:
     ((grade, text),) = found(configuration, mode="enforce")["power"]
     assert grade == "warn"
     assert "hands no host over" in text
+
+
+def test_what_means_no_host_is_told(configuration: Path, tmp_path: Path) -> None:
+    nobody, control = {"host": "nod-*"}, answering(tmp_path, {"node1": "on"})
+    control |= {"hosts": {"blade7": {"address": "10.0.0.7"}}}
+    said = found(configuration, mode="enforce", hosts=[nobody, {"host": "node1"}], floor=9, control=control)
+    assert warned(said) == [
+        "power.hosts matches none of the 3 hosts: host 'nod-*', cluster '*'",
+        "power.control.hosts names what is no host: blade7",
+        "power.floor: 9 keeps all 1 hosts handed over on",
+    ]
+
+
+def test_hosts_that_did_not_obey_and_a_pause_are_told_and_no_refused_login_is_repeated(
+    configuration: Path, tmp_path: Path
+) -> None:
+    now_s = SystemClock().now_s()
+    failed = PowerSequence(
+        0, "node1", PowerPhase.FAILED, now_s, "failed", "it has no power", failures=3, not_before_s=now_s + 900
+    )
+    locked_out = PowerStanding("node2", PowerAttempt.LOGIN, 1, now_s + 900, why="wrong password")
+    with closing(SqlLeaseStore(f"sqlite:///{tmp_path}/leases.db")) as store:
+        store.apply(LedgerChanges(power_sequences=(failed,), power_standings=(locked_out,)))
+        store.set_paused(True, now_s)
+    control = answering(tmp_path, {"node1": "on", "node3": "on"})
+    said = found(configuration, mode="enforce", hosts=[{}], control=control)
+    told = warned(said)
+    assert told[0] == "power actions are paused: no host is switched"
+    assert told[1] == "host node1: it has no power"
+    assert told[2].startswith("host node2: its power control is not asked until ")
+    assert said["power control"] == [("ok", "2 of 3 hosts handed over tell their power")]

@@ -108,7 +108,9 @@ def observe_power(
         else:
             vm_ids = None if snapshot.unreadable_vm_ids else guests.on(host)
             after = observed(_named(before, host), HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
-            if (after.phase, after.failures) != (before.phase, before.failures) and after.reason_code in _TOLD:
+            # The phases that follow are entered for the same reason: it is told once.
+            is_new = (after.failures, after.reason_text) != (before.failures, before.reason_text)
+            if is_new and after.reason_code in _TOLD:
                 text = f"host {after.host_name}: {after.reason_text}"
                 code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
                 discrepancies.append(Discrepancy(f"power-{code}", text))
@@ -132,8 +134,8 @@ def observe_power(
 
 def _deleted(before: PowerSequence) -> str:
     """OpenNebula never gives an id twice: such a host does not come back."""
-    left = "its power is left off" if before.phase is PowerPhase.ASLEEP else f"its power is left as it is, {before.phase}"
-    return f"it was deleted in OpenNebula: it is forgotten, and {left}"
+    left = "off" if before.phase is PowerPhase.ASLEEP else f"as it is, {before.phase}"
+    return f"it was deleted in OpenNebula: it is forgotten, and its power is left {left}"
 
 
 def _assumed_ours(before: PowerSequence) -> Discrepancy:

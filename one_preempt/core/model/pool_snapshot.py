@@ -26,8 +26,8 @@ class PoolSnapshot:
     """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for.
 
     `problems` tells, one sentence each, which objects could not be read and were left out or mended;
-    `unreadable_vm_ids` are VMs that exist and are not among `vms` for that reason, `unreadable_host_ids` hosts: nothing is
-    known of them now.
+    `unreadable_vm_ids` are VMs that exist and are not among `vms` for that reason, `unreadable_host_ids` hosts: nothing
+    is known of them now.
     `own_uid` is who asked: the owner of locks that the scheduler sets.
 
     `changed_vm_ids` and `changed_host_ids` are those that came, went, or are another object than in the reading before

@@ -18,6 +18,7 @@ from one_preempt.chosen_policies import policies
 from one_preempt.composition import open_store, open_transport
 from one_preempt.entrypoints.cli.check_power import (
     judge_power,
+    judge_power_of_hosts,
     judge_power_passwords,
     judge_power_secrets,
     judge_reachable_power,
@@ -127,6 +128,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield from judge_driver(configuration, transport.document("one.clusterpool.info"), len(snapshot.hosts))
         yield from judge_names_in_rules(settings, snapshot)
         yield from judge_power_passwords(configuration, snapshot.hosts.values())
+        yield from judge_power_of_hosts(settings, snapshot.hosts)
         yield from judge_reachable_power(settings, snapshot.hosts, transport)
         for problem in snapshot.problems:
             yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")

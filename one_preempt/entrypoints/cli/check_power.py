@@ -19,8 +19,10 @@ from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.power import PowerStatus
-from one_preempt.entrypoints.cli.host_power import method_of
+from one_preempt.core.model.power_standing import PowerAttempt
+from one_preempt.entrypoints.cli.host_power import PowerView, method_of, power_view
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
+from one_preempt.errors import OnePreemptError
 from one_preempt.explain import printable
 from one_preempt.power_settings import power_doubts
 from one_preempt.settings import Settings
@@ -76,19 +78,63 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
     """Does the power control of each host that is handed over tell whether it has power?"""
     if settings.power.mode == "off":
         return
-    rules = power_rules(settings.power)
-    yield from _misnamed(rules, hosts.values())
-    handed_over = [hosts[host_id] for host_id in sorted(hosts) if rules.is_handed_over(hosts[host_id])]
-    asked = [host.name for host in handed_over if method_of(settings, host) != "none"]
-    if not asked:
-        return
-    silent = _silent(settings, asked, transport)
-    if not silent:
-        yield Finding("power control", Grade.OK, f"{len(asked)} of {len(asked)} hosts handed over tell their power")
+    view = _power_view(settings, hosts)
+    handed_over = [hosts[host_id] for host_id in sorted(hosts) if host_id in view.handed_over]
+    switched = [host for host in handed_over if method_of(settings, host) != "none"]
+    # A controller that refused our password of late may lock the account: it is left alone here, too.
+    asked = [host.name for host in switched if PowerAttempt.LOGIN not in {one.attempt for one in view.pauses(host)}]
+    silent = _silent(settings, asked, transport) if asked else []
+    if asked and not silent:
+        yield Finding("power control", Grade.OK, f"{len(asked)} of {len(switched)} hosts handed over tell their power")
     for host, why in silent[:NAMED_HOSTS]:
         yield Finding("power control", Grade.FAIL, f"host {host}: {why}", "see power.control, or hand it over no more")
     if len(silent) > NAMED_HOSTS:
         yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not tell their power")
+
+
+def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Iterator[Finding]:
+    """Does what is written of hosts mean any, and which of them do not obey?"""
+    if settings.power.mode == "off":
+        return
+    view = _power_view(settings, hosts)
+    yield from _meaning_nobody(settings, hosts.values())
+    yield from _misnamed(view.rules, hosts.values())
+    if view.handed_over and view.rules.floor >= len(view.handed_over):
+        text = f"power.floor: {view.rules.floor} keeps all {len(view.handed_over)} hosts handed over on"
+        yield Finding(SUBJECT, Grade.WARN, text, "none of them ever sleeps: lower it, or hand over more")
+    if view.paused:
+        yield Finding(SUBJECT, Grade.WARN, "power actions are paused: no host is switched", "one-preempt resume")
+    left_alone = [host for host in hosts.values() if view.is_left_alone(host)]
+    for host in left_alone[:NAMED_HOSTS]:
+        name = printable(host.name, LONGEST_NAME)
+        text = f"host {name}: {view.words(host)[1]}"
+        yield Finding(SUBJECT, Grade.WARN, text, f"when mended: one-preempt host on {name}")
+    if len(left_alone) > NAMED_HOSTS:
+        text = f"{len(left_alone) - NAMED_HOSTS} more hosts did not obey, and are left alone for a while"
+        yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list")
+
+
+def _power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
+    """What is known of them; the configuration alone, where the database cannot be read, which is told elsewhere."""
+    try:
+        return power_view(settings, hosts)
+    except OnePreemptError:
+        rules = power_rules(settings.power)
+        return PowerView(rules, frozenset(host.id for host in hosts.values() if rules.is_handed_over(host)))
+
+
+def _meaning_nobody(settings: Settings, hosts: Iterable[Host]) -> Iterator[Finding]:
+    """Names and patterns of the configuration for which there is no host."""
+    hosts = list(hosts)
+    for given, pattern in zip(settings.power.hosts, power_rules(settings.power).handed_over, strict=True):
+        if not any(pattern.matches(host) for host in hosts):
+            text = f"power.hosts matches none of the {len(hosts)} hosts: host {given.host!r}, cluster {given.cluster!r}"
+            yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list shows their names")
+    named = settings.power.control.hosts.keys() - {host.name for host in hosts}
+    unknown = [printable(name, LONGEST_NAME) for name in sorted(named)]
+    if unknown:
+        text = f"power.control.hosts names what is no host: {_first_of(unknown)}"
+        yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list shows their names")
 
 
 def _misnamed(rules: PowerRules, hosts: Iterable[Host]) -> Iterator[Finding]:

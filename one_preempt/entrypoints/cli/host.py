@@ -132,6 +132,8 @@ def _order(config_path: Path | None, names: Sequence[str], goal: PowerGoal, wait
     for host in named.values():
         if host not in wanted:
             click.echo(f"Host {printable(host.name)} is {goal.value} already, or on its way.")
+            if view.is_left_alone(host):
+                click.echo(f"It did not obey, and is told again later: {view.words(host)[1]}")
     if wanted:
         _give(settings, wanted, goal, now_s)
     return _wait(settings, view, list(named.values()), PowerOrder(-1, goal, now_s)) if wait else 0

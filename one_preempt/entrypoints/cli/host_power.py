@@ -78,12 +78,19 @@ class PowerView:
         """What power control does not try again yet at a host."""
         return [one for one in self.standings if one.host_name == host.name and one.not_before_s > self.now_s]
 
+    def is_left_alone(self, host: Host) -> bool:
+        """It did not obey, and is not told again for a while."""
+        sequence = self.sequences.get(host.id)
+        rests = sequence is not None and sequence.failures > 0 and sequence.rests_at(self.now_s)
+        return rests or bool(self.pauses(host))
+
     def words(self, host: Host) -> tuple[str, str]:
         """The power of one host and why, for people."""
         sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
         ordered = [f"ordered {order.goal.value}, waits for the daemon"] if order is not None else []
         if sequence is None:
-            return (ON if host.id in self.handed_over else ""), "; ".join(ordered)
+            power = ON if host.id in self.handed_over else ""
+            return power, printable("; ".join([*ordered, *self._pauses(host)]), 300)
         phase = ON if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
         why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
         return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 300)

@@ -237,6 +237,19 @@ def test_a_host_that_is_gone_is_nobody_s_any_more() -> None:
     assert again.changed == ()
 
 
+def test_what_happened_to_a_host_is_told_once_whatever_phases_follow() -> None:
+    before = PowerSequence(0, "host-0", P.SWITCHING_OFF, NOW_S - 60, "idle", "nobody is on it", **REFUSED)  # type: ignore[arg-type]
+    told = []
+    for state in (S.OFFLINE, S.OFFLINE, S.MONITORED, S.MONITORED):
+        snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), state=state)}, {})
+        found = observe_power(snapshot, Ledger(power_sequences={0: before}), {}, RULES, NOW_S)
+        told += [one.text for one in found.discrepancies]
+        before = found.known.sequences[0]
+    assert before.phase is P.AWAKE
+    (once,) = told
+    assert once.startswith("host host-0: it cannot be switched off")
+
+
 @pytest.mark.parametrize("phase", [P.AWAKE, P.SWITCHING_OFF, P.ASLEEP, P.SWITCHING_ON])
 def test_a_host_that_cannot_be_read_stays_what_it_is(phase: PowerPhase) -> None:
     before = PowerSequence(7, "host-7", phase, NOW_S - 60, "idle", "nobody is on it")
