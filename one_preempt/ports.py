@@ -213,6 +213,12 @@ class PowerCalls(Protocol):
     def take_reports(self) -> Sequence[PowerReport]:
         """What was answered since the last call, by host id."""
 
+    def drop(self) -> None:
+        """Begin nothing of what was put and not begun yet, end what is under way where it can be, forget the answers.
+
+        Somebody else may put orders to the same hosts from now on.
+        """
+
 
 class PowerControl(Protocol):
     """Switches hosts on and off. Never raises for what a host, a network or a configuration does.

@@ -83,8 +83,14 @@ class PowerEnactment:
             del self._unwritten_orders[0]
 
     def step_down(self) -> None:
-        """Another process may act from now on, and write down what fails there."""
+        """Another process may act from now on, and write down what fails there: no order of ours may come after its own.
+
+        Answers are dropped as well: to that one they were none.
+        """
         self._kept = None
+        self._calls.drop()
+        self._readings.clear()
+        self._unwritten_orders.clear()
 
     def tell_boots(
         self, before: Mapping[int, PowerSequence], changed: Iterable[PowerSequence]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError
 from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerReport, PowerStepKind
+from one_preempt.ports import CloudUnavailable
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
@@ -42,6 +46,10 @@ class HungController(ImmediatePowerCalls):
         if let_go:
             self.held = []
         return [*let_go, *super().take_reports()]
+
+    def drop(self) -> None:
+        self.held = []
+        super().drop()
 
 
 def test_an_answer_that_comes_when_the_host_has_moved_on_is_that_of_no_other_order() -> None:
@@ -120,3 +128,28 @@ def test_an_answer_is_not_lost_where_the_database_fails_when_it_comes(monkeypatc
     play.cycle()
     assert failed == [0]
     assert play.store.power_sequences()[0].outcome is Outcome.ACCEPTED
+
+
+@pytest.mark.parametrize("reason", ["another leads", "oned is away"])
+def test_who_does_not_lead_any_more_drops_its_orders_and_forgets_their_answers(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = PowerPlay(hosts=1)
+    calls = HungController(play)
+    assert play.daemon._power is not None
+    play.daemon._power._calls = calls
+    play.until(lambda: bool(calls.held))
+    read = play.daemon._reader.read
+
+    def away() -> PoolSnapshot:
+        if reason == "oned is away":
+            raise CloudUnavailable("it does not answer")
+        return replace(read(), raft_state=RaftState.FOLLOWER)
+
+    with monkeypatch.context() as patch, suppress(CloudUnavailable):
+        patch.setattr(play.daemon._reader, "read", away)
+        play.daemon.run()
+    assert (calls.held, dict(play.daemon._power.readings)) == ([], {})
+    # It leads again, and the order that nobody has answered is put again.
+    calls.hangs = False
+    play.until(lambda: play.asleep() == [0])

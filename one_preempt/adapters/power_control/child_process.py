@@ -9,10 +9,43 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
+from threading import Lock
 from typing import IO
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
 _LONGEST_OUTPUT_BYTES = 16384
+
+
+class _Running:
+    """What runs now, in whatever thread; each program leads a process group of its own."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self.ends = 0
+        """How often all was ended."""
+
+    def enter(self, process: subprocess.Popen[bytes], ends: int) -> None:
+        """It was begun when all had been ended so often; killed at once where that has happened again since."""
+        with self._lock:
+            self._processes.add(process)
+            if ends != self.ends:
+                _kill(process)
+
+    def leave(self, process: subprocess.Popen[bytes]) -> None:
+        """It has ended."""
+        with self._lock:
+            self._processes.discard(process)
+
+    def end(self) -> None:
+        """Kill all."""
+        with self._lock:
+            self.ends += 1
+            for process in self._processes:
+                _kill(process)
+
+
+_running = _Running()
 
 
 class NotStarted(Exception):
@@ -47,9 +80,15 @@ def run(arguments: Sequence[str], timeout_s: float, extra_environment: Mapping[s
         return Finished(code, _start_of(output), _start_of(errors))
 
 
+def end_all() -> None:
+    """Kill all that runs now, with all that it started: to whoever waits for it, it ended by signal 9."""
+    _running.end()
+
+
 def _exit_code(
     arguments: Sequence[str], timeout_s: float, environment: Mapping[str, str], output: IO[bytes], errors: IO[bytes]
 ) -> int:
+    ends = _running.ends
     try:
         process = subprocess.Popen(
             list(arguments),
@@ -62,15 +101,22 @@ def _exit_code(
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else None
         raise NotStarted(cause or "its arguments cannot be passed on") from None
+    _running.enter(process, ends)
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         raise TookTooLong from None
     finally:
-        if process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        _kill(process)
+        process.wait()
+        _running.leave(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started, unless it has ended: its number may be somebody else's then."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _start_of(file: IO[bytes]) -> str:

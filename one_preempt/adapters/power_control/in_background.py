@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
+from one_preempt.adapters.power_control import child_process
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
 from one_preempt.ports import PowerControl
@@ -31,6 +32,8 @@ class BackgroundPowerCalls:
         self._lock = Lock()
         self._busy: dict[int, Future[None]] = {}
         self._reports: dict[int, PowerReport] = {}
+        # How often all was dropped: what was put before that is not begun, and not answered.
+        self._drops = 0
 
     def is_busy(self, host_id: int) -> bool:
         """It was not answered, or the answer was not taken yet."""
@@ -40,7 +43,7 @@ class BackgroundPowerCalls:
     def put(self, step: HostPowerStep, now_s: int) -> None:
         """Begin it as soon as a thread is free."""
         with self._lock:
-            self._busy[step.host_id] = self._threads.submit(self._answer, step, now_s)
+            self._busy[step.host_id] = self._threads.submit(self._answer, step, now_s, self._drops)
 
     def take_reports(self) -> Sequence[PowerReport]:
         """What was answered since the last call, by host id."""
@@ -50,18 +53,38 @@ class BackgroundPowerCalls:
                 del self._busy[host_id]
         return [reports[host_id] for host_id in sorted(reports)]
 
+    def drop(self) -> None:
+        """See `ports.PowerCalls`. A host is busy as long as its controller is asked, whoever waits for the answer."""
+        with self._lock:
+            self._drops += 1
+            self._busy = {host_id: call for host_id, call in self._busy.items() if not call.cancel()}
+            for host_id in self._reports:
+                del self._busy[host_id]
+            self._reports = {}
+        child_process.end_all()
+
     def close(self) -> None:
         """Begin nothing more, and wait for nobody: what is under way ends with its time-out."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answer(self, step: HostPowerStep, now_s: int) -> None:
+    def _answer(self, step: HostPowerStep, now_s: int, drops: int) -> None:
+        report = self._carried_out(step, now_s, drops)
+        with self._lock:
+            if report is not None and drops == self._drops:
+                self._reports[step.host_id] = report
+            else:
+                del self._busy[step.host_id]
+
+    def _carried_out(self, step: HostPowerStep, now_s: int, drops: int) -> PowerReport | None:
+        """What came of it; None where it was dropped before it was begun, be it during the last look."""
         try:
-            report = self._refused(step, now_s) or answer_of(self._control, step, now_s)
+            refused = self._refused(step, now_s) if drops == self._drops else None
+            if refused is None and drops == self._drops:
+                return answer_of(self._control, step, now_s)
+            return refused
         except Exception as error:  # noqa: BLE001, as the host would be busy for good without an answer
             text = f"{step.id}: a defect, {type(error).__name__}: {error}"
-            report = PowerReport(step.host_id, step.kind, PowerOutcome(PowerAnswer.NO_ANSWER, text), now_s)
-        with self._lock:
-            self._reports[step.host_id] = report
+            return PowerReport(step.host_id, step.kind, PowerOutcome(PowerAnswer.NO_ANSWER, text), now_s)
 
     def _refused(self, step: HostPowerStep, now_s: int) -> PowerReport | None:
         """What it is answered where the host is not as it was when the step was put, or nobody can tell."""

@@ -28,6 +28,10 @@ class ImmediatePowerCalls:
         reports, self._reports = self._reports, {}
         return [reports[host_id] for host_id in sorted(reports)]
 
+    def drop(self) -> None:
+        """Forget the answers; nothing is ever under way."""
+        self._reports = {}
+
     def _answer(self, step: HostPowerStep, now_s: int) -> PowerReport:
         match step.kind:
             case PowerStepKind.SWITCH_ON:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
+from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
+from one_preempt.power_settings import CommandSettings
 
 ACCEPTED = PowerOutcome(PowerAnswer.ACCEPTED, "")
 
@@ -127,3 +131,60 @@ def test_what_is_not_for_power_control_is_answered_so() -> None:
     report = answer_of(AdviceOnlyPowerControl(), step(0, PowerStepKind.DISABLE), 7)
     assert report.outcome.answer is PowerAnswer.MISCONFIGURED
     assert answer_of(AdviceOnlyPowerControl(), step(0, PowerStepKind.SWITCH_ON), 7).asked_at_s == 7
+
+
+def test_what_was_dropped_is_not_begun_and_not_answered_and_a_host_is_asked_once_at_a_time(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 1)) as calls:
+        calls.put(step(1, PowerStepKind.SWITCH_OFF), 50)
+        while not slow.asked:
+            pass
+        calls.put(step(2, PowerStepKind.SWITCH_OFF), 50)
+        calls.drop()
+        # The first is being asked still: what it says is nobody's business any more.
+        assert (calls.is_busy(1), calls.is_busy(2)) == (True, False)
+        slow.let_go.set()
+        calls.put(step(2, PowerStepKind.READ_POWER), 60)
+        assert taken(calls, 1) == [PowerReport(2, PowerStepKind.READ_POWER, ACCEPTED, 60, PowerStatus.OFF)]
+        assert not calls.is_busy(1)
+        assert slow.asked == ["soft off node1", "status node2"]
+
+
+def test_an_answer_that_was_not_taken_is_dropped(slow: Slow) -> None:
+    slow.let_go.set()
+    with closing(BackgroundPowerCalls(slow, 1)) as calls:
+        calls.put(step(1, PowerStepKind.SWITCH_OFF), 50)
+        assert slow.answered.acquire(timeout=10)
+        calls.put(step(2, PowerStepKind.READ_POWER), 50)
+        assert slow.answered.acquire(timeout=10)
+        calls.drop()
+        assert calls.take_reports() == []
+
+
+def test_what_is_dropped_during_its_last_look_is_not_begun(slow: Slow) -> None:
+    slow.let_go.set()
+    found: list[BackgroundPowerCalls] = []
+
+    def look(_: HostPowerStep) -> str:
+        found[0].drop()
+        return ""
+
+    with closing(BackgroundPowerCalls(slow, 1, look)) as calls:
+        found.append(calls)
+        calls.put(replace(step(1, PowerStepKind.SWITCH_OFF), expected_states=(HostState.OFFLINE,)), 50)
+        while calls.is_busy(1):
+            pass
+    assert slow.asked == []
+
+
+def test_programs_under_way_are_ended(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    program = ("sh", "-c", f"echo > {begun}; sleep 600")
+    with closing(BackgroundPowerCalls(CommandPowerControl(CommandSettings(off=program, timeout_s=600)), 1)) as calls:
+        calls.put(step(1, PowerStepKind.SWITCH_OFF), 50)
+        while not begun.exists():
+            pass
+        dropped_at_s = time.monotonic()
+        calls.drop()
+        while calls.is_busy(1):
+            assert time.monotonic() - dropped_at_s < 60
+        assert calls.take_reports() == []
