@@ -83,9 +83,9 @@ class PowerEnactment:
             del self._unwritten_orders[0]
 
     def step_down(self) -> None:
-        """Another process may act from now on, and write down what fails there: no order of ours may come after its own.
+        """Another process may act from now on, and write down what fails there.
 
-        Answers are dropped as well: to that one they were none.
+        No order of ours may come after its own; and answers are dropped, for to that one they were none.
         """
         self._kept = None
         self._calls.drop()

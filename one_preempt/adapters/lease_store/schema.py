@@ -21,7 +21,7 @@ from one_preempt.adapters.lease_store.database import (
     prepare_file,
     reading_engine,
 )
-from one_preempt.adapters.lease_store.writer_lock import schema_lock
+from one_preempt.adapters.lease_store.writer_lock import schema_lock, take_writer_lock
 
 _CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX)|^\s*ALTER TABLE \S+ ADD COLUMN) ")
 
@@ -32,15 +32,24 @@ REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 def upgrade(url: str) -> str:
     """Create the database or bring it up to date; returns its revision. Raises `LeaseStoreError`.
 
-    Nothing is done to a database that is up to date already, and nothing to one that is newer than this code.
+    Nothing is done to a database that is up to date already, nothing to one that is newer than this code, and nothing
+    while a daemon writes to it: an older one would go on with a schema that it does not know.
     """
     parsed = parsed_url(url)
     if is_sqlite(parsed):
         prepare_file(parsed)
     engine = open_engine(parsed, BUSY_TIMEOUT_S)
     try:
-        if stored_revision(engine, name_of(parsed)) != REVISIONS[-1]:
-            migrate(engine, name_of(parsed))
+        name = name_of(parsed)
+        found = stored_revision(engine, name)
+        if found is None:
+            migrate(engine, name)
+        elif found != REVISIONS[-1]:
+            writer = take_writer_lock(engine, name, is_sqlite(parsed))
+            try:
+                migrate(engine, name)
+            finally:
+                writer.release()
     finally:
         engine.dispose()
     return REVISIONS[-1]

@@ -44,7 +44,7 @@ from one_preempt.adapters.lease_store.tables import (
     transitions,
     vm_states,
 )
-from one_preempt.adapters.lease_store.writer_lock import FileWriterLock, ServerWriterLock, WriterLock
+from one_preempt.adapters.lease_store.writer_lock import WriterLock, take_writer_lock
 from one_preempt.core.model.ledger import (
     ActionRecord,
     LeaseRecord,
@@ -93,7 +93,7 @@ class SqlLeaseStore:
             self._check_writer()
             return
         with failures_in_words(self._name):
-            self._writer = FileWriterLock(self._name) if self._is_sqlite else ServerWriterLock(self._engine, self._name)
+            self._writer = take_writer_lock(self._engine, self._name, self._is_sqlite)
 
     def release_writer(self) -> None:
         """Let another daemon write: this one's front-end does not lead any more."""

@@ -140,6 +140,12 @@ class ServerWriterLock:
         self._connection.close()
 
 
+def take_writer_lock(engine: Engine, name: str, is_sqlite: bool) -> WriterLock:
+    """The lock on the database of this name. Raises `LeaseStoreError` where another process has it."""
+    return FileWriterLock(name) if is_sqlite else ServerWriterLock(engine, name)
+
+
 def _held(name: str, holder: str) -> LeaseStoreError:
     who = f" ({holder})" if holder else ""
-    return LeaseStoreError(f"another one_preempt daemon{who} writes to {name}; stop it first, only one may schedule")
+    text = f"another one_preempt daemon{who} writes to {name}; only one may: stop it, or wait until it ends"
+    return LeaseStoreError(text)

@@ -34,6 +34,7 @@ from one_preempt.adapters.lease_store.database import (
 from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
+from one_preempt.adapters.lease_store.writer_lock import FileWriterLock
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
@@ -88,6 +89,20 @@ def test_upgrade_creates_a_database_once(tmp_path: Path) -> None:
     store = SqlLeaseStore(url)
     assert store.load(NOW_S).paused
     store.close()
+
+
+def test_an_older_database_is_not_upgraded_under_a_daemon_that_writes_to_it(first_release: str) -> None:
+    database = first_release.removeprefix("sqlite:///")
+    daemon = FileWriterLock(database)
+    with pytest.raises(LeaseStoreError, match=f"process {os.getpid()} on .*stop it"):
+        upgrade(first_release)
+    assert "has schema 0001" in refusal_of(first_release)
+    daemon.release()
+    assert upgrade(first_release) == REVISIONS[-1]
+    # What is up to date is left alone, whoever writes.
+    daemon = FileWriterLock(database)
+    assert upgrade(first_release) == REVISIONS[-1]
+    daemon.release()
 
 
 def test_opening_a_current_database_does_not_import_alembic(url: str) -> None:
@@ -327,7 +342,7 @@ def test_only_one_daemon_writes(open_store: Callable[[], SqlLeaseStore]) -> None
     first, second = open_store(), open_store()
     first.acquire_writer()
     with pytest.raises(
-        LeaseStoreError, match=f"another one_preempt daemon \\(process {os.getpid()} on .*stop it first"
+        LeaseStoreError, match=f"another one_preempt daemon \\(process {os.getpid()} on .*stop it, or wait"
     ):
         second.acquire_writer()
     first.close()

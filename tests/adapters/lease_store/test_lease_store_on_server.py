@@ -72,7 +72,7 @@ def test_only_one_daemon_writes_to_a_server(open_on_server: Callable[[], SqlLeas
     first, second = open_on_server(), open_on_server()
     first.acquire_writer()
     first.acquire_writer()
-    with pytest.raises(LeaseStoreError, match=r"another one_preempt daemon writes to .*stop it first"):
+    with pytest.raises(LeaseStoreError, match=r"another one_preempt daemon writes to .*stop it, or wait"):
         second.acquire_writer()
     second.set_paused(True, NOW_S)
     assert first.load(NOW_S).paused
