@@ -232,6 +232,9 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     if phase in _GOING:
         return None
     if phase is not VmPhase.RUNNING and not in_place:
+        if phase is VmPhase.STARTING and _has_its_room(draft, preemption):
+            text = f"the preemptor has its room, and victim VM {vm.id} returns"
+            return PreemptionEnd(preemption.id, True, Reason("preemptor-starting", text))
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
     if lease is None or lease.id != victim.lease_id or not _gives_way(draft, lease) or vm.uid != lease.uid:
         return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
@@ -248,6 +251,12 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
             text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"
             return _give_up(preemption, "victim-would-not-leave", text)
     return None
+
+
+def _has_its_room(draft: PlanDraft, preemption: Preemption) -> bool:
+    """All VMs of the preemptor are on hosts: so all victims had left, and whoever is there again has come back."""
+    vms = draft.state.snapshot.vms
+    return all(phase_of(vms[placement.vm_id]) in _ARRIVED for placement in preemption.placements)
 
 
 def _gives_way(draft: PlanDraft, lease: Lease) -> bool:
