@@ -7,6 +7,7 @@ from threading import Lock
 from one_preempt.adapters.power_control.breaker import after_failure, after_order, is_overdue, withdrawn
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding, PowerStandings
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.ports import Clock, PowerControl
 from one_preempt.power_settings import PatienceSettings
 
@@ -105,7 +106,7 @@ class GuardedPowerControl:
             return None
         worst = max(pausing, key=lambda standing: standing.not_before_s)
         text = (
-            f"{host} is left alone for {worst.not_before_s - now_s} s, "
+            f"{host} is left alone until {utc_text(worst.not_before_s)}, "
             f"after {worst.failures} failure{'s' if worst.failures > 1 else ''} in a row; the last one: {worst.why}"
         )
         return PowerOutcome(PowerAnswer.HELD_BACK, text, worst.not_before_s)
