@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.host import HostState
-from one_preempt.core.model.virtual_machine import Nic, PciRequest
+from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.virtual_machine import Nic, PciRequest, VirtualMachine
 from one_preempt.core.phases.room_ahead import most_places, smallest_need
 from tests.core.matching.small_cloud import cloud, host, matchmaker, vm
 
@@ -29,17 +29,24 @@ hosts = st.lists(
 )
 
 
-@given(hosts, st.integers(2, 6), st.sampled_from([100, 200]), st.sampled_from(["", 'NAME = "node1"', "ID = "]))
-def test_the_answer_is_that_of_a_look_at_every_vm(
-    drawn: list[tuple[int, int, int, HostState]], size: int, cpu_centi: int, requirements: str
-) -> None:
-    gang = tuple(
-        replace(vm(number), cpu_centi=cpu_centi, sched_requirements=requirements) for number in range(10 + size, 10, -1)
-    )
-    free = [
+Drawn = list[tuple[int, int, int, HostState]]
+
+
+def drawn_gang(size: int, cpu_centi: int, requirements: str) -> tuple[VirtualMachine, ...]:
+    alike = replace(vm(0), cpu_centi=cpu_centi, sched_requirements=requirements)
+    return tuple(replace(alike, id=number) for number in range(10 + size, 10, -1))
+
+
+def drawn_hosts(drawn: Drawn) -> list[Host]:
+    return [
         host(row, used_cpu_centi=100 * cpu, used_memory_mib=2048 * memory, cluster_id=cluster, state=state)
         for row, (cpu, memory, cluster, state) in enumerate(drawn)
     ]
+
+
+@given(hosts, st.integers(2, 6), st.sampled_from([100, 200]), st.sampled_from(["", 'NAME = "node1"', "ID = "]))
+def test_the_answer_is_that_of_a_look_at_every_vm(drawn: Drawn, size: int, cpu_centi: int, requirements: str) -> None:
+    gang, free = drawn_gang(size, cpu_centi, requirements), drawn_hosts(drawn)
     snapshot = cloud(free, gang)
     known = matchmaker(snapshot)
     found = [known.place_together(gang, known.new_room()) for _ in range(2)]
@@ -50,15 +57,9 @@ def test_the_answer_is_that_of_a_look_at_every_vm(
 
 @given(hosts, st.integers(2, 6), st.sampled_from([100, 200]), st.sampled_from(["", 'NAME = "node1"', "ID = "]))
 def test_of_those_left_over_the_last_is_named_and_all_else_is_said_as_after_a_look_at_every_vm(
-    drawn: list[tuple[int, int, int, HostState]], size: int, cpu_centi: int, requirements: str
+    drawn: Drawn, size: int, cpu_centi: int, requirements: str
 ) -> None:
-    gang = tuple(
-        replace(vm(number), cpu_centi=cpu_centi, sched_requirements=requirements) for number in range(10 + size, 10, -1)
-    )
-    free = [
-        host(row, used_cpu_centi=100 * cpu, used_memory_mib=2048 * memory, cluster_id=cluster, state=state)
-        for row, (cpu, memory, cluster, state) in enumerate(drawn)
-    ]
+    gang, free = drawn_gang(size, cpu_centi, requirements), drawn_hosts(drawn)
     maker = matchmaker(cloud(free, gang))
     room = maker.new_room()
     assume(most_places(room.free, smallest_need(gang)) < size)
