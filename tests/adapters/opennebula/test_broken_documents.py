@@ -308,3 +308,13 @@ def test_nobody_can_pretend_that_another_vm_exists_but_cannot_be_read(words: byt
     forged = without_17.replace(unreadable[0], told)
     documents = {"vmpool.infoextended": forged, "hostpool.info": (RECORDING / "hostpool.info.xml").read_bytes()}
     assert assemble_snapshot(documents, 1).unreadable_vm_ids == {5}
+
+
+def test_a_host_that_cannot_be_read_is_known_to_be_there() -> None:
+    pool = (RECORDING / "hostpool.info.xml").read_bytes()
+    broken = re.sub(rb"(<HOST><ID>1</ID>.*?<STATE>)", rb"\1x", pool, count=1, flags=re.DOTALL)
+    documents = {"vmpool.infoextended": (RECORDING / "vmpool.infoextended.xml").read_bytes(), "hostpool.info": pool}
+    assert assemble_snapshot(documents, 1).unreadable_host_ids == frozenset()
+    snapshot = assemble_snapshot(documents | {"hostpool.info": broken}, 1)
+    assert snapshot.unreadable_host_ids == {1}
+    assert 1 not in snapshot.hosts
