@@ -24,7 +24,8 @@ from one_preempt.simulation.experiments.pemp12_runs import (
 from one_preempt.simulation.experiments.pemp12_workloads import HIGHEST_RHO, Point
 from one_preempt.simulation.probes.statistics import paired
 
-PAPERS = (PEMP, SESP, GESP, ALWAYS_ON)
+# Those that it compares. Always-on, which takes the most whatever happens, is what they are measured against.
+PAPERS = (PEMP, SESP, GESP)
 PUBLISHED_ALWAYS_ON_KWH, KWH_TOLERANCE = 43_131, 1
 MOST_KWH_AT_30, MOST_VIOLATIONS, MOST_ABOVE_SESP = 12_500, 0.2, 1.0
 HIGH_RHO = 25
