@@ -87,7 +87,9 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
     if asked and not silent:
         yield Finding("power control", Grade.OK, f"{len(asked)} of {len(switched)} hosts handed over tell their power")
     for host, why in silent[:NAMED_HOSTS]:
-        yield Finding("power control", Grade.FAIL, f"host {host}: {why}", "see power.control, or hand it over no more")
+        # Most answers name their host first.
+        text = f"host {host}: {why.removeprefix(f'{host}: ')}"
+        yield Finding("power control", Grade.FAIL, text, "see power.control, or hand it over no more")
     if len(silent) > NAMED_HOSTS:
         yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not tell their power")
 

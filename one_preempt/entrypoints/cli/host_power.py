@@ -152,7 +152,7 @@ def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, no
 def _refusal_by_rules(view: PowerView, host: Host, now_s: int) -> str:
     rules = view.rules
     if not rules.enforced:
-        return f"power.mode is {rules.mode.value}: nothing is switched; write power.mode: enforce"
+        return f"power.mode is {rules.mode.value}: nothing is switched; write power.mode: enforce, and restart the daemon"
     if host.id not in view.handed_over:
         return _why_not_handed_over(rules, host)
     if rules.is_quiet(now_s):
