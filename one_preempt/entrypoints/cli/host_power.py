@@ -152,7 +152,8 @@ def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, no
 def _refusal_by_rules(view: PowerView, host: Host, now_s: int) -> str:
     rules = view.rules
     if not rules.enforced:
-        return f"power.mode is {rules.mode.value}: nothing is switched; write power.mode: enforce, and restart the daemon"
+        mend = "write power.mode: enforce, and restart the daemon"
+        return f"power.mode is {rules.mode.value}: nothing is switched; {mend}"
     if host.id not in view.handed_over:
         return _why_not_handed_over(rules, host)
     if rules.is_quiet(now_s):
