@@ -42,7 +42,9 @@ class _Running:
         with self._lock:
             self.ends += 1
             for process in self._processes:
-                _kill(process)
+                # One that runs as somebody else goes on; the others are ended all the same.
+                with suppress(PermissionError):
+                    _kill(process)
 
 
 _running = _Running()
@@ -107,9 +109,11 @@ def _exit_code(
     except subprocess.TimeoutExpired:
         raise TookTooLong from None
     finally:
-        _kill(process)
-        process.wait()
-        _running.leave(process)
+        try:
+            _kill(process)
+            process.wait()
+        finally:
+            _running.leave(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from one_preempt.adapters.power_control import child_process
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
 from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
@@ -188,3 +191,15 @@ def test_programs_under_way_are_ended(tmp_path: Path) -> None:
         while calls.is_busy(1):
             assert time.monotonic() - dropped_at_s < 60
         assert calls.take_reports() == []
+
+
+def test_a_program_that_may_not_be_killed_keeps_nobody_from_stepping_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = child_process._Running()
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        running.enter(process, running.ends)
+        with monkeypatch.context() as patch:
+            patch.setattr("os.killpg", Mock(side_effect=PermissionError))
+            running.end()
+        assert process.poll() is None
+        running.end()
+        assert process.wait(60) < 0
