@@ -196,10 +196,13 @@ def test_programs_under_way_are_ended(tmp_path: Path) -> None:
 def test_a_program_that_may_not_be_killed_keeps_nobody_from_stepping_down(monkeypatch: pytest.MonkeyPatch) -> None:
     running = child_process._Running()
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
-        running.enter(process, running.ends)
-        with monkeypatch.context() as patch:
-            patch.setattr("os.killpg", Mock(side_effect=PermissionError))
+        try:
+            running.enter(process, running.ends)
+            with monkeypatch.context() as patch:
+                patch.setattr("os.killpg", Mock(side_effect=PermissionError))
+                running.end()
+            assert process.poll() is None
             running.end()
-        assert process.poll() is None
-        running.end()
-        assert process.wait(60) < 0
+            assert process.wait(60) < 0
+        finally:
+            process.kill()
