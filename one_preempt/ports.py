@@ -61,11 +61,12 @@ class PoolReader(Protocol):
 class CallResult:
     """What oned answered to one action. `error_code` is the name of oned's code (ACTION, AUTHORIZATION, LOCKED,
     ...), NO_ANSWER where none came, CHANGED_HANDS where the VM was not in an expected state, or UNREADABLE where what
-    oned tells of it alone cannot be read."""
+    oned tells of it alone cannot be read. `retry_at_s`: it makes no sense before, where whoever answered said so."""
 
     outcome: Outcome
     error_code: str = ""
     error_text: str = ""
+    retry_at_s: int | None = None
 
 
 class Enactor(Protocol):

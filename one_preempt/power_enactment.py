@@ -34,7 +34,11 @@ _PHASES = {
     PowerStepKind.CUT_POWER: PowerPhase.CUTTING_POWER,
     PowerStepKind.SWITCH_ON: PowerPhase.SWITCHING_ON,
 }
-_NOT_ACCEPTED = {PowerAnswer.NO_ANSWER: Outcome.UNKNOWN, PowerAnswer.CHANGED_HANDS: Outcome.DROPPED}
+_NOT_ACCEPTED = {
+    PowerAnswer.NO_ANSWER: Outcome.UNKNOWN,
+    PowerAnswer.CHANGED_HANDS: Outcome.DROPPED,
+    PowerAnswer.HELD_BACK: Outcome.HELD_BACK,
+}
 _BATCH = 25
 
 
@@ -198,4 +202,4 @@ def _result(outcome: PowerOutcome) -> CallResult:
     if outcome.accepted:
         return CallResult(Outcome.ACCEPTED)
     kind = _NOT_ACCEPTED.get(outcome.answer, Outcome.REFUSED)
-    return CallResult(kind, outcome.answer.name, outcome.text)
+    return CallResult(kind, outcome.answer.name, outcome.text, outcome.retry_at_s)

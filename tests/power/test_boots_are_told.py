@@ -13,6 +13,7 @@ from one_preempt.core.model.power_standing import PowerAttempt
 from one_preempt.power_settings import PatienceSettings
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.states import HostState
 from tests.power.power_play import RULES, Counting, PowerPlay
 
 OPEN_S = 40_000
@@ -68,6 +69,36 @@ def test_a_boot_that_does_not_end_counts_and_too_many_open_the_breaker(stuck: Gu
     assert stuck.starts == starts
     told = {one.answer_text or one.reason_text for one in play.store.power_sequences()}
     assert any("left alone" in text for text in told)
+
+
+def test_what_power_control_holds_back_is_no_failure_of_the_host_and_is_put_off_once(stuck: Guarded) -> None:
+    play = stuck.play
+    play.until(lambda: stuck.failed_boots() == 2, at_most_s=7200)
+    (failed,) = play.store.power_sequences()
+    opened_ms, began = play.cloud.clock.now_ms, len(play.reports)
+    play.pass_time(OPEN_S - 1000)
+    (held_back,) = play.store.power_sequences()
+    assert (held_back.phase, held_back.failures) == (PowerPhase.FAILED, failed.failures)
+    assert held_back.not_before_s == stuck.guard.standings()["node0", PowerAttempt.BOOT].not_before_s
+    told = [one.text for report in play.reports[began:] for one in report.discrepancies]
+    assert [text for text in told if "left alone until" in text] == told[-1:]
+    starts = stuck.starts
+    play.until(lambda: stuck.starts > starts, at_most_s=2000)
+    assert play.cloud.clock.now_ms - opened_ms <= 1000 * (OPEN_S + play.pace_s)
+
+
+def test_a_host_rests_as_long_as_its_power_control_wants_to_be_left_alone() -> None:
+    site = Guarded()
+    play = site.play
+    play.machines.mishaps[0] = PowerMishap.SILENT
+    for _ in range(2):
+        play.until(lambda: play.cloud.hosts[0].state is HostState.OFFLINE, at_most_s=3600)
+        play.until(lambda: play.cloud.hosts[0].state is HostState.MONITORED)
+    (known,) = play.store.power_sequences()
+    assert known.failures == 2
+    assert known.not_before_s == site.guard.standings()["node0", PowerAttempt.OFF].not_before_s
+    play.pass_time(OPEN_S // 4)
+    assert play.phase(0) is PowerPhase.AWAKE
 
 
 def test_a_boot_that_ends_is_forgiven(stuck: Guarded) -> None:

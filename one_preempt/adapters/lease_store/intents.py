@@ -21,7 +21,7 @@ VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
 _action_record = quick_constructor(ActionRecord)
 _with_answer = quick_variant(ActionRecord, "attempts", "outcome", "outcome_at_s", "error_code", "error_text")
 _power_attempt = quick_variant(PowerSequence, "attempts", "outcome", "outcome_at_s", "answer_text")
-_power_answer = quick_variant(PowerSequence, "outcome", "outcome_at_s", "answer_text")
+_power_answer = quick_variant(PowerSequence, "outcome", "outcome_at_s", "answer_text", "not_before_s")
 _with_end = quick_variant(
     ActionRecord, "outcome", "outcome_at_s", "error_code", "error_text", "closed_at_s", "succeeded"
 )
@@ -85,7 +85,8 @@ def power_attempted(sequence: PowerSequence) -> PowerSequence:
 
 def power_answered(sequence: PowerSequence, result: CallResult, now_s: int) -> PowerSequence:
     """The sequence once that call was answered."""
-    return _power_answer(sequence, result.outcome, now_s, result.error_text)
+    not_before_s = sequence.not_before_s if result.retry_at_s is None else result.retry_at_s
+    return _power_answer(sequence, result.outcome, now_s, result.error_text, not_before_s)
 
 
 def unknown_host(host_id: int) -> LookupError:

@@ -88,7 +88,9 @@ def begin(connection: Connection, host_id: int) -> None:
 
 def answered(connection: Connection, host_id: int, result: CallResult, now_s: int) -> None:
     """The call of the host's phase was answered."""
-    answer = {"outcome": result.outcome.value, "outcome_at_s": now_s, "answer_text": result.error_text}
+    answer: dict[str, Any] = {"outcome": result.outcome.value, "outcome_at_s": now_s, "answer_text": result.error_text}
+    if result.retry_at_s is not None:
+        answer["not_before_s"] = result.retry_at_s
     connection.execute(update(host_power).where(host_power.c.host_id == host_id).values(answer))
 
 

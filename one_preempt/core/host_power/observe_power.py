@@ -30,6 +30,8 @@ from one_preempt.core.reconciliation.observation import SETTLING_S
 # What is to be switched on and was not told to yet has its boot counted from so long before at most.
 CLOCK_RESTARTS_S = 60
 _NOTHING_DONE = (Outcome.REFUSED, Outcome.DROPPED)
+# The same of what is put to power control, which says DROPPED of a host that changed hands.
+_NOTHING_CAME_OF_IT = (Outcome.REFUSED, Outcome.HELD_BACK)
 # Codes for `reason_code` of what is not begun by a plan.
 TAKEN_OVER = "taken-over"
 IN_USE = "in-use"
@@ -215,7 +217,7 @@ def given_up(sequence: PowerSequence, now_s: int, code: str, text: str) -> Power
 
 def to_be_woken(sequence: PowerSequence, now_s: int, code: str, text: str) -> PowerSequence:
     """The host is to be switched on."""
-    return replace(_entered(sequence, PowerPhase.SWITCHING_ON, now_s, code, text), began_at_s=now_s)
+    return replace(_entered(sequence, PowerPhase.SWITCHING_ON, now_s, code, text), began_at_s=now_s, not_before_s=0)
 
 
 def _taken_over(sequence: PowerSequence, now_s: int, seen: HostState) -> PowerSequence:
@@ -223,9 +225,21 @@ def _taken_over(sequence: PowerSequence, now_s: int, seen: HostState) -> PowerSe
     return _entered(sequence, PowerPhase.AWAKE, now_s, TAKEN_OVER, text)
 
 
+def _without_order(after: PowerSequence, refused: PowerSequence, rules: PowerRules, now_s: int) -> PowerSequence:
+    """Where a host stands `after` an order to its power control of which surely nothing came."""
+    what = {PowerPhase.SWITCHING_OFF: "switched off", PowerPhase.SWITCHING_ON: "switched on"}.get(refused.phase)
+    text = f"it cannot be {what}: " if what is not None else "its power cannot be cut: "
+    text += refused.answer_text
+    if refused.outcome is Outcome.HELD_BACK:
+        # What failed before was counted then, and its pause is not over: this is no failure more.
+        return replace(after, reason_code=FAILED, reason_text=text)
+    return _with_failure(after, rules, now_s, text)
+
+
 def _with_failure(sequence: PowerSequence, rules: PowerRules, now_s: int, text: str) -> PowerSequence:
     failures = sequence.failures + 1
-    pause_s = rules.pause_s(failures)
+    # Power control may want to be left alone for longer: asked before, it would hold the order back.
+    pause_s = max(rules.pause_s(failures), sequence.not_before_s - now_s)
     text = f"{text}; it is left alone for {pause_s} s after {failures} failure{'s' if failures > 1 else ''} in a row"
     return replace(sequence, failures=failures, not_before_s=now_s + pause_s, reason_code=FAILED, reason_text=text)
 
@@ -307,17 +321,16 @@ def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
         if sight.host.state is not HostState.OFFLINE:
             return _taken_over(sequence, now_s, sight.host.state)
         return _used_again(sequence, sight, now_s)
+    ordered_at_s = sequence.outcome_at_s
+    if was_ordered and ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.OFF:
+        return replace(next_phase(sequence, PowerPhase.ASLEEP, now_s), failures=0, not_before_s=0)
+    if sequence.outcome in _NOTHING_CAME_OF_IT:
+        # The first time nothing was done, so that it still runs.
+        is_first = sequence.attempts == 1
+        after = given_up(sequence, now_s, FAILED, "") if is_first else _to_be_told_again(sequence, now_s)
+        return _without_order(after, sequence, rules, now_s)
     if not was_ordered:
         return sequence
-    ordered_at_s = sequence.outcome_at_s
-    if ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.OFF:
-        return replace(next_phase(sequence, PowerPhase.ASLEEP, now_s), failures=0, not_before_s=0)
-    if sequence.outcome is Outcome.REFUSED:
-        text = f"it cannot be switched off: {sequence.answer_text}"
-        if sequence.attempts == 1:
-            # Nothing was done, so that it still runs.
-            return _with_failure(given_up(sequence, now_s, FAILED, ""), rules, now_s, text)
-        return _with_failure(_to_be_told_again(sequence, now_s), rules, now_s, text)
     # After a failure it is told again once its pause is over: until then, and since, it had no time to shut down.
     told_at_s = max(sequence.since_s, sequence.not_before_s, ordered_at_s or 0)
     if now_s - told_at_s > rules.shutdown_timeout_s:
@@ -360,12 +373,11 @@ def _switching_on(sequence: PowerSequence, sight: HostSight, rules: PowerRules, 
     if sequence.attempts == 0:
         # It is paused, or too many boot: nobody has told it to start.
         return sequence if 0 <= now_s - sequence.began_at_s < CLOCK_RESTARTS_S else replace(sequence, began_at_s=now_s)
-    if sequence.outcome is Outcome.REFUSED:
-        text = f"it cannot be switched on: {sequence.answer_text}"
-    elif now_s - sequence.began_at_s > rules.boot_timeout_s:
-        text = f"it was told to switch on and has no power after {rules.boot_timeout_s} s"
-    else:
+    if sequence.outcome in _NOTHING_CAME_OF_IT:
+        return _without_order(next_phase(sequence, PowerPhase.FAILED, now_s), sequence, rules, now_s)
+    if now_s - sequence.began_at_s <= rules.boot_timeout_s:
         return sequence
+    text = f"it was told to switch on and has no power after {rules.boot_timeout_s} s"
     return _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)
 
 
@@ -428,10 +440,9 @@ def _cutting_power(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
         return to_be_woken(sequence, now_s, IN_USE, f"VM {min(sight.vm_ids)} was put on it: its power is not cut")
     if was_ordered and ordered_at_s is not None and sight.status_since(ordered_at_s) is PowerStatus.OFF:
         return to_be_woken(sequence, now_s, DONE, "its power was cut: it is switched on once more")
-    if sequence.outcome is Outcome.REFUSED:
-        text = f"its power cannot be cut: {sequence.answer_text}"
-    elif was_ordered and now_s - sequence.since_s > rules.shutdown_timeout_s:
-        text = f"its power was to be cut and is not off after {rules.shutdown_timeout_s} s"
-    else:
+    if sequence.outcome in _NOTHING_CAME_OF_IT:
+        return _without_order(next_phase(sequence, PowerPhase.FAILED, now_s), sequence, rules, now_s)
+    if not (was_ordered and now_s - sequence.since_s > rules.shutdown_timeout_s):
         return sequence
+    text = f"its power was to be cut and is not off after {rules.shutdown_timeout_s} s"
     return _with_failure(next_phase(sequence, PowerPhase.FAILED, now_s), rules, now_s, text)

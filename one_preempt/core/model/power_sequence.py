@@ -79,8 +79,9 @@ class PowerSequence:
 
     `since_s` is when the phase was entered, `attempts` how often its call was issued, `outcome` what was answered last
     (None: nothing, or the process died over it). `emptied_vm_ids` are the VMs that are to be moved away.
-    `failures` in a row; nothing is tried before `not_before_s`. `enabled`: since it was woken OpenNebula has
-    accepted to use it, so that OFFLINE is somebody else's hand. Instants in seconds since the epoch.
+    `failures` in a row; nothing is tried before `not_before_s`, which an answer may put off. `enabled`: since it was
+    woken OpenNebula has accepted to use it, so that OFFLINE is somebody else's hand. Instants in seconds since the
+    epoch.
     """
 
     host_id: int
@@ -107,7 +108,7 @@ class PowerSequence:
     @property
     def was_ordered(self) -> bool:
         """The call of its phase may have been carried out, as far as it was answered."""
-        return self.attempts > (1 if self.outcome is Outcome.DROPPED else 0)
+        return self.attempts > (1 if self.outcome in (Outcome.DROPPED, Outcome.HELD_BACK) else 0)
 
     @property
     def is_losing_power(self) -> bool:
