@@ -13,7 +13,7 @@ from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.phases.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.needed_hosts import NeededHosts
+from one_preempt.core.phases.needed_hosts import NeededHosts, fits_at_all
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import continue_power, take_orders_to_sleep, unused_rows
@@ -30,24 +30,25 @@ def let_sleep(draft: PlanDraft) -> None:
         return
     take_orders_to_sleep(draft, power)
     if power.asks_policy():
-        head = _head_of_queue(draft)
+        head = _head_of_queue(draft, power)
         _look_after_queue(draft, power, head)
         _let_idle_sleep(draft, power, head)
         _keep_floor(power)
     continue_power(draft)
 
 
-def _head_of_queue(draft: PlanDraft) -> Request | None:
-    """The first request that waits for room, as if it began once hosts that are woken now are up."""
-    power = draft.power
+def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
+    """The first request that waits for room and could have it, as if it began once hosts that are woken now are up."""
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
         if waits is None or lease.id in draft.reserved or lease.terms.at_once:
             continue
         if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
-            vms = tuple(draft.startable(lease))
-            start_s = power.latest_up_s if power is not None else draft.state.now_s
-            return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms))) if vms else None
+            vms, start_s = tuple(draft.startable(lease)), power.latest_up_s
+            if not vms:
+                return None
+            if fits_at_all(draft, power, lease):
+                return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
     return None
 
 

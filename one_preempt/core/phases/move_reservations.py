@@ -19,7 +19,8 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.promised import has_exact_start
 from one_preempt.core.phases.room_ahead import book
-from one_preempt.core.phases.supply_question import leases_by_row, suited_rows
+from one_preempt.core.phases.suited_hosts import matched_rows
+from one_preempt.core.phases.supply_question import leases_by_row
 
 
 def reserved_only(draft: PlanDraft, power: PowerDraft) -> dict[int, tuple[Lease, ...]]:
@@ -87,7 +88,7 @@ def _moved(
     timeline = draft.timeline
     firm = timeline.firm_stays.free_during(stay.start_s, stay.end_s).copy()
     free: IntArray | None = None
-    suited: BoolArray = suited_rows(draft, draft.members(lease), now=False) & power.awake
+    suited: BoolArray = matched_rows(draft, draft.members(lease)) & power.awake
     rows = list(stay.host_rows)
     for place, (at, amounts) in enumerate(zip(stay.host_rows, stay.amounts, strict=True)):
         if at != row:

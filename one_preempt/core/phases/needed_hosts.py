@@ -1,12 +1,14 @@
-"""The hosts that are on and that somebody in the queue cannot do without.
+"""Who waits for hosts, and the hosts that are on and that somebody of these cannot do without.
 
-Who fits on the hosts that are on only as long as all of them stay on would have one woken again at once.
+Who fits on the hosts that are on only as long as all of them stay on would have one woken again at once. Who would not
+fit if nobody else were there has none woken, and keeps none on: a user may ask for more than there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
 from one_preempt.core.phases.promised import is_promised, standing_stays
 from one_preempt.core.phases.room_ahead import gang_demand
-from one_preempt.core.phases.supply_question import largest_need, places, suited_rows
+from one_preempt.core.phases.suited_hosts import suited_hosts
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32
@@ -29,9 +31,35 @@ LOOKED_AT = 32
 WAKING = "waking"
 
 
-def lacking_room(draft: PlanDraft) -> list[Lease]:
-    """Who waits and was found no room, in the order of the queue; known once the queue was placed."""
-    return [lease for lease in waiting_leases(draft) if _lacks_room(draft, lease)]
+def lacking_hosts(draft: PlanDraft, power: PowerDraft) -> Iterator[Lease]:
+    """Who waits, was found no room, and may be helped by hosts: in the order of the queue, once that was placed."""
+    for lease in waiting_leases(draft):
+        if _lacks_room(draft, lease) and fits_at_all(draft, power, lease):
+            yield lease
+
+
+def fits_at_all(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
+    """Would it have room on hosts that are on, come or sleep, were nobody there?"""
+    known = power.fitting.get(lease.id)
+    if known is None:
+        known = power.fitting[lease.id] = _fits_at_all(draft, power, lease)
+    return known
+
+
+def _fits_at_all(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
+    vms = draft.startable(lease)
+    if not are_counted(draft, vms):
+        return fits_on(draft, demand_anywhere(draft, power, lease, vms), np.flatnonzero(power.known_hosts)) is not None
+    suited = suited_hosts(draft, vms)
+    # Most of a long queue asks for the same.
+    alike = (id(suited.mask), suited.cpu_centi, suited.memory_mib)
+    known = power.places_at_all.get(alike) if suited.served is None else None
+    if known is None:
+        # With the mask, so that no other one is ever given its identity.
+        known = suited.mask, int(suited.places(draft.state.hosts.capacity)[power.known_hosts].sum())
+        if suited.served is None:
+            power.places_at_all[alike] = known
+    return known[1] >= len(vms)
 
 
 def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:
@@ -57,7 +85,7 @@ def too_late(draft: PlanDraft) -> list[Lease]:
 
 
 def are_counted(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
-    """Is it enough to count the places for the largest of these VMs? How many devices serve nobody counts."""
+    """Is it enough to count the places for the largest of these VMs? So it is of those that need devices or cores."""
     return len(vms) == 1 or draft.matchmaker.are_alike(vms) or any(map(needs_hardware, vms))
 
 
@@ -79,11 +107,10 @@ def fits_on(draft: PlanDraft, demand: GangDemand, rows: IntArray) -> tuple[int, 
 class _Counted:
     """A lease that needs so many places for its largest VM."""
 
-    def __init__(self, draft: PlanDraft, lease: Lease, on: BoolArray, known: BoolArray) -> None:
+    def __init__(self, draft: PlanDraft, lease: Lease, on: BoolArray) -> None:
         vms = draft.startable(lease)
-        self._places = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
+        self._places = suited_hosts(draft, vms).places(draft.state.hosts.capacity)
         self._to_spare = int(self._places[on].sum()) - len(vms)
-        self.fits_at_all = int(self._places[known].sum()) >= len(vms)
 
     def spares(self, row: int) -> bool:
         """There are as many places without the host of this row."""
@@ -97,11 +124,10 @@ class _Counted:
 class _Packed:
     """A lease of VMs that differ: it is looked where all of them would be."""
 
-    def __init__(self, draft: PlanDraft, power: PowerDraft, lease: Lease, on: BoolArray, known: BoolArray) -> None:
+    def __init__(self, draft: PlanDraft, power: PowerDraft, lease: Lease, on: BoolArray) -> None:
         self._draft, self._on = draft, on.copy()
         self._demand = demand_anywhere(draft, power, lease, draft.startable(lease))
         self._found = self._fit_on(on)
-        self.fits_at_all = self._found is not None or self._fit_on(known) is not None
 
     def spares(self, row: int) -> bool:
         """It fits without the host of this row as well; what does not fit anyway keeps those that it could be on."""
@@ -129,16 +155,14 @@ class NeededHosts:
 
     def __init__(self, draft: PlanDraft, power: PowerDraft) -> None:
         on = power.awake | power.coming
-        known = on | power.asleep
-        waiting = [] if power.rules.policy.strands else lacking_room(draft)[:LOOKED_AT]
-        needs = [
-            _Counted(draft, lease, on, known)
+        waiting = () if power.rules.policy.strands else islice(lacking_hosts(draft, power), LOOKED_AT)
+        late = (lease for lease in too_late(draft) if fits_at_all(draft, power, lease))
+        self._needs = [
+            _Counted(draft, lease, on)
             if are_counted(draft, draft.startable(lease))
-            else _Packed(draft, power, lease, on, known)
-            for lease in (*waiting, *too_late(draft))
+            else _Packed(draft, power, lease, on)
+            for lease in (*waiting, *late)
         ]
-        # Who would not even fit if nobody else were there is no reason to keep hosts on.
-        self._needs = [need for need in needs if need.fits_at_all]
 
     def spare(self, row: int) -> bool:
         """May the host of this row, which is on, go as well? Then it counts as gone from now on."""

@@ -59,6 +59,8 @@ class PowerDraft:
         self.until_then: set[int] = set()
         self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
+        self.fitting: dict[int, bool] = {}
+        self.places_at_all: dict[tuple[int, int, int], tuple[BoolArray, int]] = {}
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None
         self._hosts = state.hosts
@@ -146,6 +148,11 @@ class PowerDraft:
     def asleep(self) -> BoolArray:
         """The rows of hosts that sleep and can be woken, shape (H,)."""
         return np.zeros_like(self._hosts.accepts_vms) if self.to_come is None else self.to_come.asleep
+
+    @property
+    def known_hosts(self) -> BoolArray:
+        """The rows of hosts that are on, come, or sleep and can be woken, shape (H,)."""
+        return self.awake | self.coming | self.asleep
 
     @property
     def boots_s(self) -> Mapping[int, int]:

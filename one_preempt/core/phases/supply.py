@@ -9,6 +9,7 @@ each request that would otherwise preempt, now and then for the queue (PERIODIC)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from one_preempt.core.phases.needed_hosts import (
     are_counted,
     demand_anywhere,
     fits_on,
-    lacking_room,
+    lacking_hosts,
     too_late,
 )
 from one_preempt.core.phases.power_draft import PowerDraft
@@ -39,7 +40,8 @@ from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.queue_room import promised_stay
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
-from one_preempt.core.phases.supply_question import Request, ask, largest_need, places, request_at, suited_rows
+from one_preempt.core.phases.suited_hosts import suited_hosts
+from one_preempt.core.phases.supply_question import Request, ask, request_at
 from one_preempt.core.phases.waking_times import TURN_S, waking_times
 
 # -- before reservations are judged --------------------------------------------------------------------------
@@ -171,8 +173,8 @@ def supply_waiting(draft: PlanDraft) -> None:
     if not power.asks_policy():
         return
     # What asks for START = "now" is answered in this cycle, and waits for no boot.
-    waiting = [one for one in lacking_room(draft) if not (one.terms.at_once and one.verdict is Verdict.NONE)]
-    waiting = waiting[:LOOKED_AT]
+    lacking = (one for one in lacking_hosts(draft, power) if not (one.terms.at_once and one.verdict is Verdict.NONE))
+    waiting = list(islice(lacking, LOOKED_AT))
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)
@@ -229,16 +231,16 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
 
 
 def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: Request) -> list[int]:
-    """The hosts that have the places which those that are on and come lack, were nobody there."""
+    """The hosts that have the places which those that are on and come lack, were nobody there; all, or none."""
     vms = request.vms
-    room = places(draft.state.hosts.capacity, largest_need(vms), suited_rows(draft, vms))
+    room = suited_hosts(draft, vms).places(draft.state.hosts.capacity)
     lacking = len(vms) - int(room[power.awake | power.coming].sum())
     rows = []
     for row in ask(draft, power, Occasion.PERIODIC, request).rows_to_wake if lacking > 0 else ():
         if lacking > 0 and room[row]:
             rows.append(row)
             lacking -= int(room[row])
-    return rows
+    return rows if lacking <= 0 else []
 
 
 def _rows_of_unlike(draft: PlanDraft, power: PowerDraft, request: Request) -> list[int]:

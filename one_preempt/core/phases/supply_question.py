@@ -14,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 
-from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.energy.policy import (
     BINDING,
     EmptiableNodes,
@@ -24,21 +23,21 @@ from one_preempt.core.energy.policy import (
     SupplyQuestion,
     TimedWork,
 )
-from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.needed_hosts import fits_at_all
+from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.promised import is_promised, is_unanswered
 from one_preempt.core.phases.room_ahead import end_of, takes_s
+from one_preempt.core.phases.suited_hosts import suited_hosts
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
 UNKNOWN_DURATION_S = 3600
-_PLENTY = 1 << 40
 # Why a lease waits that more hosts would help.
 WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
 _UNDER_WAY = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
@@ -101,7 +100,7 @@ def ask(
         power=power.rules.power_of(power.host(rows[0])) if rows else power.rules.power,
     )
     question = _LookedAt(
-        question, lambda: _queued_work(draft, counted.size), lambda: _running_work(draft, power), emptiable
+        question, lambda: _queued_work(draft, power, counted.size), lambda: _running_work(draft, power), emptiable
     )
     return Asked(question, rows, counted.rows_there, counted.free_rows)
 
@@ -169,20 +168,19 @@ def _counted(
         rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist())
         nodes = NodeCounts(int(awake.sum()), 0, 0, len(rows), booting=int(power.coming.sum()), unscheduled=unscheduled)
         return _Counted(0, 1, nodes, tuple(rows))
-    suited = suited_rows(draft, request.vms)
-    need = largest_need(request.vms)
-    size = max(int(places(draft.state.hosts.capacity, need, suited).max(initial=1)), 1)
+    suited = suited_hosts(draft, request.vms)
+    size = max(int(suited.places(draft.state.hosts.capacity).max(initial=1)), 1)
     free_then, firm_then = _free_then(draft, request)
-    free = places(free_then, need, suited)
+    free = suited.places(free_then)
     gives_way = request.lease.preempts and draft.policies.mode is Mode.ACT and not draft.state.paused
-    firm = places(firm_then, need, suited) if gives_way else free
+    firm = suited.places(firm_then) if gives_way else free
     # What a reservation needs later may come from hosts on their way up; for the queue they are counted beside.
     on = awake | power.coming if occasion in BINDING else awake
-    able = np.flatnonzero(power.asleep & suited).tolist()
+    able = np.flatnonzero(power.asleep & suited.mask).tolist()
     if power.to_come is not None and request.start_s < power.latest_up_s:
         able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
     nodes = NodeCounts(
-        on=int((awake & suited).sum()),
+        on=int((awake & suited.mask).sum()),
         free=int(free[on].sum()) // size,
         preemptable=max(int(firm[on].sum()) - int(free[on].sum()), 0) // size,
         bootable=len(able),
@@ -223,52 +221,6 @@ def leases_by_row(draft: PlanDraft) -> Mapping[int, int]:
     return found
 
 
-def suited_rows(draft: PlanDraft, vms: Sequence[VirtualMachine], *, now: bool = True) -> BoolArray:
-    """The rows of hosts that suit all of these VMs, whatever CPU and memory is free there.
-
-    Of devices and cores that is there, or comes with a boot, which is free `now`: OpenNebula lists those of a host that
-    sleeps as well. How many VMs they serve together nobody counts: of hosts that sleep, they suit one VM alone.
-    """
-    mask = last = draft.matchmaker.match(vms[0]).mask
-    are_alike = draft.matchmaker.are_alike(vms)
-    if draft.power is not None and any(map(needs_hardware, vms[:1] if are_alike else vms)):
-        if len(vms) > 1:
-            mask = mask & ~draft.power.asleep
-        elif now:
-            mask = mask & _with_hardware(draft, vms[0], mask)
-    for vm in () if are_alike else vms[1:]:
-        of_vm = draft.matchmaker.match(vm).mask
-        if of_vm is not last:
-            mask, last = mask & of_vm, of_vm
-    return mask
-
-
-def _with_hardware(draft: PlanDraft, vm: VirtualMachine, among: BoolArray) -> BoolArray:
-    """The rows of these on which the devices and cores that a VM needs are free."""
-    room, hosts = draft.room, draft.state.hosts.hosts
-    found = np.zeros_like(among)
-    for row in np.flatnonzero(among).tolist():
-        host_id = hosts[row].id
-        served = not vm.pci_requests or assign_devices(vm.pci_requests, room.free_devices(host_id)) is not None
-        found[row] = served and (vm.topology is None or room.numa_room(host_id).fits(vm))
-    return found
-
-
-def largest_need(vms: Sequence[VirtualMachine]) -> tuple[int, int]:
-    """What the largest of them takes: CPU in hundredths, MiB."""
-    return max(vm.cpu_centi for vm in vms), max(vm.memory_mib for vm in vms)
-
-
-def places(free: IntArray, need: tuple[int, int], mask: BoolArray) -> IntArray:
-    """How many VMs that need so much have room on each host of the mask, shape (H,)."""
-    found = np.where(mask, np.int64(_PLENTY), np.int64(0))
-    for free_of_resource, amount in zip(free.T, need, strict=True):
-        # Of what is overdrawn nobody has any, not even who wants none of it.
-        most = free_of_resource // amount if amount else np.where(free_of_resource >= 0, _PLENTY, 0)
-        np.minimum(found, most, out=found)
-    return np.maximum(found, 0)
-
-
 def _required_at(draft: PlanDraft, start_s: int) -> int:
     """The hosts that firm reservations have at an instant."""
     rows: set[int] = set()
@@ -279,7 +231,7 @@ def _required_at(draft: PlanDraft, start_s: int) -> int:
     return len(rows)
 
 
-def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
+def _queued_work(draft: PlanDraft, power: PowerDraft, size: int) -> QueuedWork:
     """What waits in the queue, in the order of arrival; not whoever waits for the time that was asked for."""
     now_s, leases = draft.state.now_s, draft.concerns.all(Concern.QUEUE).values()
     waiting = sorted(
@@ -287,7 +239,9 @@ def _queued_work(draft: PlanDraft, size: int) -> QueuedWork:
             lease
             for lease in leases
             if not (
-                _waits_for_its_time(draft, lease) or _has_its_room(draft, lease) or _waits_for_no_room(draft, lease)
+                _waits_for_its_time(draft, lease)
+                or _has_its_room(draft, lease)
+                or _waits_for_no_room(draft, power, lease)
             )
         ),
         key=lambda lease: (lease.arrived_at_s, lease.id),
@@ -308,10 +262,14 @@ def _waits_for_its_time(draft: PlanDraft, lease: Lease) -> bool:
     return lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
 
 
-def _waits_for_no_room(draft: PlanDraft, lease: Lease) -> bool:
-    """As far as it was looked at: no host suits it, or something else than room stands against it."""
+def _waits_for_no_room(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
+    """As far as it was looked at: no host suits it, something else than room stands against it, or it is too large."""
     waits = draft.waits.get(lease.id)
-    return waits is not None and lease.id not in draft.lacking_room and waits.code not in WAITS_FOR_ROOM
+    if waits is None:
+        return False
+    if lease.id not in draft.lacking_room and waits.code not in WAITS_FOR_ROOM:
+        return True
+    return bool(draft.startable(lease)) and not fits_at_all(draft, power, lease)
 
 
 def _has_its_room(draft: PlanDraft, lease: Lease) -> bool:
