@@ -41,6 +41,11 @@ POWER_CAME = "power-came"
 DELETED = "deleted"
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
+_CANNOT = {
+    PowerPhase.SWITCHING_OFF: "it cannot be switched off",
+    PowerPhase.SWITCHING_ON: "it cannot be switched on",
+    PowerPhase.CUTTING_POWER: "its power cannot be cut",
+}
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
 _in_phase = quick_variant(
     PowerSequence, "phase", "since_s", "reason_code", "reason_text", "attempts", "outcome", "outcome_at_s",
@@ -227,9 +232,7 @@ def _taken_over(sequence: PowerSequence, now_s: int, seen: HostState) -> PowerSe
 
 def _without_order(after: PowerSequence, refused: PowerSequence, rules: PowerRules, now_s: int) -> PowerSequence:
     """Where a host stands `after` an order to its power control of which surely nothing came."""
-    what = {PowerPhase.SWITCHING_OFF: "switched off", PowerPhase.SWITCHING_ON: "switched on"}.get(refused.phase)
-    text = f"it cannot be {what}: " if what is not None else "its power cannot be cut: "
-    text += refused.answer_text
+    text = f"{_CANNOT[refused.phase]}: {refused.answer_text}"
     if refused.outcome is Outcome.HELD_BACK:
         # What failed before was counted then, and its pause is not over: this is no failure more.
         return replace(after, reason_code=FAILED, reason_text=text)
