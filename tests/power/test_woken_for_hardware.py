@@ -156,6 +156,33 @@ def test_who_asks_for_more_than_there_is_wakes_nobody_and_holds_nobody_up(
     assert play.machines.boots == 1
 
 
+@pytest.mark.parametrize("policy", sorted(energy_policies().keys() - {"always-on"}))
+@pytest.mark.parametrize("local", [False, True], ids=["shared", "on the hosts' own disks"])
+def test_who_waits_for_space_on_a_datastore_wakes_nobody_until_there_is_some(policy: str, *, local: bool) -> None:
+    play = play_with()
+    (system,) = [one for one in play.cloud.datastores.values() if one.name == "shared"]
+    if local:
+        system.template["SHARED"] = ["NO"]
+        for host in play.cloud.hosts.values():
+            host.share.disks["FREE_DISK"] = "500"
+    else:
+        play.cloud.space.fill(system.id, 500)
+    play.until(lambda: len(play.asleep()) == 3)
+    play.rules = with_policy(policy)
+    play.start_daemon()
+    vm = submit(play, 'DISK = [ TYPE = "fs", FORMAT = "raw", SIZE = "1000" ]\n')
+    play.pass_time(1800)
+    assert play.machines.boots == 0
+    if local:
+        play.cloud.hosts[2].share.disks["FREE_DISK"] = "5000"
+        play.start_daemon()
+    else:
+        play.cloud.space.fill(system.id, -1)
+    play.until(lambda: play.host_of(vm) is not None)
+    assert play.machines.boots == 1
+    assert play.host_of(vm) == 2 or not local
+
+
 def test_one_of_a_gang_that_asks_for_other_devices_than_the_rest_starts_where_hosts_are_on() -> None:
     play = play_with()
     give_devices(play, {0: 1, 1: 1})

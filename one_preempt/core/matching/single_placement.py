@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules, have_same_owners
 from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
+from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.full_hosts import needs_of
@@ -254,6 +255,30 @@ class SinglePlacement:
         if vm.topology is not None and not room.numa_room(host.id).fits(vm):
             return reasons.NUMA
         return ""
+
+    def with_store_and_networks(self, vm: VirtualMachine, rows: Sequence[int], room: Room) -> list[int]:
+        """Those of these rows on whose hosts a datastore has room for the VM now, and each NIC a network.
+
+        Whatever else is free there. None where it is not to be read what the VM wants of them.
+        """
+        if not vm.nics and room.demand_of(vm) is NO_DEMAND:
+            return list(rows)
+        found: dict[int, bool] = {}
+        nics: dict[int, ChosenNetworks] = {}
+
+        def is_served(row: int) -> bool:
+            host = self.hosts.hosts[row]
+            place = host.cluster_id if by_cluster else row
+            if place not in found:
+                store = self._datastores.choose(vm, host, room)
+                found[place] = store is not None and self._networks_on(vm, host, room, nics) is not None
+            return found[place]
+
+        try:
+            by_cluster = self._datastores.are_all_shared(vm)
+            return [row for row in rows if is_served(row)]
+        except UnreadableExpression:
+            return []
 
     def _networks_on(
         self, vm: VirtualMachine, host: Host, room: Room, nics: dict[int, ChosenNetworks]

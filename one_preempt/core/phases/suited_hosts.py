@@ -13,7 +13,7 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import needs_hardware
+from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
 
 _PLENTY = 1 << 40
 
@@ -44,7 +44,7 @@ class SuitedHosts:
 
 
 def suited_hosts(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> SuitedHosts:
-    """The hosts for these VMs.
+    """The hosts for these VMs; of those that sleep, only where datastores and networks would serve one of them now.
 
     Of devices and cores that is there, or comes with a boot, which is free now: OpenNebula lists those of a host that
     sleeps as well. How many of VMs that differ they serve together nobody counts: such hosts suit them only when on.
@@ -57,7 +57,20 @@ def suited_hosts(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> SuitedHosts
             mask = served > 0
         else:
             mask = mask & ~draft.power.asleep
+    if draft.power is not None:
+        mask = _without_unserved(draft, draft.power, vms[0], mask)
     return SuitedHosts(mask, max(vm.cpu_centi for vm in vms), max(vm.memory_mib for vm in vms), served)
+
+
+def _without_unserved(draft: PlanDraft, power: PowerDraft, vm: VirtualMachine, mask: BoolArray) -> BoolArray:
+    """The same without hosts that sleep and, once they were up, would lack something else than CPU and memory."""
+    asleep = np.flatnonzero(mask & power.asleep).tolist()
+    served = draft.matchmaker.with_store_and_networks(vm, asleep, draft.room)
+    if len(served) == len(asleep):
+        return mask
+    mask = mask & ~power.asleep
+    mask[served] = True
+    return mask
 
 
 def matched_rows(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> BoolArray:
