@@ -13,7 +13,7 @@ from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.phases.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.needed_hosts import NeededHosts, fits_at_all
+from one_preempt.core.phases.needed_hosts import NeededHosts, starts_if_woken
 from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.power_steps import continue_power, take_orders_to_sleep, unused_rows
@@ -38,7 +38,7 @@ def let_sleep(draft: PlanDraft) -> None:
 
 
 def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
-    """The first request that waits for room and could have it, as if it began once hosts that are woken now are up."""
+    """The first request that waits for room and that hosts could help, as if it began once those woken now are up."""
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
         if waits is None or lease.id in draft.reserved or lease.terms.at_once:
@@ -47,7 +47,7 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
             vms, start_s = tuple(draft.startable(lease)), power.latest_up_s
             if not vms:
                 return None
-            if fits_at_all(draft, power, lease):
+            if starts_if_woken(draft, power, lease):
                 return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
     return None
 

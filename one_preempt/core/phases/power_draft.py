@@ -18,7 +18,7 @@ from one_preempt.core.host_power.guests import Guests
 from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
 from one_preempt.core.host_power.observe_power import given_up, to_be_woken
 from one_preempt.core.host_power.power_columns import PowerColumns, can_turn_back
-from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power_sequence import (
@@ -29,6 +29,8 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
+PlacesByNeed = dict[tuple[int, int, int], tuple[BoolArray, int]]
+"""How many places there are for VMs of a need: by the identity of the mask of hosts that suit them, CPU and memory."""
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 
 
@@ -60,7 +62,8 @@ class PowerDraft:
         self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
         self.fitting: dict[int, bool] = {}
-        self.places_at_all: dict[tuple[int, int, int], tuple[BoolArray, int]] = {}
+        self.places_at_all: PlacesByNeed = {}
+        self.places_if_up: PlacesByNeed = {}
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None
         self._hosts = state.hosts
@@ -153,6 +156,12 @@ class PowerDraft:
     def known_hosts(self) -> BoolArray:
         """The rows of hosts that are on, come, or sleep and can be woken, shape (H,)."""
         return self.awake | self.coming | self.asleep
+
+    def free_if_up(self, free: IntArray) -> IntArray:
+        """What would be free, shape (H, 2), if the hosts that come or sleep were up; `free` is what is free now."""
+        if self.to_come is None:
+            return free
+        return np.where((self.coming | self.asleep)[:, None], self.to_come.room, free)
 
     @property
     def boots_s(self) -> Mapping[int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.room import Room
+from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
@@ -44,7 +45,7 @@ class SuitedHosts:
 
 
 def suited_hosts(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> SuitedHosts:
-    """The hosts for these VMs; of those that sleep, only where datastores and networks would serve one of them now.
+    """The hosts for these VMs; of those that sleep, only where one of them could be now but for CPU and memory.
 
     Of devices and cores that is there, or comes with a boot, which is free now: OpenNebula lists those of a host that
     sleeps as well. How many of VMs that differ they serve together nobody counts: such hosts suit them only when on.
@@ -63,9 +64,14 @@ def suited_hosts(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> SuitedHosts
 
 
 def _without_unserved(draft: PlanDraft, power: PowerDraft, vm: VirtualMachine, mask: BoolArray) -> BoolArray:
-    """The same without hosts that sleep and, once they were up, would lack something else than CPU and memory."""
+    """The same without hosts that sleep and that it could not be on now, once they were up, or not for want of room.
+
+    A VM group's rules and the space of datastores change as others come and go: until then no boot helps.
+    """
+    rules = None if vm.vm_group_id is None else group_rules(vm, draft.room)
+    able = mask & power.asleep if rules is None else mask & power.asleep & rules.mask
     asleep = np.flatnonzero(mask & power.asleep).tolist()
-    served = draft.matchmaker.with_store_and_networks(vm, asleep, draft.room)
+    served = draft.matchmaker.with_store_and_networks(vm, np.flatnonzero(able).tolist(), draft.room)
     if len(served) == len(asleep):
         return mask
     mask = mask & ~power.asleep
