@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute, quoted
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.written_time import duration_text
 
 
 class BeyondRights(StrEnum):
@@ -200,11 +201,13 @@ def _types_allowed(rules: AdmissionRules, rights: GroupRights, vm: VirtualMachin
 
 
 def _beyond_duration(terms: LeaseTerms, max_duration_s: int | None, vm: VirtualMachine) -> BeyondRightsClaim | None:
-    """Room at a time of one's choice is not given without an end where durations are capped."""
+    """Room at a time to come is not given without an end where durations are capped; `now` reserves nothing."""
     if max_duration_s is None:
         return None
-    if (terms.duration_s or 0) > max_duration_s or (terms.duration_s is None and terms.asks_for_time):
-        text = f"DURATION: {_who(vm)} may ask for at most {max_duration_s} seconds"
+    is_missing = terms.duration_s is None and terms.asks_for_time and not terms.at_once
+    if is_missing or (terms.duration_s or 0) > max_duration_s:
+        what = "START and DEADLINE need a DURATION" if is_missing else "DURATION"
+        text = f"{what}: {_who(vm)} may ask for at most {duration_text(max_duration_s)}"
         return BeyondRightsClaim("duration-not-granted", text)
     return None
 
@@ -221,7 +224,7 @@ def _beyond_ahead(
         )
     ahead_s = terms.start_offset_s if terms.start_offset_s is not None else (terms.start_at_s or now_s) - now_s
     if ahead_s > max_ahead_s:
-        text = f"START is too far ahead: {_who(vm)} may ask for at most {max_ahead_s} seconds from now"
+        text = f"START is too far ahead: {_who(vm)} may ask for at most {duration_text(max_ahead_s)} from now"
         return BeyondRightsClaim("start-not-granted", text)
     return None
 

@@ -32,7 +32,8 @@ class LookAhead:
             case Occasion.IDLE:
                 return SupplyDecision(switch_off=max(question.nodes.unscheduled - _needed_soon(question), 0))
             case Occasion.PERIODIC:
-                lacking = int(question.queue.nodes.sum()) - _ending_soon(question)
+                # Without a request no boot helps anybody in the queue.
+                lacking = int(question.queue.nodes.sum()) - _ending_soon(question) if question.nodes_asked else 0
                 return SupplyDecision(
                     wake=wake_for_queue(lacking, question.nodes), consolidate=_worth_emptying(question)
                 )

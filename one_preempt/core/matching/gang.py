@@ -88,10 +88,11 @@ def like_the_first(vms: Sequence[VirtualMachine]) -> int:
 
 def alike(vms: Sequence[VirtualMachine]) -> bool:
     """Do all ask for the same, so that another order of trying them finds nothing new?"""
-    return len({_what_it_asks(vm) for vm in vms}) <= 1
+    return len({what_it_asks(vm) for vm in vms}) <= 1
 
 
-def _what_it_asks(vm: VirtualMachine) -> tuple[object, ...]:
+def what_it_asks(vm: VirtualMachine) -> tuple[object, ...]:
+    """What decides whether a VM has room somewhere, as a key."""
     return (
         vm.uid,
         vm.gid,

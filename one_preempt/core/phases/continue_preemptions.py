@@ -29,7 +29,14 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
-from one_preempt.core.phases.sequence import leave_id, lock_id, sequence_actions, start_action, start_id
+from one_preempt.core.phases.sequence import (
+    leave_id,
+    lock_id,
+    sequence_actions,
+    start_action,
+    start_id,
+    waits_for,
+)
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 
@@ -283,7 +290,7 @@ def _keep_victims_leaving(
     draft.hold_rooms(placements, [(victim.host_id, vms[victim.vm_id]) for victim in outstanding])
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
-    draft.statuses[lease.id] = f"waits until {len(outstanding)} VMs have made room for it"
+    draft.statuses[lease.id] = waits_for(len(outstanding))
     return None
 
 

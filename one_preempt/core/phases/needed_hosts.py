@@ -14,14 +14,14 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import fit_in
-from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.fitting import Fitting
 from one_preempt.core.phases.place_waiting import waiting_leases
-from one_preempt.core.phases.power_draft import PlacesByNeed, PowerDraft, needs_hardware
+from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
 from one_preempt.core.phases.promised import is_promised, standing_stays
 from one_preempt.core.phases.room_ahead import gang_demand
 from one_preempt.core.phases.suited_hosts import suited_hosts
@@ -41,32 +41,16 @@ def lacking_hosts(draft: PlanDraft, power: PowerDraft) -> Iterator[Lease]:
 
 def fits_at_all(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
     """Would it have room on hosts that are on, come or sleep, were nobody there?"""
-    known = power.fitting.get(lease.id)
-    if known is None:
-        known = power.fitting[lease.id] = _fits(draft, power, lease, draft.state.hosts.capacity, power.places_at_all)
-    return known
+    if power.fitting_at_all is None:
+        power.fitting_at_all = Fitting(draft, draft.state.hosts.capacity, power.known_hosts)
+    return power.fitting_at_all.fits(draft.startable(lease))
 
 
 def starts_if_woken(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
     """Would it have room if all hosts that come or sleep were up, and everybody who is there stayed?"""
-    return _fits(draft, power, lease, power.free_if_up(draft.room.free), power.places_if_up)
-
-
-def _fits(draft: PlanDraft, power: PowerDraft, lease: Lease, free: IntArray, known: PlacesByNeed) -> bool:
-    """Is there a place for each of its VMs on hosts that are on, come or sleep, were so much `free` there?"""
-    vms = draft.startable(lease)
-    if not (draft.matchmaker.are_alike(vms) and draft.room.takes_capacity_alone(vms[0])):
-        # What decides beside CPU and memory is not to be counted: it is tried.
-        room = draft.matchmaker.new_room()
-        room.free = free.copy()
-        return not isinstance(draft.matchmaker.place_together(vms, room, power.known_hosts), Unplaced)
-    suited = suited_hosts(draft, vms)
-    # Most of a long queue asks for the same.
-    need = (id(suited.mask), suited.cpu_centi, suited.memory_mib)
-    if need not in known:
-        # With the mask, so that no other one is ever given its identity.
-        known[need] = suited.mask, int(suited.places(free)[power.known_hosts].sum())
-    return known[need][1] >= len(vms)
+    if power.fitting_if_up is None:
+        power.fitting_if_up = Fitting(draft, power.free_if_up(draft.room.free), power.known_hosts)
+    return power.fitting_if_up.fits(draft.startable(lease))
 
 
 def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:

@@ -127,7 +127,9 @@ def _wait(draft: PlanDraft, turn: Turn, unplaced: Unplaced | None, promised_at_s
             # Whoever should have ended by now is waited for, not looked at, and not told of, every second.
             draft.wake_by(promised_at_s)
     draft.waits[lease_id] = told if unplaced is None else unplaced.reason
-    if promised_at_s is None if unplaced is None else lacks_room(unplaced):
+    # A promise that is kept was not looked at further: who may preempt does not wait for its time.
+    kept = promised_at_s is not None and not turn.lease.preempts
+    if lacks_room(unplaced) if unplaced is not None else not kept:
         draft.lacking_room.add(lease_id)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,8 +30,9 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-PlacesByNeed = dict[tuple[int, int, int], tuple[BoolArray, int]]
-"""How many places there are for VMs of a need: by the identity of the mask of hosts that suit them, CPU and memory."""
+if TYPE_CHECKING:
+    from one_preempt.core.phases.fitting import Fitting
+
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 
 
@@ -61,9 +63,8 @@ class PowerDraft:
         self.until_then: set[int] = set()
         self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
-        self.fitting: dict[int, bool] = {}
-        self.places_at_all: PlacesByNeed = {}
-        self.places_if_up: PlacesByNeed = {}
+        self.fitting_at_all: Fitting | None = None
+        self.fitting_if_up: Fitting | None = None
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None
         self._hosts = state.hosts

@@ -41,7 +41,7 @@ from one_preempt.core.phases.room_ahead import (
     stay_at,
     takes_s,
 )
-from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of
+from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import (
@@ -264,7 +264,7 @@ def _decide_upon(
     draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
     draft.busy_leases.update({lease.id, *choice.lease_ids})
     draft.waits.pop(lease.id, None)
-    draft.statuses[lease.id] = f"waits until {len(victims)} VMs have made room for it"
+    draft.statuses[lease.id] = waits_for(len(victims))
     return None
 
 

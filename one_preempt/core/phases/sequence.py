@@ -77,6 +77,11 @@ def steps_of(
     return [*leaving, *locks, *(start_action(draft, preemption, lease, place, after) for place in places)]
 
 
+def waits_for(vms: int) -> str:
+    """What the owner of a preemptor is told while so many VMs have not left yet."""
+    return f"waits until {vms} VMs have made room for it" if vms != 1 else "waits until 1 VM has made room for it"
+
+
 def named_leases(lease_ids: Sequence[int]) -> str:
     """Leases in a sentence: "lease 4", "leases 4 and 7"."""
     if len(lease_ids) == 1:

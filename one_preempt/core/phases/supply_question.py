@@ -29,7 +29,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.needed_hosts import starts_if_woken
+from one_preempt.core.phases.needed_hosts import fits_at_all
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.promised import is_promised, is_unanswered
 from one_preempt.core.phases.room_ahead import end_of, takes_s
@@ -263,13 +263,13 @@ def _waits_for_its_time(draft: PlanDraft, lease: Lease) -> bool:
 
 
 def _waits_for_no_room(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
-    """As far as it was looked at: no host suits it, something else than room stands against it, or no boot helps."""
+    """As far as it was looked at: no host suits it, something else than room stands against it, or it is too large."""
     waits = draft.waits.get(lease.id)
     if waits is None:
         return False
     if lease.id not in draft.lacking_room and waits.code not in WAITS_FOR_ROOM:
         return True
-    return bool(draft.startable(lease)) and not starts_if_woken(draft, power, lease)
+    return bool(draft.startable(lease)) and not fits_at_all(draft, power, lease)
 
 
 def _has_its_room(draft: PlanDraft, lease: Lease) -> bool:

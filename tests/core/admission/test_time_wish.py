@@ -134,7 +134,13 @@ def test_where_durations_are_capped_a_reservation_needs_one() -> None:
     endless = {"TYPE": "BE-SUSPENDABLE"}
     assert only_lease(admitted(vm(1, endless), rules=rules)).refusal_code == ""
     ahead = endless | {"START": "+01:00:00"}
-    assert only_lease(admitted(vm(1, ahead), rules=rules)).refusal_code == "duration-not-granted"
+    refused = only_lease(admitted(vm(1, ahead), rules=rules))
+    assert refused.refusal_code == "duration-not-granted"
+    assert refused.refusal_text.startswith("START and DEADLINE need a DURATION: ")
+    assert refused.refusal_text.endswith(" may ask for at most 02:00:00")
+    too_long = only_lease(admitted(vm(1, EXACT | {"DURATION": "02:00:01"}), rules=rules))
+    assert too_long.refusal_text.startswith("DURATION: ")
+    assert only_lease(admitted(vm(1, endless | {"START": "now"}), rules=rules)).refusal_code == ""
     assert only_lease(admitted(vm(1, EXACT), rules=rules)).refusal_code == ""
 
 
