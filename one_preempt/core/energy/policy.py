@@ -98,7 +98,7 @@ class EmptiableNodes:
 
 @dataclass(frozen=True, slots=True)
 class SupplyQuestion:
-    """All that a policy may look at. `nodes_asked` is 0 where there is no request: no boot helps anybody in the queue."""
+    """All that a policy may look at. `nodes_asked` is 0 where there is no request: no boot helps the queue."""
 
     occasion: Occasion
     now_s: int
