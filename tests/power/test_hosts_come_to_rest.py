@@ -62,8 +62,10 @@ class DrawnPlay:
             asks.append(f'LEASE = [ TYPE = "{kind}", NAME = "{name}", SIZE = "{size}"{last} ]\n')
         owner = play.user(LOCALS if not is_lease or "NON-PREEMPTABLE" in asks[-1] else EXTERNALS)
         template = "".join(asks)
-        self.told.append(f"{size} x {' '.join(template.split())}")
-        play.cloud.add_vms(owner if is_lease else play.user("oneadmin"), template, size, hold=is_lease)
+        # Without a lease HOLD is its owner's wish.
+        hold = is_lease or chance.random() < 0.2
+        self.told.append(f"{size} x {' '.join(template.split())}{' on HOLD' * (hold and not is_lease)}")
+        play.cloud.add_vms(owner if is_lease else play.user("oneadmin"), template, size, hold=hold)
 
 
 @pytest.mark.parametrize("seed", sorted({*range(STORIES), *BESIDES}))

@@ -193,3 +193,19 @@ def test_one_of_a_gang_that_asks_for_other_devices_than_the_rest_starts_where_ho
     for host in range(3):
         play.store.order_power(PowerOrder(host, PowerGoal.ON, play.cloud.clock.now_s()))
     play.until(lambda: all(play.host_of(vm) is not None for vm in gang))
+
+
+@pytest.mark.parametrize("policy", sorted(energy_policies().keys() - {"always-on"}))
+def test_what_its_owner_keeps_on_hold_wakes_nobody_and_adds_to_no_queue(policy: str) -> None:
+    play = play_with()
+    play.until(lambda: len(play.asleep()) == 3)
+    play.rules = with_policy(policy)
+    play.start_daemon()
+    for _ in range(3):
+        play.cloud.add_vms(play.user(EXTERNALS), 'CPU = "2"\nMEMORY = "512"\n', 1, hold=True)
+    play.pass_time(900)
+    assert play.machines.boots == 0
+    there = submit(play, "", cpu=2)
+    play.until(lambda: play.host_of(there) is not None)
+    play.pass_time(900)
+    assert play.machines.boots == 1

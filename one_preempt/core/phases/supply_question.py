@@ -263,10 +263,11 @@ def _waits_for_its_time(draft: PlanDraft, lease: Lease) -> bool:
 
 
 def _waits_for_no_room(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
-    """As far as it was looked at: no host suits it, something else than room stands against it, or it is too large."""
+    """As far as it was looked at: no host suits it, it is too large, or something else than room stands against it."""
     waits = draft.waits.get(lease.id)
     if waits is None:
-        return False
+        # What its owner keeps on HOLD is looked at by nobody.
+        return not draft.startable(lease)
     if lease.id not in draft.lacking_room and waits.code not in WAITS_FOR_ROOM:
         return True
     return bool(draft.startable(lease)) and not fits_at_all(draft, power, lease)

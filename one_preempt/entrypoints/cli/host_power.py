@@ -12,7 +12,7 @@ from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import open_store
 from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_rules import PowerRules
-from one_preempt.core.model.host import Host
+from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import COMING, PowerGoal, PowerOrder, PowerPhase, PowerSequence
@@ -23,6 +23,7 @@ from one_preempt.power_settings import Method
 from one_preempt.settings import Settings
 
 ON = "on"
+NOT_OURS = "not ours"
 LISTED_VMS = 5
 _PAUSED = {
     PowerAttempt.LOGIN: "its power control is not asked",
@@ -91,7 +92,8 @@ class PowerView:
         if sequence is None:
             power = ON if host.id in self.handed_over else ""
             return power, printable("; ".join([*ordered, *self._pauses(host)]), 300)
-        phase = ON if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
+        awake = ON if host.accepts_vms else NOT_OURS
+        phase = awake if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
         why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
         return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 300)
 
@@ -145,7 +147,7 @@ def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, no
     if method_of(settings, host) == "none":
         return "nothing is configured that could switch it: see power.control.method"
     if not host.accepts_vms and not is_ours:
-        return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
+        return _not_ours(host)
     return _refusal_of_sleep(view, host, sequence, now_s) if goal is PowerGoal.OFF else ""
 
 
@@ -199,7 +201,7 @@ def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order:
     if sequence is not None and not sequence.is_ours and sequence.since_s >= order.ordered_at_s:
         return sequence.reason_text
     if not host.accepts_vms and (sequence is None or not sequence.is_ours):
-        return f"it is {host.state.name}, and not by this scheduler: onehost enable {host.id}"
+        return _not_ours(host)
     if order.goal is PowerGoal.OFF:
         if host.vm_ids:
             return f"{_vms_on(host)}: migrate them, or wait for their end"
@@ -210,6 +212,13 @@ def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order:
         if why := floor_refusal(view, snapshot.hosts, [host]):
             return why
     return "what stood against it is over, or only the daemon saw it: order it again, or look into the daemon's log"
+
+
+def _not_ours(host: Host) -> str:
+    text = f"it is {host.state.name}, and not by this scheduler"
+    if host.state in (HostState.DISABLED, HostState.OFFLINE):
+        return f"{text}: onehost enable {host.id}"
+    return f"{text}: see whether it has power, and what onehost show {host.id} says"
 
 
 def _vms_on(host: Host) -> str:
