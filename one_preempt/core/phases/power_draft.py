@@ -17,7 +17,7 @@ from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
 from one_preempt.core.host_power.guests import Guests
 from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
-from one_preempt.core.host_power.observe_power import given_up, to_be_woken
+from one_preempt.core.host_power.phase_transitions import given_up, to_be_woken
 from one_preempt.core.host_power.power_columns import PowerColumns, can_turn_back
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.host import Host, HostState

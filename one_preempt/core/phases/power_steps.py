@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from one_preempt.core.host_power.observe_power import given_up
+from one_preempt.core.host_power.phase_transitions import given_up
 from one_preempt.core.host_power.power_columns import can_turn_back
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
