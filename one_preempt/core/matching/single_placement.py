@@ -259,7 +259,7 @@ class SinglePlacement:
     def with_store_and_networks(self, vm: VirtualMachine, rows: Sequence[int], room: Room) -> list[int]:
         """Those of these rows on whose hosts a datastore has room for the VM now, and each NIC a network.
 
-        Whatever else is free there. None where it is not to be read what the VM wants of them.
+        Whatever else is free there. No row where what the VM wants of them cannot be read.
         """
         if not vm.nics and room.demand_of(vm) is NO_DEMAND:
             return list(rows)
