@@ -29,10 +29,11 @@ class SaidFull:
 
 
 @lru_cache(maxsize=1024)
-def full(ruled_out: tuple[tuple[str, int], ...], suitable: int, needs: str) -> Unplaced:
-    """No host has room, of those that suit as many as are said."""
+def full(ruled_out: tuple[tuple[str, int], ...], suitable: int, too_small: int, needs: str) -> Unplaced:
+    """No host has room, of those that suit as many as are said, of which some have not even when they are empty."""
     counts = dict(ruled_out)
-    counts[reasons.CAPACITY] = counts.get(reasons.CAPACITY, 0) + suitable
+    counts[reasons.TOO_SMALL] = too_small
+    counts[reasons.CAPACITY] = counts.get(reasons.CAPACITY, 0) + suitable - too_small
     return reasons.no_host(counts, needs)
 
 

@@ -16,6 +16,7 @@ from one_preempt.core.matching.datastores import image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
 from one_preempt.core.matching.gang import alike, like_the_first, search
+from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.reasons import Unplaced
@@ -121,7 +122,7 @@ class Matchmaker(SinglePlacement):
             return None
         if not self._could_be_on_each(first, rows[places > 0].tolist(), room):
             return None
-        return together(len(vms), full(tuple(match.counts.items()), len(rows), needs_of(ordered[fitting])))
+        return together(len(vms), self._said_of_full(match, ordered[fitting]))
 
     def _could_be_on_each(self, vm: VirtualMachine, rows: Sequence[int], room: Room) -> bool:
         """Nothing but CPU and memory could keep a VM from these rows' hosts, of which those of a cluster are alike."""
@@ -140,7 +141,7 @@ class Matchmaker(SinglePlacement):
             return None
         refusal = self._refusal(first, room)
         if refusal is None:
-            refusal = full(tuple(match.counts.items()), int(np.count_nonzero(match.mask)), needs_of(first))
+            refusal = self._said_of_full(match, first)
         answer = refusal if len(vms) == 1 else together(len(vms), refusal)
         if room.demand_of(first) is NO_DEMAND:
             # Whether its disks have room may be another matter a moment later.
@@ -166,10 +167,14 @@ class Matchmaker(SinglePlacement):
         rows = np.flatnonzero(match.mask).tolist()
         if not self._datastores.are_all_shared(last) or not self._could_be_on_each(last, rows, room):
             return None
-        answer = together(len(vms), full(tuple(match.counts.items()), len(rows), needs_of(last)))
+        answer = together(len(vms), self._said_of_full(match, last))
         if room.demand_of(last) is NO_DEMAND:
             self._said_left_over[last.id] = SaidFull(last, len(vms), match, self._datastores, answer)
         return answer
+
+    def _said_of_full(self, match: HostMatch, vm: VirtualMachine) -> Unplaced:
+        suitable = int(np.count_nonzero(match.mask))
+        return full(tuple(match.counts.items()), suitable, self.too_small(vm, match.mask), needs_of(vm))
 
     def place_at(
         self, vms: Sequence[VirtualMachine], placements: Sequence[Placement], room: Room
@@ -263,7 +268,7 @@ class Matchmaker(SinglePlacement):
         return bool(free[0] >= sum(vm.cpu_centi for vm in vms) and free[1] >= sum(vm.memory_mib for vm in vms))
 
 
-def _with_free(rows: IntArray, room: Room, at_once: int) -> Iterator[tuple[int, tuple[int, int]]]:
+def _with_free(rows: IntArray, room: Room, at_once: int) -> Iterator[tuple[int, list[int]]]:
     """Each row with what is free there; looked up for so many `at_once`, for mostly the first ones are enough."""
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]

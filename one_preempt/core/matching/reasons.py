@@ -15,6 +15,7 @@ PINNED_ONLY = "pinned-only"
 REQUIREMENTS = "requirements-unmet"
 AFFINITY = "affinity"
 NOT_AMONG = "not-considered"
+TOO_SMALL = "hosts-too-small"
 CAPACITY = "no-capacity"
 DEVICES = "no-devices"
 NUMA = "no-numa-room"
@@ -36,6 +37,7 @@ _SENTENCES = {
     REQUIREMENTS: "{n} not meeting its requirements",
     NOT_AMONG: "{n} not considered",
     AFFINITY: "{n} against its VM group's rules",
+    TOO_SMALL: "{n} smaller than that",
     CAPACITY: "{n} without enough free CPU or memory",
     DEVICES: "{n} without the PCI devices",
     NUMA: "{n} without NUMA room",
@@ -50,6 +52,7 @@ _MENDS = {
     PINNED_ONLY: "Add or drop TOPOLOGY/PIN_POLICY in its template.",
     REQUIREMENTS: "Change SCHED_REQUIREMENTS, or wait for such a host.",
     AFFINITY: "Change the VM group, or wait for other hosts.",
+    TOO_SMALL: "Ask for less CPU or memory, or the administrator for a larger host.",
     CAPACITY: "It starts when others leave.",
     DEVICES: "It starts when others give their devices back.",
     NUMA: "It starts when others leave, or with a smaller TOPOLOGY.",

@@ -143,6 +143,11 @@ class SinglePlacement:
                 return placement
         return reasons.no_host(counts, needs_of(vm))
 
+    def too_small(self, vm: VirtualMachine, mask: BoolArray) -> int:
+        """How many of the hosts of a mask of rows could not take the VM even when they are empty."""
+        lacking = (self.hosts.capacity < (vm.cpu_centi, vm.memory_mib)).any(axis=1)
+        return int(np.count_nonzero(lacking & mask))
+
     def candidates(
         self, vm: VirtualMachine, room: Room, among: BoolArray | None = None, trials: Trials | None = None
     ) -> Iterator[Placement]:
@@ -210,7 +215,11 @@ class SinglePlacement:
             for companion in rules.companions if limited else ():
                 mask = _narrow(mask, self.match(companion).mask, counts, reasons.AFFINITY)
                 needed += companion.resources
+        suited = mask
         mask = _narrow(mask, room.hosts_for(needed.cpu_centi, needed.memory_mib), counts, reasons.CAPACITY)
+        if counts.get(reasons.CAPACITY) and not mask.any():
+            counts[reasons.TOO_SMALL] = self.too_small(vm, suited)
+            counts[reasons.CAPACITY] -= counts[reasons.TOO_SMALL]
         if limited and self.options.max_host:
             mask = _narrow(mask, room.dispatched < self.options.max_host, counts, reasons.DISPATCH_LIMIT)
         return mask, counts

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.host import HostState
+from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.infrastructure import DatastoreType, Permissions, VmGroup, VmGroupRole
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import Disk, Nic, PciRequest, Topology, VirtualMachine, VmState
@@ -149,7 +149,8 @@ def test_a_short_document_is_no_base_for_a_placement() -> None:
 
 
 def test_the_reason_counts_hosts_by_what_they_lack() -> None:
-    hosts = [host(0, state=HostState.DISABLED), host(1), host(2, cpu_centi=100), host(3, memory_mib=10)]
+    full = [host(2, used_cpu_centi=200), host(3, used_memory_mib=8000)]
+    hosts = [host(0, state=HostState.DISABLED), host(1), *full]
 
     code, text = refused(place(hosts, replace(vm(1, 300, 2048), sched_requirements="ID > 1")))
 
@@ -158,6 +159,26 @@ def test_the_reason_counts_hosts_by_what_they_lack() -> None:
         "No host for VM 1 (3 CPU, 2048 MiB): 2 without enough free CPU or memory, 1 not meeting its requirements, "
         "1 not enabled or not monitored. It starts when others leave."
     )
+
+
+def test_nobody_waits_for_room_on_hosts_that_would_be_too_small_when_empty() -> None:
+    small, full = [host(0, cpu_centi=200), host(1, memory_mib=1024)], host(2, used_cpu_centi=200)
+    gang = [vm(1, 300, 2048), vm(2, 300, 2048)]
+
+    def refusal(hosts: list[Host]) -> list[tuple[str, str]]:
+        matcher = matchmaker(cloud(hosts, gang))
+        answers = (matcher.place(gang[0], matcher.new_room()), matcher.place_together(gang, matcher.new_room()))
+        return [(one.reason.code, one.reason.text) for one in answers if isinstance(one, Unplaced)]
+
+    alone = "No host for VM 1 (3 CPU, 2048 MiB): 2 smaller than that."
+    mend = "Ask for less CPU or memory, or the administrator for a larger host."
+    assert refusal(small) == [
+        ("hosts-too-small", f"{alone} {mend}"),
+        ("hosts-too-small", f"The 2 VMs do not fit together. {alone} {mend}"),
+    ]
+    alone = "No host for VM 1 (3 CPU, 2048 MiB): 1 without enough free CPU or memory, 2 smaller than that."
+    assert refusal([*small, full])[0] == ("no-capacity", f"{alone} It starts when others leave.")
+    assert [code for code, _ in refusal([*small, full])] == ["no-capacity", "no-capacity"]
 
 
 def test_each_vm_that_no_host_suits_is_refused_by_its_own_name() -> None:
