@@ -35,7 +35,7 @@ def counted_from(terms: LeaseTerms, now_s: int) -> LeaseTerms:
     return terms if terms.start_offset_s is None else replace(terms, start_at_s=now_s + terms.start_offset_s)
 
 
-def impossible_wish(asked: LeaseTerms, now_s: int) -> ImpossibleWish | None:
+def impossible_wish(asked: LeaseTerms, now_s: int, clock: str = "the scheduler's clock") -> ImpossibleWish | None:
     """Why time itself forbids what is asked for at `now_s`, or None.
 
     An exact START may be `CLOCKS_DIFFER_S` old. An earliest START, one with a DEADLINE, may have passed.
@@ -53,7 +53,7 @@ def impossible_wish(asked: LeaseTerms, now_s: int) -> ImpossibleWish | None:
         )
         return ImpossibleWish("deadline-impossible", text)
     if start_at_s is not None and start_at_s < now_s - CLOCKS_DIFFER_S:
-        text = f"START {utc_text(start_at_s)} has passed by the scheduler's clock: write a later one"
+        text = f"START {utc_text(start_at_s)} has passed by {clock}: write a later one"
         return ImpossibleWish("start-passed", text)
     return None
 

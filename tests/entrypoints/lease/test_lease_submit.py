@@ -16,6 +16,7 @@ from one_preempt.simulation.simulated_cloud.states import VmState
 from tests.entrypoints.lease.conftest import PRIVATE, WITH_LEASE, CloudOfUsers
 
 TYPE = ("--type", "BE-SUSPENDABLE")
+DEADLINE_TYPE = ("--type", "DC-NON-PREEMPTABLE", "--duration", "01:00:00")
 GANG = (*TYPE, "--name", "sweep:42", "--size", "5")
 
 
@@ -189,6 +190,10 @@ def test_wrong_credentials_and_a_missing_endpoint_are_told(users: CloudOfUsers) 
         ((*TYPE, "--start", "2026-03-29 02:30 Europe/Madrid"), "--start: '2026-03-29 02:30 Europe/Madrid' does not"),
         ((*TYPE, "--start", "2026-03-29 02:30 Mars/North"), "there is no time zone 'Mars/North'"),
         ((*TYPE, "--start", "0001-01-01 00:00 Asia/Tokyo"), "START '0001-01-01 00:00 Asia/Tokyo' is not usable"),
+        ((*TYPE, "--start", "2126-02-30 09:00"), "--start: '2126-02-30 09:00' is not usable: there is no such day"),
+        ((*TYPE, "--start", "2126-02-30T09:00Z"), "is not usable: write a day that there is, from 1971"),
+        ((*DEADLINE_TYPE, "--start", "2026-03-01T09:00Z"), "has passed by this machine's clock: write a later one"),
+        ((*DEADLINE_TYPE, "--deadline", "+00:30:00"), "cannot be met: with DURATION 01:00:00 it would have to start"),
         ((*TYPE, "--deadline", "+x"), "--deadline: '+x' is not usable: write +hours:minutes:seconds"),
         ((*TYPE, "--wait", "--timeout", "nan"), "Invalid value for '--timeout': 'nan' is no number"),
         ((*TYPE, "--file", "x"), "name either --template or --file"),
@@ -209,12 +214,12 @@ def test_times_are_said_in_utc_and_on_the_users_own_clock(users: CloudOfUsers, m
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
-        result = users.submit("eva", *TYPE, "--start", "2026-12-01 09:00 Europe/Madrid", "--duration", "01:00:00")
+        result = users.submit("eva", *TYPE, "--start", "2126-12-01 09:00 Europe/Madrid", "--duration", "01:00:00")
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert "2026-12-01T08:00:00Z (2026-12-01 03:00:00 -0500 here)" in result.stdout
-    assert users.living()[0].user_template["LEASE"][0]["START"] == "2026-12-01T08:00:00Z"  # type: ignore[index]
+    assert "2126-12-01T08:00:00Z (2126-12-01 03:00:00 -0500 here)" in result.stdout
+    assert users.living()[0].user_template["LEASE"][0]["START"] == "2126-12-01T08:00:00Z"  # type: ignore[index]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import TypedDict
 import click
 
 from one_preempt.core.admission.lease_attribute import MalformedLease, parse_lease_attribute
+from one_preempt.core.admission.time_wish import impossible_wish
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.lease.local_time import with_zone
@@ -51,13 +52,16 @@ def asked_terms(options: TermOptions, now_s: int) -> AskedTerms:
         "SHUTDOWN_OK": "YES" if options["shutdown_ok"] else None,
     }
     texts = {key: text for key, text in given.items() if text is not None}
-    return AskedTerms(texts, _judged(texts))
+    return AskedTerms(texts, _judged(texts, now_s))
 
 
-def _judged(texts: dict[str, str]) -> LeaseTerms:
+def _judged(texts: dict[str, str], now_s: int) -> LeaseTerms:
     terms = parse_lease_attribute((texts,))
     if isinstance(terms, MalformedLease):
         raise click.UsageError(terms.text)
+    impossible = impossible_wish(terms, now_s, "this machine's clock")
+    if impossible is not None:
+        raise click.UsageError(impossible.text)
     return terms
 
 

@@ -18,16 +18,16 @@ _LOCAL_TIME = re.compile(
 def with_zone(text: str) -> str:
     """A local time in UTC, as "2026-12-01T08:00:00Z"; anything else comes back as it is, for others to judge.
 
-    Raises `OnePreemptError` for a zone that does not exist, and for a time that the change to or from daylight saving
-    leaves out or repeats: nothing is guessed.
+    Raises `OnePreemptError` for a day, an hour or a zone that does not exist, and for a time that the change to or from
+    daylight saving leaves out or repeats: nothing is guessed.
     """
     found = _LOCAL_TIME.fullmatch(text.strip())
     if found is None:
         return text
     try:
         local = datetime.fromisoformat(f"{found['day']}T{found['time']}")
-    except ValueError:  # no day of the calendar
-        return text
+    except ValueError:
+        raise OnePreemptError(f"{text!r} is not usable: there is no such day, or no such hour") from None
     zone = _zone(found["zone"]) if found["zone"] else None
     try:
         return utc_text(int(_the_one_instant(local, zone, text).timestamp()))
