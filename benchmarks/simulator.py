@@ -6,8 +6,8 @@ the same jobs and nodes, installed for the purpose into an environment that is t
 SDSC Blue. Each measurement is a process of its own: CPU time with reading and building in it, peak memory. What the
 simulation imports is imported before its clock starts, as AccaSim's imports are before AccaSim's. The build of Python
 counts: one with profile-guided optimisation, as Debian's, played 1.19 times as many as one without on the machine where
-both were tried (median of ten pairs, 144 nodes, EASY, full). Compiling `one_preempt/core` with mypyc, tried by hand with
-its dataclasses made native and no longer frozen, gained nothing: 0.5 to 1.3 times as many in the pairs that were run.
+both were tried (median of ten pairs, 144 nodes, EASY, full). Compiling `one_preempt/core` with mypyc, tried by hand
+with its dataclasses made native and no longer frozen, gained nothing: 0.5 to 1.3 times as many in the pairs run.
 
     python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 300] [--reservations FILE.lwf]
                                    [--log SDSC-BLUE.swf.gz] [--repeat 3] [--no-accasim]

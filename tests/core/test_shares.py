@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.resources import Resources
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.shares import most_reserved
+from one_preempt.core.phases.shares import most_reserved, within_share_from_s
 from tests.core.recounted_cluster import lease
 
 SPANS = st.lists(
@@ -32,7 +33,8 @@ def draft_of(spans: list[tuple[int, int | None, int, bool]]) -> PlanDraft:
         end_s = None if length_s is None else start_s + length_s
         leases[lease_id] = known
         reservations[lease_id] = (Reservation(lease_id, start_s, end_s, (0,), firm=True),)
-    state = SimpleNamespace(leases=leases, reservations=reservations)
+    hosts = SimpleNamespace(capacity=np.array([[1000, 100]]), accepts_vms=np.array([True]))
+    state = SimpleNamespace(leases=leases, reservations=reservations, hosts=hosts)
     return cast("PlanDraft", SimpleNamespace(state=state, bookings={}, is_accepted=lambda _: True))
 
 
@@ -52,3 +54,18 @@ def test_the_most_that_is_reserved_is_found(
     ]
     most = max(by_second)
     assert most_reserved(draft_of(spans), asking, start_s, end_s) == Resources(100 * most, 10 * most)
+
+
+@given(SPANS, st.integers(0, 12), st.integers(1, 8), st.integers(1, 6))
+def test_the_first_time_within_the_share_is_found(
+    spans: list[tuple[int, int | None, int, bool]], not_before_s: int, whole_s: int, cpus: int
+) -> None:
+    """Half of ten CPUs may be reserved; from second 20 on nothing changes any more."""
+    draft = draft_of(spans)
+    asking = replace(lease(99), rights_name="some", max_share_percent=50, total=Resources(100 * cpus, 10 * cpus))
+    starts = (
+        start_s
+        for start_s in range(not_before_s, 30)
+        if most_reserved(draft, asking, start_s, start_s + whole_s).cpu_centi + 100 * cpus <= 500
+    )
+    assert within_share_from_s(draft, asking, whole_s, not_before_s) == next(starts, None)

@@ -29,12 +29,14 @@ from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import is_unanswered
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
-from one_preempt.core.phases.shares import share_exceeded
+from one_preempt.core.phases.shares import share_exceeded, within_share_from_s
 from one_preempt.core.phases.unknown_ends import overruns_going_on
 from one_preempt.core.victims import method_is_possible, methods_of
 
 # Where others must leave first, or hosts boot in turns, a lease with a deadline starts later: at once, and then.
 STARTS_TRIED = 2
+# Where its owners may have so much only later as well, room and their share may have to be tried in turn.
+STARTS_TRIED_WITH_A_SHARE = 8
 
 
 def book_reservations(draft: PlanDraft) -> None:
@@ -156,14 +158,19 @@ def _first_start_s(
 def _book_deadline(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
     """Hold room for all of it before its deadline, or say why not."""
     ready_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s)
-    stays = plan_stays(draft, lease, vms, ready_at_s, takes_s(draft, lease, vms))
+    whole_s, deadline_s = takes_s(draft, lease, vms), lease.terms.deadline_at_s or 0
+    stays = plan_stays(draft, lease, vms, ready_at_s, whole_s)
     if stays is not None:
         accept(draft, lease, stays)
         return None
+    if whole_s is not None:
+        allowed_s = within_share_from_s(draft, lease, whole_s, ready_at_s)
+        exceeded = share_exceeded(draft, lease, ready_at_s, deadline_s)
+        if exceeded is not None and (allowed_s is None or allowed_s + whole_s > deadline_s):
+            return exceeded
     return Reason(
         "deadline-no-room",
-        f"there is no room for all of it before its DEADLINE {utc_text(lease.terms.deadline_at_s or 0)}: "
-        "ask for a later one, or for less",
+        f"there is no room for all of it before its DEADLINE {utc_text(deadline_s)}: ask for a later one, or for less",
     )
 
 
@@ -190,7 +197,7 @@ def plan_stays(
     demand, rules, prepared = gang_demand(draft, vms), piece_rules(draft, lease, vms), draft.preparations.get(lease.id)
     for table in tables_for(draft, lease):
         ready_at_s = not_before_s
-        for _ in range(STARTS_TRIED):
+        for _ in range(STARTS_TRIED if lease.max_share_percent is None else STARTS_TRIED_WITH_A_SHARE):
             pieces = plan_pieces(table, demand, whole_s, ready_at_s, deadline_s, rules)
             if pieces and _takes_promised(draft, lease, pieces):
                 pieces = _counted_pieces(draft, table, demand, whole_s, ready_at_s, deadline_s, rules)
@@ -200,8 +207,14 @@ def plan_stays(
             needed_s = _lacks_s(draft, lease, stays[0])
             # Hosts that sleep may have to wait for their turn to boot.
             later_s = turns_lack_s(draft, lease, stays, deadline_s - whole_s - stays[0].start_s)
-            if not needed_s and not later_s and not _exceeds(draft, lease, stays):
+            exceeds = _exceeds(draft, lease, stays)
+            if not needed_s and not later_s and not exceeds:
                 return stays
+            if exceeds:
+                allowed_s = within_share_from_s(draft, lease, whole_s, stays[0].start_s)
+                if allowed_s is None:
+                    break
+                ready_at_s = max(ready_at_s, allowed_s)
             if later_s:
                 ready_at_s = stays[0].start_s + later_s
             ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)

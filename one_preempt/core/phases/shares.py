@@ -18,21 +18,50 @@ PER_CENT = 100
 
 def share_exceeded(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> Reason | None:
     """Why a reservation between two instants would be more than the lease's owners may have; None: it is not."""
-    most_percent = lease.max_share_percent
-    if most_percent is None:
-        return None
-    capacity = np.maximum(draft.state.hosts.capacity[draft.state.hosts.accepts_vms], 0).sum(axis=0)
-    most = Resources(*(int(amount) * most_percent // PER_CENT for amount in capacity))
-    if (most_reserved(draft, lease, start_s, end_s) + lease.total).fits_in(most):
+    most = _most(draft, lease)
+    if most is None or (most_reserved(draft, lease, start_s, end_s) + lease.total).fits_in(most):
         return None
     return Reason(
         "share-exceeded",
-        f"its owners may reserve {most_percent} % of the cloud at any time: ask for another time, or for less",
+        f"its owners may reserve {lease.max_share_percent} % of the cloud at any time: "
+        "ask for another time, or for less",
     )
+
+
+def within_share_from_s(draft: PlanDraft, lease: Lease, whole_s: int, not_before_s: int) -> int | None:
+    """The first instant from which its owners may have it for so long without a break; None: they never may."""
+    most = _most(draft, lease)
+    if most is None:
+        return not_before_s
+    changes = _changes(draft, lease, not_before_s, None)
+    held, begun_s = NO_RESOURCES, None
+    for instant_s in sorted({not_before_s, *changes}):
+        if begun_s is not None and instant_s - begun_s >= whole_s:
+            return begun_s
+        held += changes.get(instant_s, NO_RESOURCES)
+        if not (held + lease.total).fits_in(most):
+            begun_s = None
+        elif begun_s is None:
+            begun_s = instant_s
+    return begun_s
+
+
+def _most(draft: PlanDraft, lease: Lease) -> Resources | None:
+    if lease.max_share_percent is None:
+        return None
+    capacity = np.maximum(draft.state.hosts.capacity[draft.state.hosts.accepts_vms], 0).sum(axis=0)
+    return Resources(*(int(amount) * lease.max_share_percent // PER_CENT for amount in capacity))
 
 
 def most_reserved(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> Resources:
     """The most that the others of the same entry have reserved at any instant of the time asked for."""
+    changes = _changes(draft, lease, start_s, end_s)
+    held = list(accumulate((changes[instant_s] for instant_s in sorted(changes)), initial=NO_RESOURCES))
+    return Resources(max(one.cpu_centi for one in held), max(one.memory_mib for one in held))
+
+
+def _changes(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> dict[int, Resources]:
+    """By how much what the others of the same entry have reserved changes, by instant; all from `start_s` on."""
     changes: dict[int, Resources] = defaultdict(lambda: NO_RESOURCES)
     for other in draft.state.leases.values():
         if other.id == lease.id or other.rights_name != lease.rights_name or not draft.is_accepted(other):
@@ -42,8 +71,7 @@ def most_reserved(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | Non
                 changes[max(start_s, one.start_at_s)] += other.total
                 if one.end_at_s is not None:
                     changes[one.end_at_s] -= other.total
-    held = list(accumulate((changes[instant_s] for instant_s in sorted(changes)), initial=NO_RESOURCES))
-    return Resources(max(one.cpu_centi for one in held), max(one.memory_mib for one in held))
+    return changes
 
 
 def _reservations(draft: PlanDraft, lease: Lease) -> tuple[Reservation, ...]:
