@@ -51,6 +51,9 @@ def sequence_actions(
         if victim.method is PreemptionMethod.SUSPEND:
             draft.statuses[victim.lease_id] = in_place_status(lease.id)
             draft.warned.add(victim.lease_id)
+        elif victim.method is PreemptionMethod.TERMINATE:
+            draft.statuses[victim.lease_id] = f"terminated to make room for lease {lease.id}"
+            draft.warned.add(victim.lease_id)
     return steps_of(draft, preemption, lease, outstanding, placements)
 
 

@@ -31,8 +31,15 @@ _STATE_TEXTS = {
 
 
 def tell_owners(draft: PlanDraft) -> None:
-    """Append the messages that are due, as the last actions of the plan."""
-    written = 0
+    """The messages that are due, as the last actions of the plan; but what is terminated is told why before that."""
+    told = _messages(draft)
+    ended = {action.vm_id for action in draft.actions if action.kind is ActionKind.TERMINATE}
+    draft.actions[:0] = [message for message in told if message.vm_id in ended]
+    draft.actions += [message for message in told if message.vm_id not in ended]
+
+
+def _messages(draft: PlanDraft) -> list[Action]:
+    written: list[Action] = []
     being_locked = {action.vm_id for action in draft.actions if action.kind is ActionKind.LOCK and not action.after}
     for lease in _in_turn(draft):
         texts = _texts(draft, lease)
@@ -43,10 +50,10 @@ def tell_owners(draft: PlanDraft) -> None:
                 continue
             if draft.must_pause_before(f"message/{vm.id}"):
                 continue
-            draft.actions.append(_message(vm, lease, changes))
-            written += 1
-            if written == MESSAGES_A_CYCLE:
-                return
+            written.append(_message(vm, lease, changes))
+            if len(written) == MESSAGES_A_CYCLE:
+                return written
+    return written
 
 
 def _in_turn(draft: PlanDraft) -> list[Lease]:
