@@ -103,6 +103,16 @@ def test_one_that_sleeps_is_woken_where_the_device_of_the_one_that_is_on_is_take
     assert play.machines.boots == 1
 
 
+@pytest.mark.parametrize("policy", sorted(energy_policies().keys() - {"always-on"}))
+def test_a_vm_that_is_too_large_for_all_that_are_on_wakes_one_that_is_large_enough(policy: str) -> None:
+    play = PowerPlay(rules=with_policy(policy))
+    play.cloud.hosts[GRAPHICS].physical_cpu *= 2
+    small = submit(play, 'SCHED_REQUIREMENTS = "ID = 0"\n')
+    play.until(lambda: play.host_of(small) == 0 and play.asleep() == [1, 2])
+    large = submit(play, "", cpu=4)
+    play.until(lambda: play.host_of(large) == GRAPHICS)
+
+
 @pytest.mark.parametrize(
     ("per_host", "boots"),
     [({0: 1, 2: 1}, 2), ({1: 2}, 1), ({0: 1, 1: 1, 2: 1}, 2)],
