@@ -39,7 +39,8 @@ def impossible_wish(asked: LeaseTerms, now_s: int, clock: str = "the scheduler's
     """Why time itself forbids what is asked for at `now_s`, or None.
 
     An exact START may be `CLOCKS_DIFFER_S` old. An earliest START, one with a DEADLINE, may have passed.
-    The text names no moment of now: it stands in LEASE_STATUS, which is written again whenever it changes.
+    `clock` is whose `now_s` is. The text names no moment of now: it stands in LEASE_STATUS, which is written again
+    whenever it changes.
     """
     terms = counted_from(asked, now_s)
     start_at_s, deadline_at_s = terms.start_at_s, terms.deadline_at_s

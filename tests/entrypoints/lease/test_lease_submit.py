@@ -16,7 +16,7 @@ from one_preempt.simulation.simulated_cloud.states import VmState
 from tests.entrypoints.lease.conftest import PRIVATE, WITH_LEASE, CloudOfUsers
 
 TYPE = ("--type", "BE-SUSPENDABLE")
-DEADLINE_TYPE = ("--type", "DC-NON-PREEMPTABLE", "--duration", "01:00:00")
+OF_AN_HOUR = ("--type", "DC-NON-PREEMPTABLE", "--duration", "01:00:00")
 GANG = (*TYPE, "--name", "sweep:42", "--size", "5")
 
 
@@ -192,8 +192,8 @@ def test_wrong_credentials_and_a_missing_endpoint_are_told(users: CloudOfUsers) 
         ((*TYPE, "--start", "0001-01-01 00:00 Asia/Tokyo"), "START '0001-01-01 00:00 Asia/Tokyo' is not usable"),
         ((*TYPE, "--start", "2126-02-30 09:00"), "--start: '2126-02-30 09:00' is not usable: there is no such day"),
         ((*TYPE, "--start", "2126-02-30T09:00Z"), "is not usable: write a day that there is, from 1971"),
-        ((*DEADLINE_TYPE, "--start", "2026-03-01T09:00Z"), "has passed by this machine's clock: write a later one"),
-        ((*DEADLINE_TYPE, "--deadline", "+00:30:00"), "cannot be met: with DURATION 01:00:00 it would have to start"),
+        ((*OF_AN_HOUR, "--start", "2026-03-01T09:00Z"), "has passed by this machine's clock: write a later one"),
+        ((*OF_AN_HOUR, "--deadline", "+00:30:00"), "cannot be met: with DURATION 01:00:00 it would have to start"),
         ((*TYPE, "--deadline", "+x"), "--deadline: '+x' is not usable: write +hours:minutes:seconds"),
         ((*TYPE, "--wait", "--timeout", "nan"), "Invalid value for '--timeout': 'nan' is no number"),
         ((*TYPE, "--file", "x"), "name either --template or --file"),
