@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 
@@ -30,7 +30,7 @@ def let_sleep(draft: PlanDraft) -> None:
         return
     take_orders_to_sleep(draft, power)
     if power.asks_policy():
-        head = _head_of_queue(draft, power)
+        head = cache(lambda: _head_of_queue(draft, power))
         _look_after_queue(draft, power, head)
         _let_idle_sleep(draft, power, head)
         _keep_floor(power)
@@ -52,21 +52,23 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
     return None
 
 
-def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Request | None) -> None:
+def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Callable[[], Request | None]) -> None:
     """Ask the periodic question, where it is time for it."""
     now_s, asked_at_s, period_s = power.now_s, power.known.asked_at_s, power.rules.period_s
     to_empty = sum(power.to_empty.values())
     if asked_at_s is not None and asked_at_s <= now_s < asked_at_s + period_s:
         draft.wake_by(asked_at_s + period_s)
         if to_empty:
+            # Whoever heads the queue may count on hosts that are about to be emptied.
+            head()
             consolidate(draft, power, emptiable_hosts(draft, power), to_empty)
         return
     power.asked_at_s = now_s
     draft.wake_by(now_s + period_s)
     emptiable = cache(lambda: emptiable_hosts(draft, power))
-    asked = ask(draft, power, Occasion.PERIODIC, head, emptiable=lambda: emptiable().nodes)
+    asked = ask(draft, power, Occasion.PERIODIC, head(), emptiable=lambda: emptiable().nodes)
     decision = power.rules.policy.decide(asked.question)
-    why = "the queue waits for room" if head is not None else "the energy policy wants it on"
+    why = "the queue waits for room" if head() is not None else "the energy policy wants it on"
     wake_some(power, asked.rows_to_wake, decision.wake, why)
     to_empty = max(decision.consolidate, to_empty)
     if to_empty:
@@ -87,7 +89,7 @@ def _keep_floor(power: PowerDraft) -> None:
 # -- what has nothing to do ----------------------------------------------------------------------------------
 
 
-def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -> None:
+def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Request | None]) -> None:
     idle = _idle_rows(draft, power)
     if not idle:
         return
@@ -97,7 +99,7 @@ def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Request | None) -
     unscheduled = min(len(rows) - _promised_by_number(draft), power.spare)
     if unscheduled <= 0:
         return
-    asked = ask(draft, power, Occasion.IDLE, head, unscheduled=unscheduled, put_off=put_off)
+    asked = ask(draft, power, Occasion.IDLE, head(), unscheduled=unscheduled, put_off=put_off)
     count = min(power.rules.policy.decide(asked.question).switch_off, unscheduled)
     promised = _first_starts_s(draft, late)
     dearest_first = power.economical(rows)[::-1]

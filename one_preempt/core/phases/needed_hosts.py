@@ -32,9 +32,14 @@ LOOKED_AT = 32
 WAKING = "waking"
 
 
-def lacking_hosts(draft: PlanDraft, power: PowerDraft) -> Iterator[Lease]:
-    """Who waits, was found no room, and may be helped by hosts: in the order of the queue, once that was placed."""
+def lacking_hosts(draft: PlanDraft, power: PowerDraft, *, preempting: bool = False) -> Iterator[Lease]:
+    """Who waits, was found no room, and may be helped by hosts: in the order of the queue, once that was placed.
+
+    `preempting`: of those that may preempt alone.
+    """
     for lease in waiting_leases(draft):
+        if preempting and not lease.preempts:
+            continue
         if _lacks_room(draft, lease) and fits_at_all(draft, power, lease):
             yield lease
 

@@ -172,13 +172,18 @@ def supply_waiting(draft: PlanDraft) -> None:
                 power.wake_in_turn(row, "reservation", text)
     if not power.asks_policy():
         return
+    strands = power.rules.policy.strands
     # What asks for START = "now" is answered in this cycle, and waits for no boot.
-    lacking = (one for one in lacking_hosts(draft, power) if not (one.terms.at_once and one.verdict is Verdict.NONE))
+    lacking = (
+        one
+        for one in lacking_hosts(draft, power, preempting=strands)
+        if not (one.terms.at_once and one.verdict is Verdict.NONE)
+    )
     waiting = list(islice(lacking, LOOKED_AT))
     for lease in waiting:
         if lease.preempts and lease.state is LeaseState.WAITING and draft.policies.mode is Mode.ACT:
             _instead_of_preempting(draft, power, lease)
-    for lease in (*(() if power.rules.policy.strands else waiting), *too_late(draft)):
+    for lease in (*(() if strands else waiting), *too_late(draft)):
         _where_all_sleep(draft, power, lease)
 
 
