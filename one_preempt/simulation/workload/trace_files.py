@@ -16,6 +16,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _NAMED_BAD_LINES = 20
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE_BYTES = 1 << 16
+_LOOKED_AT_BYTES = 1024
 
 
 class ByteStream(Protocol):
@@ -49,10 +50,12 @@ def blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list
     """Whole lines in blocks, each with the number of its first line.
 
     Raises:
-        OnePreemptError: A line is so long that this cannot be a trace.
+        OnePreemptError: A line is so long, or the beginning so little like text, that this cannot be a trace.
     """
     first, rest = 1, b""
     while block := stream.read(_BLOCK_BYTES):
+        if first == 1 and b"\0" in block[:_LOOKED_AT_BYTES]:
+            raise OnePreemptError(f"{source}: is no text but binary data. Name a trace: SWF or LWF, plain or gzipped")
         *lines, rest = (rest + block).split(b"\n")
         if len(rest) > _LONGEST_LINE_BYTES:
             raise OnePreemptError(f"{source}:{first + len(lines)}: longer than 64 KiB. Is this a trace?")
@@ -95,7 +98,7 @@ class BadLineCollector:
         """Tell of one; raises `OnePreemptError` unless bad lines are skipped."""
         message = f"{self._source}:{line_number}: {what}"
         if not self._skip:
-            raise OnePreemptError(f"{message}. Mend the line, or skip bad lines")
+            raise OnePreemptError(f"{message}. Mend the line, or leave bad lines out (--skip-bad-lines)")
         self._count += 1
         if len(self._messages) < _NAMED_BAD_LINES:
             self._messages.append(message)

@@ -148,10 +148,20 @@ def test_what_a_message_quotes_is_short_and_harmless() -> None:
 def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory() -> None:
     class Endless:
         def read(self, size: int, /) -> bytes:
-            return b"\x00" * size
+            return b"1" * size
 
     with pytest.raises(OnePreemptError, match="longer than 64 KiB"):
         parse_swf(Endless(), "endless")
+
+
+def test_what_is_no_text_is_said_to_be_none() -> None:
+    with pytest.raises(OnePreemptError, match=r"log: is no text but binary data\. Name a trace"):
+        parse_swf(io.BytesIO(bytes(range(256)) * 20), "log")
+
+
+def test_whoever_refuses_a_line_names_the_option_that_leaves_it_out() -> None:
+    with pytest.raises(OnePreemptError, match="Mend the line, or leave bad lines out \\(--skip-bad-lines\\)"):
+        parsed("hello\n")
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
