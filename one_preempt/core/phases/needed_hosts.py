@@ -35,7 +35,7 @@ WAKING = "waking"
 def lacking_hosts(draft: PlanDraft, power: PowerDraft, *, preempting: bool = False) -> Iterator[Lease]:
     """Who waits, was found no room, and may be helped by hosts: in the order of the queue, once that was placed.
 
-    `preempting`: of those that may preempt alone.
+    `preempting`: only those of them that may preempt.
     """
     for lease in waiting_leases(draft):
         if preempting and not lease.preempts:

@@ -54,8 +54,9 @@ def blocks_of_lines(stream: ByteStream, source: str) -> Iterator[tuple[int, list
     """
     first, rest = 1, b""
     while block := stream.read(_BLOCK_BYTES):
-        if first == 1 and b"\0" in block[:_LOOKED_AT_BYTES]:
-            raise OnePreemptError(f"{source}: is no text but binary data. Name a trace: SWF or LWF, plain or gzipped")
+        # A log that begins with a comment is one, whatever bytes somebody has left in it.
+        if first == 1 and b"\0" in block[:_LOOKED_AT_BYTES] and not block.startswith(b";"):
+            raise OnePreemptError(f"{source}: is binary data or UTF-16. Name a trace: SWF or LWF, plain or gzipped")
         *lines, rest = (rest + block).split(b"\n")
         if len(rest) > _LONGEST_LINE_BYTES:
             raise OnePreemptError(f"{source}:{first + len(lines)}: longer than 64 KiB. Is this a trace?")

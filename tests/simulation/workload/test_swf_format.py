@@ -154,9 +154,15 @@ def test_a_file_without_line_ends_is_refused_before_it_fills_the_memory() -> Non
         parse_swf(Endless(), "endless")
 
 
-def test_what_is_no_text_is_said_to_be_none() -> None:
-    with pytest.raises(OnePreemptError, match=r"log: is no text but binary data\. Name a trace"):
-        parse_swf(io.BytesIO(bytes(range(256)) * 20), "log")
+@pytest.mark.parametrize("content", [bytes(range(256)) * 20, "1 0 0 60 4\n".encode("utf-16")])
+def test_what_is_no_plain_text_is_said_to_be_no_trace(content: bytes) -> None:
+    with pytest.raises(OnePreemptError, match=r"log: is binary data or UTF-16\. Name a trace"):
+        parse_swf(io.BytesIO(content), "log", skip_bad_lines=True)
+
+
+def test_a_log_that_begins_with_a_comment_is_read_whatever_is_in_it() -> None:
+    bad = parse_swf(io.BytesIO(b"; Note: a\0b\n1 2 \0 3\n"), "log", skip_bad_lines=True).bad_lines
+    assert bad.count == 1
 
 
 def test_whoever_refuses_a_line_names_the_option_that_leaves_it_out() -> None:
