@@ -1,8 +1,7 @@
-"""One user with thousands of leases: the time grows with their number, and everybody else is served as before."""
+"""One user with thousands of leases: the work grows with their number, and everybody else is served as before."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -21,6 +20,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.verify import verify
 from one_preempt.settings import parse_settings
+from tests.counted_work import lines_run
 from tests.stories.world import SETTINGS
 
 CROWD = range(1000, 4000)
@@ -45,7 +45,7 @@ def recorded() -> PoolSnapshot:
     return RecordedPoolReader(Path(__file__).resolve().parents[1] / "recordings" / "7.4.0").read()
 
 
-def crowded(lease: Callable[[int], dict[str, str]]) -> PoolSnapshot:
+def crowded(lease: Callable[[int], dict[str, str]], vm_ids: range = CROWD) -> PoolSnapshot:
     """The recorded cloud with one more user's VMs, older than anybody else's that wait."""
     pattern = next(vm for vm in recorded().vms.values() if vm.state is VmState.PENDING)
     more: dict[int, VirtualMachine] = {
@@ -53,19 +53,16 @@ def crowded(lease: Callable[[int], dict[str, str]]) -> PoolSnapshot:
             pattern, id=vm_id, uid=77, gid=1, uname="crowd", gname="users", state=VmState.HOLD, submitted_at_s=1,
             user_template={"LEASE": ({"TYPE": "BE-SUSPENDABLE", **lease(vm_id)},)}, memory_mib=2**40,
         )
-        for vm_id in CROWD
+        for vm_id in vm_ids
     }  # fmt: skip
     return replace(recorded(), vms={**recorded().vms, **more})
 
 
-def decided(snapshot: PoolSnapshot) -> tuple[Plan, float]:
-    """The plan, and the CPU time that it took."""
-    started_s = time.process_time()
+def decided(snapshot: PoolSnapshot) -> Plan:
     state = reconcile(snapshot, Ledger(), admission_rules(CHOSEN), snapshot.observed_at_s).state
     plan = decide(state, policies(CHOSEN))
-    took_s = time.process_time() - started_s
     assert verify(state, plan) == ()
-    return plan, took_s
+    return plan
 
 
 def deployed(plan: Plan) -> set[int]:
@@ -73,8 +70,16 @@ def deployed(plan: Plan) -> set[int]:
 
 
 @pytest.mark.parametrize("lease", LEASES.values(), ids=LEASES.keys())
-def test_a_crowd_of_leases_costs_little_and_keeps_nobody_waiting(lease: Callable[[int], dict[str, str]]) -> None:
-    alone, _ = decided(recorded())
-    plan, took_s = decided(crowded(lease))
-    assert deployed(plan) == deployed(alone) != set()
-    assert took_s < 2.5, "each against all others takes three times as long"
+def test_a_crowd_of_leases_keeps_nobody_waiting(lease: Callable[[int], dict[str, str]]) -> None:
+    assert deployed(decided(crowded(lease))) == deployed(decided(recorded())) != set()
+
+
+def lines_to_decide(snapshot: PoolSnapshot) -> int:
+    decided(snapshot)  # What is read once and remembered, such as an owner's words, is no part of the comparison.
+    return lines_run(lambda: decided(snapshot))
+
+
+@pytest.mark.parametrize("lease", LEASES.values(), ids=LEASES.keys())
+def test_twice_the_crowd_is_twice_the_work(lease: Callable[[int], dict[str, str]]) -> None:
+    """Each against all others would be four times the work."""
+    assert lines_to_decide(crowded(lease, CROWD[:800])) < 2.1 * lines_to_decide(crowded(lease, CROWD[:400]))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -200,10 +199,8 @@ def test_the_slice_comes_out_of_the_whole_blue_log() -> None:
 
 
 @with_traces
-def test_the_whole_blue_log_is_read_in_well_under_three_seconds_of_cpu() -> None:
-    started_s = time.process_time()
+def test_the_whole_blue_log_is_read() -> None:
     workload = workload_from_swf(read_swf(Path(TRACES) / "SDSC-BLUE-2000-4.2-cln.swf.gz"), SwfReading(8))
-    assert time.process_time() - started_s < 3.0
     assert len(workload) == 232_562
     assert workload.site == (MachineSet(144, 100, 1024),)
 
