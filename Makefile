@@ -9,7 +9,7 @@ CHECKED := one_preempt tests benchmarks
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo picture test blue rank-cases fuzz lint format bench experiments lock clean
+.PHONY: help setup demo picture test blue stories rank-cases fuzz lint format bench experiments lock clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,11 +42,19 @@ demo: $(RUNTIME) ## See a preemption on an emulated cloud; needs no OpenNebula
 picture: $(RUNTIME) ## Make the picture of the demonstration, docs/images/demo.svg, from its real output
 	@$(BIN)/python docs/images/make_picture.py
 
+# The processes that tests start would each compile the package anew where Python may not keep what it compiled.
 test: $(DEVELOPMENT) ## Run the tests (TESTS=tests/core for some of them)
+	@$(BIN)/python -m compileall -q one_preempt
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(TESTS)
 
 blue: $(DEVELOPMENT) ## Compare every start of 30 days of a real log with the textbook, some minutes
 	@BLUE=all $(BIN)/python -m pytest -n auto --maxprocesses 4 tests/simulation/simulator/test_blue_slice.py
+
+stories: $(DEVELOPMENT) ## Tell more random stories than the tests do, and kill at every boundary, most of an hour
+	@ONE_PREEMPT_STORIES=$${ONE_PREEMPT_STORIES:-200} ONE_PREEMPT_POWER_STORIES=$${ONE_PREEMPT_POWER_STORIES:-120} \
+		ONE_PREEMPT_TIME_STORIES=$${ONE_PREEMPT_TIME_STORIES:-320} ONE_PREEMPT_UNRULY_STORIES=$${ONE_PREEMPT_UNRULY_STORIES:-80} \
+		ONE_PREEMPT_POWER_BOUNDARIES=all $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal \
+		tests/stories tests/simulation/time_stories tests/simulation/power_stories
 
 rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, some minutes
 	@RANK_CASES=all $(BIN)/python -m pytest tests/rank_cases

@@ -16,7 +16,7 @@ from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState
 from tests.power.power_play import RULES, Counting, PowerPlay
 
-OPEN_S = 40_000
+OPEN_S = 8_000
 PATIENCE = PatienceSettings(first_pause_s=1, longest_pause_s=1, failures=2, open_s=OPEN_S)
 
 

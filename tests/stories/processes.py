@@ -9,6 +9,7 @@ import gc
 import json
 import multiprocessing
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -20,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import one_preempt.core
 from one_preempt.simulation.emulator.server import EndpointServer
 from one_preempt.simulation.emulator.serving import endpoint_server
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -29,6 +31,8 @@ FORKSERVER.set_forkserver_preload(
     [
         "one_preempt.entrypoints.daemon",
         "one_preempt.adapters.opennebula.enactor",
+        "one_preempt.adapters.opennebula.host_enactor",
+        "one_preempt.adapters.power_control.factory",
         "one_preempt.adapters.lease_store.sql_lease_store",
         "one_preempt.adapters.lease_store.schema",
         "one_preempt.adapters.held_capacity",
@@ -38,6 +42,7 @@ FORKSERVER.set_forkserver_preload(
         "alembic.command",
         "sqlalchemy.dialects.sqlite",
         "pyone",
+        *(module.name for module in pkgutil.walk_packages(one_preempt.core.__path__, "one_preempt.core.")),
     ]
 )
 PATIENCE_S = 60
@@ -228,8 +233,9 @@ def _schedule(
 
 
 def _arm(dies_at: int, boundary_file: Path) -> None:
-    """Count every write to the store, every call to oned and every order to power control, before and after; die at
-    the one asked for."""
+    """Count every effect that outlives the process: writes to the store and the file, calls to oned, orders to power
+    control. Die after the one asked for, which is the same as before the next."""
+    from one_preempt.adapters.held_capacity import HeldCapacityFile
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
@@ -246,7 +252,6 @@ def _arm(dies_at: int, boundary_file: Path) -> None:
 
     def guarded(function: Any) -> Any:
         def call(*arguments: Any, **named: Any) -> Any:
-            boundary()
             result = function(*arguments, **named)
             boundary()
             return result
@@ -259,6 +264,7 @@ def _arm(dies_at: int, boundary_file: Path) -> None:
         (OpenNebulaEnactor, ("_call",)),
         (OpenNebulaHostEnactor, ("perform",)),
         (BackgroundPowerCalls, ("put",)),
+        (HeldCapacityFile, ("replace",)),
     ):
         for name in names:
             setattr(owner, name, guarded(getattr(owner, name)))
