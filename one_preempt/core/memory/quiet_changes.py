@@ -1,6 +1,7 @@
 """Starts and ends that need no second look: once they are decided, or nobody waits, that they are seen decides nothing.
 
-The same holds of a request that was refused for good and of which nothing else came: whether it is still there when
+So it is with a start at once while others wait, of whom one has a promise at most: they are asked the same again. The
+same holds of a request that was refused for good and of which nothing else came: whether it is still there when
 its owner has read the answer is nothing to anybody.
 
 Who is woken by every change of a VM's state looks twice for each start, when the request comes and when it runs, and
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
@@ -20,6 +22,7 @@ from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.overhead.planning import start_s
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconciliation.observation import Progress, observe_action
 
@@ -63,9 +66,17 @@ def quiet_changes(state: ClusterState, plan: Plan, policies: Policies, *, learne
         return NOTHING_QUIET
     concerns = state.memory.concerns
     started = frozenset([action.vm_id for action in plan.actions])
-    if any(concerns.all(one) for one in _RESTLESS) or not _nobody_else_waits(concerns, started):
+    if any(concerns.all(one) for one in _RESTLESS):
         return NOTHING_QUIET
-    return _quiet(started, plan.wake_at_s is None and not _waits_on_hold(state, started))
+    waits_on_hold = _waits_on_hold(state, started)
+    promised = _promised_to_others(state, plan, started)
+    if not (promised or plan.refusals) and _nobody_else_waits(concerns, started):
+        return _quiet(started, plan.wake_at_s is None and not waits_on_hold)
+    # Whoever waits was asked already, and gets the same answer if what was started runs from now on, as was planned.
+    # Of several promises each look may bring one forward, and what is behind it.
+    if waits_on_hold or promised > 1 or not _start_at_once(state, state.memory, started, policies):
+        return NOTHING_QUIET
+    return _quiet(started)
 
 
 def _only_refuses(state: ClusterState, plan: Plan) -> bool:
@@ -99,9 +110,9 @@ def _only_refuses(state: ClusterState, plan: Plan) -> bool:
 
 
 def _is_busy(state: ClusterState, plan: Plan) -> bool:
-    """Something is under way, promised, or was refused lately."""
-    before = (state.actions, state.failed_actions, state.preemptions, state.reservations, state.half_seen_leases)
-    decided = (plan.refusals, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.verdicts)
+    """Something is under way, or was refused lately."""
+    before = (state.actions, state.failed_actions, state.preemptions, state.half_seen_leases)
+    decided = (plan.preemptions, plan.ended_preemptions, plan.advised, plan.verdicts)
     powered = (plan.power_steps, plan.power_sequences, state.power.sequences)
     return any((*before, *decided, *powered, state.snapshot.unreadable_vm_ids))
 
@@ -117,6 +128,20 @@ def _asks_for_more(policies: Policies) -> bool:
 def _nobody_else_waits(concerns: LeaseConcerns, started: frozenset[int]) -> bool:
     """Whoever wanted room is started, as a whole."""
     return all(started.issuperset(lease.vm_ids) for lease in concerns.all(Concern.QUEUE).values())
+
+
+def _start_at_once(state: ClusterState, memory: DecisionMemory, started: frozenset[int], policies: Policies) -> bool:
+    """No time was planned for them to boot or to be read back."""
+    observed = state.observed_overheads if policies.learns_overheads else ()
+    rates = memory.learner.learned(observed, policies.overhead)
+    return start_s([state.snapshot.vms[vm_id] for vm_id in started], rates, policies.time.exclusion) == 0
+
+
+def _promised_to_others(state: ClusterState, plan: Plan, started: frozenset[int]) -> int:
+    """How many that wait have a promise of room; under EASY one at most has, the head of the queue."""
+    booked = (booking.lease_id for booking in plan.bookings if booking.reservations)
+    leases = (state.leases.get(lease_id) for lease_id in {*state.reservations, *booked})
+    return sum(lease is not None and not started.issuperset(lease.vm_ids) for lease in leases)
 
 
 def _waits_on_hold(state: ClusterState, started: frozenset[int]) -> bool:

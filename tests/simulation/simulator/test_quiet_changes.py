@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 
 from one_preempt.composition import simulated_cycle
@@ -15,6 +16,7 @@ from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import Settings, TimeSettings
+from one_preempt.simulation.scenario.overheads import planned_overhead
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulator.result import Fate, SimulationResult
 from one_preempt.simulation.simulator.simulator import Simulator
@@ -102,7 +104,12 @@ def test_who_looks_again_finds_nothing_to_do(site: Site) -> None:
         saved += often.cycles - seldom.cycles
     assert len(looks) >= saved > 5
     for plan in looks:
-        assert replace(plan, made_at_s=0) == Plan(0, plan.policy)
+        assert_nothing_is_done(plan)
+
+
+def assert_nothing_is_done(plan: Plan) -> None:
+    """Who waits still waits; when room is expected may be told anew, for what was to start runs by now."""
+    assert replace(plan, refusals=(), bookings=(), wake_at_s=None) == Plan(plan.made_at_s, plan.policy)
 
 
 def cycles_of(*requests: WorkloadRequest, tells_owners: bool = False) -> int:
@@ -142,11 +149,25 @@ def test_owners_that_are_told_of_their_start_have_it_looked_at() -> None:
     assert cycles_of(request(1, 10, 2, 100), tells_owners=True) > 2
 
 
-def test_while_others_wait_a_start_is_looked_at() -> None:
-    alone = cycles_of(request(1, 10, 4, 100))
-    with_one_that_waits = cycles_of(request(1, 10, 4, 100), request(2, 10, 4, 100))
-    # The start of the first one, its end, and the start of the second, which was promised one; its end is quiet again.
-    assert with_one_that_waits == alone + 3
+def looks_at_one_after_the_other(requests: int, backfilling: str, *, as_planned: bool = True) -> int:
+    """Each takes the whole cloud, and all come at once."""
+    workload = Workload(tuple(request(number, 10, 4, 100) for number in range(1, requests + 1)))
+    return crowded(workload, TWO_HOSTS, backfilling, as_planned=as_planned)[0].cycles
+
+
+def test_while_one_is_promised_the_next_start_a_start_is_not_looked_at() -> None:
+    assert looks_at_one_after_the_other(1, "easy") == 1
+    # The end of the first one, at which the second starts; its end is quiet again.
+    assert looks_at_one_after_the_other(2, "easy") == 2
+
+
+def test_while_several_are_promised_a_start_a_start_is_looked_at() -> None:
+    """Each look may bring a promise forward, and with it who is behind."""
+    assert looks_at_one_after_the_other(3, "conservative") == looks_at_one_after_the_other(3, "easy") + 1
+
+
+def test_while_others_wait_a_start_that_was_to_take_time_is_looked_at() -> None:
+    assert looks_at_one_after_the_other(2, "easy", as_planned=False) == 3
 
 
 def test_who_may_preempt_is_looked_at() -> None:
@@ -162,7 +183,12 @@ def test_what_it_ran_counts_from_when_it_was_heard_to_run() -> None:
     assert seldom.records[0].suspensions == 1
 
 
-CROWDED = simulation_settings(Settings(time=TimeSettings(backfilling="conservative", preparation_margin_s=0)))
+def crowded_settings(backfilling: str, site: Site, *, as_planned: bool) -> Settings:
+    """`as_planned`: what the site's drivers take is what the scheduler plans with, as where a trace is simulated."""
+    given = simulation_settings(Settings(time=TimeSettings(backfilling=backfilling, preparation_margin_s=0)))
+    if not as_planned:
+        return given
+    return msgspec.structs.replace(given, overhead=planned_overhead(given.overhead, site.durations))
 
 
 def crowded_workload(seed: int) -> Workload:
@@ -189,12 +215,14 @@ def crowded_workload(seed: int) -> Workload:
     return Workload(tuple(sorted(requests, key=lambda one: one.submitted_at_s)))
 
 
-def crowded(workload: Workload, site: Site) -> tuple[SimulationResult, SimulationResult, list[Plan]]:
+def crowded(
+    workload: Workload, site: Site, backfilling: str = "conservative", *, as_planned: bool = False
+) -> tuple[SimulationResult, SimulationResult, list[Plan]]:
     """Played as it is, and by somebody who looks again, with the plans of these looks."""
-    cloud = build_cloud(site)
-    seldom = Simulator(cloud, simulated_cycle(CROWDED, cloud, "moml", tells_owners=False), workload, until_s=20_000)
+    settings, cloud = crowded_settings(backfilling, site, as_planned=as_planned), build_cloud(site)
+    seldom = Simulator(cloud, simulated_cycle(settings, cloud, "moml", tells_owners=False), workload, until_s=20_000)
     cloud_again = build_cloud(site)
-    watched = LooksAgain(simulated_cycle(CROWDED, cloud_again, "moml", tells_owners=False))
+    watched = LooksAgain(simulated_cycle(settings, cloud_again, "moml", tells_owners=False))
     often = Simulator(cloud_again, watched, workload, until_s=20_000)
     return seldom.run(), often.run(), watched.idle
 
@@ -207,7 +235,31 @@ def test_who_looks_again_when_what_was_refused_is_withdrawn_finds_nothing_to_do(
         assert seldom.records == often.records
         saved += often.cycles - seldom.cycles
         for plan in idle:
-            assert replace(plan, refusals=(), wake_at_s=None) == Plan(plan.made_at_s, plan.policy)
+            assert_nothing_is_done(plan)
+    assert saved > 20
+
+
+def queued_workload(seed: int) -> Workload:
+    """A queue that is never empty for long, of those who ask for what they take, for more, for less, and for no end."""
+    chance = random.Random(seed)
+    requests: list[WorkloadRequest] = []
+    for number in range(1, 41):
+        at_s, lasts_s = 15 * number + chance.choice((0, 0, 7)), chance.choice((20, 60, 100, 300))
+        asks_s = chance.choice((lasts_s, lasts_s, 2 * lasts_s, lasts_s // 2, None))
+        requests.append(request(number, at_s, chance.randint(1, 4), lasts_s, requested_duration_s=asks_s))
+    return Workload(tuple(sorted(requests, key=lambda one: one.submitted_at_s)))
+
+
+@pytest.mark.parametrize("backfilling", ["none", "easy", "intermediate", "conservative"])
+@pytest.mark.parametrize("site", [TWO_HOSTS, SLOW_SAVES])
+def test_who_looks_again_while_a_queue_waits_finds_nothing_to_do(site: Site, backfilling: str) -> None:
+    saved = 0
+    for seed in range(12):
+        seldom, often, idle = crowded(queued_workload(seed), site, backfilling, as_planned=True)
+        assert seldom.records == often.records
+        saved += often.cycles - seldom.cycles
+        for plan in idle:
+            assert_nothing_is_done(plan)
     assert saved > 20
 
 
