@@ -21,25 +21,26 @@ from one_preempt.ports import CallResult
 
 POWER_ASKED = "power-asked"
 _COLUMNS = tuple(field.name for field in fields(PowerSequence))
+# What every cycle asks is put into SQL once.
+_SEQUENCES = select(host_power).order_by(host_power.c.host_id)
+_ORDERS = select(power_orders).order_by(power_orders.c.host_id)
+_ASKED = select(control.c.changed_at_s).where(control.c.name == POWER_ASKED)
 _VM_IDS = msgspec.json.Decoder(tuple[int, ...])
 
 
 def power_sequences(connection: Connection) -> dict[int, PowerSequence]:
     """What is known of the power of each host, in the order of their ids."""
-    query = select(host_power).order_by(host_power.c.host_id)
-    return {row.host_id: _sequence(row) for row in connection.execute(query)}
+    return {row.host_id: _sequence(row) for row in connection.execute(_SEQUENCES)}
 
 
 def orders(connection: Connection) -> dict[int, PowerOrder]:
     """Orders that no plan has settled yet, in the order of the hosts' ids."""
-    query = select(power_orders).order_by(power_orders.c.host_id)
-    return {row.host_id: _order(row) for row in connection.execute(query)}
+    return {row.host_id: _order(row) for row in connection.execute(_ORDERS)}
 
 
 def asked_at_s(connection: Connection) -> int | None:
     """When the energy policy was asked its periodic question last."""
-    query = select(control.c.changed_at_s).where(control.c.name == POWER_ASKED)
-    return connection.execute(query).scalar()
+    return connection.execute(_ASKED).scalar()
 
 
 def write_sequences(connection: Connection, sequences: Iterable[PowerSequence]) -> None:

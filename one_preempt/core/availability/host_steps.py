@@ -18,6 +18,7 @@ from one_preempt.core.availability import stay_windows, steps
 from one_preempt.core.availability.gang_demand import BoolArray, LikeVms
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.distinct import distinct
 from one_preempt.core.model.cluster_state import IntArray
 
 _FIRST_LENGTH = 8
@@ -70,7 +71,7 @@ class HostSteps:
 
     def instants(self) -> IntArray:
         """All instants at which something changes on any host, ascending."""
-        return np.unique(self._times.take(self._line().cells))
+        return distinct(self._times.take(self._line().cells))
 
     def overbooked(self) -> Mapping[int, int]:
         """The hosts on which at some time more is taken than there is, by row, and from when on that is over."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from one_preempt.core.availability.stay_windows import StayWindow, ends_from
 from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.distinct import distinct
 from one_preempt.core.model.cluster_state import IntArray
 
 _IMPOSSIBLE = -(2**62)
@@ -74,9 +75,9 @@ class PieceSearch:
         starts: IntArray = np.array([window.start_s for window in windows], dtype=np.int64)
         first_s = self._minimum_s + self._suspend_s
         later_s = first_s + self._resume_s
-        late = np.union1d(_moved_on(windows, starts, first_s), _moved_on(windows, starts, later_s))
+        late = distinct(_moved_on(windows, starts, first_s), _moved_on(windows, starts, later_s))
         for _ in range(_SHORTEST_IN_A_ROW):
-            more = np.union1d(starts, late)
+            more = distinct(starts, late)
             if not len(starts) < len(more) <= _MOST_STARTS:
                 break
             starts, late = more, _moved_on(windows, late, later_s)

@@ -24,6 +24,7 @@ from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.distinct import distinct
 from one_preempt.core.model.cluster_state import IntArray
 
 # Nobody may hold up the scheduler with a gang of VMs that differ and can nowhere be packed: after so many instants only
@@ -168,7 +169,7 @@ class SlotTable:
         return self._packed_windows(demand, stay_windows.common(by_kind, shortest_s), shortest_s)
 
     def _packed_windows(self, demand: GangDemand, possible: list[StayWindow], shortest_s: int) -> Iterator[StayWindow]:
-        instants = np.unique(np.concatenate([self._hosts.instants(), np.array(possible, dtype=np.int64).ravel()]))
+        instants = distinct(self._hosts.instants(), np.array(possible, dtype=np.int64))
         ends = stay_windows.ends_from(possible, instants)
         starts = [(int(t), int(end)) for t, end in zip(instants, ends, strict=True) if end - t >= shortest_s]
         packings, known_end_s = 0, 0
@@ -200,7 +201,7 @@ class SlotTable:
             instants, possible = found[0]
         else:
             # More room may come free than any kind needs alone, so every change counts.
-            instants = np.unique(np.concatenate([self._hosts.instants(), *(starts for starts, _ in found)]))
+            instants = distinct(self._hosts.instants(), *(starts for starts, _ in found))
             instants = instants[(instants >= not_before_s) & (instants < before_s)]
             fitting = [fits[starts.searchsorted(instants, side="right") - 1] for starts, fits in found]
             possible = np.logical_and.reduce(fitting)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from one_preempt.core.distinct import distinct
 from one_preempt.core.model.cluster_state import IntArray
 
 
@@ -76,7 +77,7 @@ def ends_from(windows: Sequence[StayWindow], starts: IntArray) -> IntArray:
 
 def common(windows_by_kind: Sequence[Sequence[StayWindow]], shortest_s: int) -> list[StayWindow]:
     """The windows of several demands as if none took room from another, each at least `shortest_s` long."""
-    starts = np.unique(np.array([window.start_s for windows in windows_by_kind for window in windows], dtype=np.int64))
+    starts = distinct(np.array([window.start_s for windows in windows_by_kind for window in windows], dtype=np.int64))
     ends: IntArray = np.minimum.reduce([ends_from(windows, starts) for windows in windows_by_kind])
     found: list[StayWindow] = []
     for start_s, end_s in zip(starts.tolist(), ends.tolist(), strict=True):

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from one_preempt.core.distinct import distinct
 from one_preempt.core.preemption.candidate_table import CandidateTable, table_of
 from one_preempt.core.preemption.packing import Packing
 from one_preempt.core.preemption.problem import PreemptableLease, PreemptionProblem
@@ -38,7 +39,7 @@ class _Leaving:
         self._refresh(lease)
 
     def _refresh(self, lease: PreemptableLease) -> None:
-        for host in np.unique(lease.host_index).tolist():
+        for host in distinct(lease.host_index).tolist():
             filling = int(self._packing.fillings(host, self._room[host : host + 1])[0])
             self._hosts_by_filling[int(self._fillings[host])] -= 1
             self._hosts_by_filling[filling] += 1

@@ -19,6 +19,7 @@ from math import prod
 
 import numpy as np
 
+from one_preempt.core.distinct import distinct
 from one_preempt.core.preemption.first_fit import first_fit
 from one_preempt.core.preemption.problem import IntArray, PreemptionProblem, SearchLimits
 from one_preempt.core.preemption.request_classes import RequestClass, combinations, merged_to, request_classes
@@ -243,7 +244,7 @@ class Packing:
             reachable = np.zeros(1, dtype=np.int64)
             for k in pattern:
                 multiples = np.arange(self._sizes[k] + 1, dtype=np.int64) * self.classes[k].need[r]
-                reachable = np.unique(reachable[:, None] + multiples)
+                reachable = distinct(reachable[:, None] + multiples)
             sums.append(reachable)
         return sums
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from one_preempt.core.distinct import distinct
 from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptionProblem
 
 # A large VM counts as several small ones, but all together as no more than this: bounds take time with the count.
@@ -48,11 +49,11 @@ def slot_demands(problem: PreemptionProblem) -> Iterator[SlotDemand]:
         yield _demand(problem, problem.needs[0], problem.allowed[0])
         return
     likeness = np.concatenate([problem.needs, problem.allowed], axis=1)
-    distinct = np.unique(likeness, axis=0, return_index=True)[1]
-    spread = np.unique(np.linspace(0, len(distinct) - 1, _MOST_DEMANDS).astype(np.intp))
-    for row in distinct[spread].tolist():
+    unlike = np.unique(likeness, axis=0, return_index=True)[1]
+    spread = distinct(np.linspace(0, len(unlike) - 1, _MOST_DEMANDS).astype(np.intp))
+    for row in unlike[spread].tolist():
         yield _demand(problem, problem.needs[row], problem.allowed[row])
-    if len(distinct) > 1:
+    if len(unlike) > 1:
         yield _demand(problem, problem.needs.min(axis=0), np.asarray(problem.allowed.any(axis=0)))
 
 
