@@ -2,13 +2,12 @@
 
 A boundary is each write, that of the energy's history too, each call to oned, each order to its power. Wherever the
 daemon dies, no machine is ever off with a VM on it or without being OFFLINE, none is forgotten, its history has no
-hole, and the end is the same. Of the boundaries a few are tried in each run, with ONE_PREEMPT_POWER_BOUNDARIES=all all
-of them.
+hole, and the end is the same. Of the boundaries a few are tried in each run, with ONE_PREEMPT_BOUNDARIES=all all of
+them.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,7 +20,7 @@ import pytest
 from one_preempt.composition import open_store
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.settings import Settings, StoreSettings
-from tests.stories.killed_daemon import NEVER, Ending, KilledOnce, assert_same_end_whenever_killed
+from tests.stories.killed_daemon import ALL_BOUNDARIES, NEVER, Ending, KilledOnce, assert_same_end_whenever_killed
 from tests.stories.switched_hosts import (
     BOOT_S,
     assert_nobody_is_harmed,
@@ -33,7 +32,7 @@ from tests.stories.world import World, description
 
 PARTS = 2
 # Enough to fall into every phase; odd, so that both what is before a call and what is after one is met.
-APART = 1 if os.environ.get("ONE_PREEMPT_POWER_BOUNDARIES") == "all" else 13
+APART = 1 if ALL_BOUNDARIES else 13
 SHUTDOWN_S = 5
 WHOLE_HOST = 2
 WANTED = 2
@@ -154,4 +153,4 @@ def test_whenever_the_daemon_is_killed_no_host_is_harmed_and_the_end_is_the_same
             return _play(world, origin.play)
 
     assert origin.undisturbed.boundaries > 20
-    assert_same_end_whenever_killed(play, origin.undisturbed, part * APART, tmp_path, PARTS * APART)
+    assert_same_end_whenever_killed(play, origin.undisturbed, part, tmp_path, PARTS, APART)
