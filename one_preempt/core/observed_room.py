@@ -44,7 +44,8 @@ class Surroundings:
 class LeaseRoom:
     """The stays of one lease, and what its hosts offer more than oned's books say, by row: for all, and firmly.
 
-    `lasts`: time alone, or the free space of a host's own disks, changes nothing about it before a stay begins or ends.
+    `lasts`: the free space of a host's own disks changes nothing about it, nor does time alone before `until_s`, or
+    before a stay begins or ends.
     """
 
     stays: tuple[Stay, ...] = ()
@@ -53,6 +54,7 @@ class LeaseRoom:
     firm_rows: tuple[int, ...] = ()
     firmly_more: tuple[Amounts, ...] = ()
     lasts: bool = True
+    until_s: int | None = None
 
 
 NO_ROOM = LeaseRoom()
@@ -96,12 +98,15 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
     firm_rows, firmly_more = _given_back_resting(surroundings, lease, vms)
     amounts = amounts_of(on_hosts)
     known: list[Stay] = []
-    lasts = _are_on_shared_storage(state, vms)
+    lasts, until_s = _are_on_shared_storage(state, vms), None
     if on_hosts:
-        # A victim's room is its preemptor's already, whoever else may not be suspended.
-        gives_way = lease.id in surroundings.victims or is_suspendable(state, policies, lease)
+        # A victim's room is its preemptor's already, whoever else may not be suspended; one that failed stays there.
+        is_victim = lease.id in surroundings.victims and lease.state is not LeaseState.FAILED
+        gives_way = is_victim or is_suspendable(state, policies, lease)
         running, is_late = _running_stay(surroundings, lease, on_hosts, reserved, amounts, gives_way=gives_way)
         lasts = lasts and not is_late
+        if lease.run_began_at_s is None:
+            until_s = _runs_from_s(surroundings, lease, on_hosts) + 1
         if running.end_s is not None:
             rows += running.host_rows
             known.append(running)
@@ -111,7 +116,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         known += _arriving_stays(state, policies, rates, lease, vms, surroundings.preemptors[lease.id])
     if reserved:
         known += _reserved_stays(state, lease, vms, reserved, known)
-    return _lease_room(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts)
+    return _lease_room(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts, until_s)
 
 
 def _given_back_resting(
@@ -135,8 +140,11 @@ def _are_on_shared_storage(state: ClusterState, vms: Sequence[VirtualMachine]) -
 
 
 def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
-    """For how long a lease that starts now takes its room: until its VMs run, and all that is left of its duration."""
-    if lease.remaining_s is None:
+    """For how long a lease that starts now takes its room: until its VMs run, and all that is left of its duration.
+
+    None where nobody knows: it has no DURATION, or has had it already.
+    """
+    if lease.remaining_s is None or lease.has_had_its_time:
         return None
     return start_s(vms, rates, policies.time.exclusion) + lease.remaining_s
 
@@ -161,11 +169,10 @@ def _running_stay(
     """
     state = surroundings.state
     now_s = state.now_s
-    began_at_s = max([vm.history[-1].start_at_s for vm in vms])
+    began_at_s = _came_at_s(vms)
     end_at_s = lease.expected_end_at_s
-    if lease.run_began_at_s is None:
-        takes_s = needed_s(surroundings.policies, surroundings.rates, lease, vms)
-        end_at_s = None if takes_s is None else began_at_s + takes_s
+    if lease.run_began_at_s is None and lease.remaining_s is not None and not lease.has_had_its_time:
+        end_at_s = _runs_from_s(surroundings, lease, vms) + lease.remaining_s
     if lease.state in _STUCK:
         end_at_s = None
     is_late = end_at_s is not None and end_at_s <= now_s
@@ -179,6 +186,22 @@ def _running_stay(
     rows = tuple([index[vm.history[-1].host_id] for vm in vms])
     firm = not gives_way and not is_late
     return _stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
+
+
+def _came_at_s(vms: Sequence[VirtualMachine]) -> int:
+    return max([vm.history[-1].start_at_s for vm in vms])
+
+
+def _runs_from_s(surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
+    """When what is on its hosts runs: after all the time that a start takes. What takes longer takes twice as long.
+
+    Else twice that, and so on: it is not said anew in every cycle, and whoever waits behind it is not told so.
+    """
+    came_at_s, now_s = _came_at_s(vms), surroundings.state.now_s
+    takes_s = start_s(vms, surroundings.rates, surroundings.policies.time.exclusion)
+    while came_at_s + takes_s < now_s:
+        takes_s = max(1, 2 * takes_s)
+    return came_at_s + takes_s
 
 
 def _bounds_of_slots(reserved: Sequence[Reservation], now_s: int, *, leaves: bool) -> Iterator[int]:

@@ -245,7 +245,7 @@ def _good_until_s(state: ClusterState, room: LeaseRoom, reserved: tuple[Reservat
     now_s = state.now_s
     if not room.lasts or (reserved and _is_wasted(reserved, now_s)):
         return now_s
-    bounds = [bound for stay in room.stays for bound in (stay.start_s, stay.end_s)]
+    bounds = [room.until_s, *(bound for stay in room.stays for bound in (stay.start_s, stay.end_s))]
     bounds += [bound for one in reserved for bound in (one.start_at_s, one.start_at_s + 1, one.end_at_s)]
     return min([at_s for at_s in bounds if at_s is not None and at_s > now_s], default=_NEVER_S)
 

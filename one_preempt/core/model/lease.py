@@ -134,6 +134,11 @@ class Lease:
         return None if self.terms.duration_s is None else max(1, self.terms.duration_s - self.served_s)
 
     @property
+    def has_had_its_time(self) -> bool:
+        """It ran for all of its duration before the present run: how much longer it takes, nobody knows."""
+        return self.terms.duration_s is not None and self.served_s >= self.terms.duration_s
+
+    @property
     def expected_end_at_s(self) -> int | None:
         """When the present run ends if it takes all that is left; None where it does not run or nobody knows."""
         if self.run_began_at_s is None or self.remaining_s is None:

@@ -47,6 +47,7 @@ from one_preempt.core.phases.unknown_ends import overruns_going_on
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
+_STILL_THERE = "somebody who should have left its hosts is still there, and nobody knows for how long"
 
 
 def keep_reservations(draft: PlanDraft) -> None:
@@ -157,8 +158,7 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
             if elsewhere is not None:
                 _make_room_in_time(draft, lease, vms, elsewhere)
                 return
-            text = "somebody who should have left its hosts is still there, and nobody knows for how long"
-            _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
+            _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {_STILL_THERE}")
         return
     if _moves_aside(draft, lease, vms, stay):
         return
@@ -297,7 +297,10 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         stays = planned_anew(draft, lease, vms)
         if stays and stays[0].start_s == now_s + 1:
             # Somebody who should have left is still there: no instant tells when he will have.
-            draft.statuses[lease.id] = "reserved: starts as soon as the room for it is really free"
+            if lease.terms.deadline_at_s is not None:
+                _warn(draft, lease, f"its DEADLINE may not be kept: {_STILL_THERE}")
+            else:
+                draft.statuses[lease.id] = "reserved: starts as soon as the room for it is really free"
             return
     if stays:
         draft.wake_by(stays[0].start_s)

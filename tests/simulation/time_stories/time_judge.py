@@ -9,7 +9,9 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulator.result import Fate, RequestRecord, SimulationResult
+from one_preempt.simulation.simulator.timed_fault import DriverFails
 from one_preempt.simulation.workload.workload import StartKind, WorkloadRequest
 from tests.simulation.time_stories.drawn_story import DrawnStory
 from tests.simulation.time_stories.happenings import OwnerEnds
@@ -68,6 +70,11 @@ class _Trial:
         told = told_lives(
             cloud,
             {one.request_id: range(one.lease_id, one.lease_id + one.virtual_machines) for one in result.records},
+            [
+                (self._origin_ms + 1000 * one.at_s, one.fault.operation)
+                for one in story.happenings
+                if isinstance(one, DriverFails) and one.fault.misbehaviour is Misbehaviour.SLOW
+            ],
         )
         self._lives, self._mishaps_ms = told.leases, told.mishaps_ms
 
@@ -153,7 +160,7 @@ class _Trial:
             request = self._requests[request_id]
             if request.requested_duration_s is None or request.actual_duration_s <= request.requested_duration_s:
                 continue
-            claimed_ms = life.done_ms(1000 * request.requested_duration_s)
+            claimed_ms = life.believed_done_ms(1000 * request.requested_duration_s)
             if claimed_ms is not None and since_ms < claimed_ms <= until_ms:
                 return True
         return False
