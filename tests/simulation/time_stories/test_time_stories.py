@@ -21,8 +21,8 @@ STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "120"))
 # being saved was counted beside its preemptor (1695).
 # The owner of a VM without a LEASE attribute was refused when he took it away, on a lost host or while it booted: all
 # waited for its room (3243, 3909).
-# What had outlived its DURATION and was sent out came back for a second, as it seemed, right before a reservation (1398).
-# A start that took long was counted as the run (1648). A victim that failed seemed to give way still (1165). A DEADLINE
+# What had outlived its DURATION and was sent out came back right before a reservation, as if for a second (1398). A
+# start that took long was counted as the run (1648). A victim that failed seemed to give way still (1165). A DEADLINE
 # was in danger behind what outlived its time, and its owner not told (3425).
 BESIDES = (346, 369, 435, 640, 1165, 1398, 1648, 1695, 2830, 3243, 3425, 3909)
 
