@@ -59,7 +59,10 @@ CHOICES = {
     "energy": "until the end of the 30th day",
     "drawn reservations": f"seed {SEED} on the slice, {', '.join(map(str, MONTHS.values()))} on the other months",
 }
-MONTH_POINTS = 12
+# A simulation takes minutes. The first 24 points have every delta with every rho and every theta; on other months it is
+# asked of the project's own policy alone whether it takes no more than PEMP.
+DRAWN_POINTS, MONTH_POINTS = 24, 4
+MONTH_POLICIES = (LOOK_AHEAD, PEMP)
 SMALL_POINTS = (Point(10, 1, "small"),)
 AS_READ = Reading()
 
@@ -105,8 +108,9 @@ def settings(traces: TraceFolder | None) -> list[Setting]:
     if traces is None:
         return [Setting(DRAWN, everything, gauges=False), *readings]
     files = [Setting(FILES, everything, gauges=True)] if traces.has_reservations else []
-    months = [Setting(f"day-{day}", everything[:MONTH_POINTS]) for day in MONTHS] if traces.has_log else []
-    return [*files, *months, Setting(DRAWN, everything, gauges=True), *readings]
+    months = [Setting(f"day-{day}", everything[:MONTH_POINTS], MONTH_POLICIES) for day in MONTHS]
+    drawn = Setting(DRAWN, everything[:DRAWN_POINTS], gauges=True)
+    return [*files, *(months if traces.has_log else []), drawn, *readings]
 
 
 def tasks(traces: TraceFolder | None, small: bool) -> list[Task]:
