@@ -11,7 +11,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 
 SCHED_MESSAGE = "SCHED_MESSAGE"
@@ -104,7 +104,13 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return waiting
     if lease.state is LeaseState.RUNNING and told:
         return told
+    if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
+        return f"its host does not answer: nobody knows whether it runs ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
+
+
+def _is_lost_sight_of(vm: VirtualMachine) -> bool:
+    return vm.state is VmState.ACTIVE and vm.lcm_state == LcmState.UNKNOWN
 
 
 def _changes(vm: VirtualMachine, texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
