@@ -17,7 +17,7 @@ from lxml import etree
 from tests.drivers.documents import line, placed
 from tests.rank_cases.cases import cases
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "1000"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 MESSAGE = re.compile(r"(ERROR: (\d+ )?[^\d\n]|WARN: [^\d\n])[^\n]*")
 SMALL = [
     min((case for case in cases() if case.kind == kind), key=lambda case: len(case.document)) for kind in range(10)
@@ -86,7 +86,7 @@ STDIN = st.one_of(
 
 
 @pytest.mark.usefixtures("configuration")
-@settings(max_examples=EXAMPLES, derandomize=EXAMPLES <= 1000, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, derandomize=EXAMPLES <= 600, suppress_health_check=list(HealthCheck))
 @given(stdin=STDIN)
 def test_any_input_gives_a_plan_that_oned_takes(stdin: bytes) -> None:
     plan, said = placed(stdin)

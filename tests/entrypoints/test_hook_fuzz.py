@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from one_preempt.entrypoints.hook import BrokenInput, changed_object
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "1000"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 DOCUMENTS = st.from_regex(rb"\s?<(VM|HOST|X)>\s?<ID>[0-9]{0,12}</ID>.{0,20}</(VM|HOST)>\s?", fullmatch=True)
 
 
 @settings(
-    max_examples=EXAMPLES, derandomize=EXAMPLES <= 1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=EXAMPLES, derandomize=EXAMPLES <= 600, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(text=st.binary(max_size=300) | (st.binary(max_size=300) | DOCUMENTS).map(base64.b64encode))
 @example(base64.b64encode(b"<VM><ID>" + b"9" * 100_000 + b"</ID></VM>"))

@@ -16,7 +16,7 @@ from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
 from tests.power.power_play import PowerPlay, with_policy
 from tests.power.test_woken_for_hardware import ASKS, give_devices
 
-STORIES = 16
+STORIES = 12
 # Found in more stories than are played here.
 BESIDES = (90, 195, 332)
 TYPES = ("BE-SUSPENDABLE", "BE-CANCELLABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE")

@@ -22,7 +22,7 @@ from one_preempt.entrypoints.driver.place import decide
 from tests.rank_cases.cases import DEVICES, Action, Case, actions, cases
 
 EXECUTABLES = Path(sys.executable).parent
-AS_PROCESSES = 320 if os.environ.get("RANK_CASES") == "all" else 14
+AS_PROCESSES = 320 if os.environ.get("RANK_CASES") == "all" else 8
 
 # Defects of `rank` that are not followed, with the actions that only one of the two has (decision 0026).
 ONLY_RANK: dict[tuple[int, int], set[Action]] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from one_preempt.adapters.daemon_socket.messages import HOOK_TYPES, KINDS, MessageError, parse_message
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "1000"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from([*KINDS, *HOOK_TYPES]),
     lambda inner: (
@@ -24,7 +24,7 @@ NEARLY_RIGHT = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=EXAMPLES, derandomize=EXAMPLES <= 1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=EXAMPLES, derandomize=EXAMPLES <= 600, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(st.binary(max_size=200) | (VALUES | NEARLY_RIGHT).map(lambda value: json.dumps(value).encode()))
 def test_any_line_is_a_message_or_refused(line: bytes) -> None:

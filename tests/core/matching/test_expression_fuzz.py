@@ -19,11 +19,11 @@ from one_preempt.core.matching.expressions import Expressions, UnreadableExpress
 from one_preempt.core.matching.rank import parse_rank
 from one_preempt.core.matching.requirements import parse_requirement
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "1000"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 FUZZED = settings(
     max_examples=EXAMPLES,
     deadline=timedelta(seconds=10),
-    derandomize=EXAMPLES <= 1000,
+    derandomize=EXAMPLES <= 600,
     suppress_health_check=list(HealthCheck),
 )
 # Texts that are slow for a matcher which tries everything, numbers beyond all types, and names that are missing.

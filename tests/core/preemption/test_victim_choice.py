@@ -26,7 +26,7 @@ from tests.core.preemption.brute_force import best, is_valid, minimal_sets, prob
 
 POLICIES: tuple[PreemptionPolicy, ...] = (mov.POLICY, mlip.POLICY, moml.POLICY)
 GREEDY = SearchLimits(enumerated_leases=0)
-thorough = settings(derandomize=True, max_examples=150, deadline=None)
+thorough = settings(derandomize=True, max_examples=100, deadline=None)
 
 
 def a_lease(lease_id: int, overhead_ms: int, *vms: tuple[int, int], amount: int = 1) -> PreemptableLease:
