@@ -210,7 +210,7 @@ def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple
 
 def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:
     found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
-    found.extend(_failures(settled.closed))
+    found.extend(_failures(settled.closed, snapshot))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
     return tuple(found)
 
@@ -224,7 +224,9 @@ def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> fr
     )
 
 
-def _failures(closed: Iterable[ActionRecord]) -> Iterable[Discrepancy]:
+def _failures(closed: Iterable[ActionRecord], snapshot: PoolSnapshot) -> Iterable[Discrepancy]:
+    """What failed; where oned took the call and the VM was ended by somebody then, nothing has gone wrong."""
     for record in closed:
-        if not record.succeeded and record.kind not in MESSAGE_KINDS:
+        was_ended = record.vm_id not in snapshot.vms and not record.error_code
+        if not (record.succeeded or was_ended or record.kind in MESSAGE_KINDS):
             yield Discrepancy("action-failed", f"{record.kind} of VM {record.vm_id}: {record.error_text}", record.vm_id)
