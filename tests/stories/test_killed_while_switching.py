@@ -32,7 +32,7 @@ from tests.stories.world import World, description
 
 PARTS = 2
 # Enough to fall into every phase; odd, so that both what is before a call and what is after one is met.
-APART = 1 if ALL_BOUNDARIES else 13
+APART = 1 if ALL_BOUNDARIES else 17
 SHUTDOWN_S = 5
 WHOLE_HOST = 2
 WANTED = 2

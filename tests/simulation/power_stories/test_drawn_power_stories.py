@@ -22,7 +22,7 @@ from tests.simulation.time_stories.drawn_story import UNTIL_S, draw_story
 from tests.simulation.time_stories.time_judge import judge
 from tests.simulation.time_stories.watched_cycle import WatchedCycle
 
-STORIES = int(os.environ.get("ONE_PREEMPT_POWER_STORIES", "22"))
+STORIES = int(os.environ.get("ONE_PREEMPT_POWER_STORIES", "18"))
 # What was accepted and is too late had hosts woken one after the other, while those that were on went to sleep (301).
 BESIDES = (301, 596)
 # A host that was woken in time still has to be enabled and seen.

@@ -1,4 +1,4 @@
-"""Hundreds of random stories about time in one process: reservations, deadlines, limits, overruns, faults."""
+"""Random stories about time, hundreds if asked, in one process: reservations, deadlines, limits, overruns, faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.time_stories.drawn_story import UNTIL_S, draw_story
 from tests.simulation.time_stories.time_judge import judge
 from tests.simulation.time_stories.watched_cycle import WatchedCycle
 
-STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "100"))
+STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "80"))
 
 
 # What was kept in mind said something else a second after a promised start than what is found from scratch (435, 640).

@@ -13,7 +13,7 @@ from tests.simulation.time_stories.drawn_story import UNTIL_S, draw_story
 from tests.simulation.time_stories.unruly_acts import unruly_acts
 from tests.simulation.time_stories.watched_cycle import WatchedCycle
 
-STORIES = int(os.environ.get("ONE_PREEMPT_UNRULY_STORIES", "32"))
+STORIES = int(os.environ.get("ONE_PREEMPT_UNRULY_STORIES", "24"))
 
 
 # One VM of a gang was deployed by hand: before its START or its slot, from which the others are promised room (1153),
