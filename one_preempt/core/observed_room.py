@@ -103,10 +103,14 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         # A victim's room is its preemptor's already, whoever else may not be suspended; one that failed stays there.
         is_victim = lease.id in surroundings.victims and lease.state is not LeaseState.FAILED
         gives_way = is_victim or is_suspendable(state, policies, lease)
-        running, is_late = _running_stay(surroundings, lease, on_hosts, reserved, amounts, gives_way=gives_way)
+        runs_from_s = lease.run_began_at_s
+        if runs_from_s is None:
+            runs_from_s = _runs_from_s(surroundings, on_hosts)
+            until_s = runs_from_s + 1
+        running, is_late = _running_stay(
+            surroundings, lease, on_hosts, runs_from_s, reserved, amounts, gives_way=gives_way
+        )
         lasts = lasts and not is_late
-        if lease.run_began_at_s is None:
-            until_s = _runs_from_s(surroundings, lease, on_hosts) + 1
         if running.end_s is not None:
             rows += running.host_rows
             known.append(running)
@@ -140,13 +144,10 @@ def _are_on_shared_storage(state: ClusterState, vms: Sequence[VirtualMachine]) -
 
 
 def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
-    """For how long a lease that starts now takes its room: until its VMs run, and all that is left of its duration.
-
-    None where nobody knows: it has no DURATION, or has had it already.
-    """
-    if lease.remaining_s is None or lease.has_had_its_time:
+    """For how long a lease that starts now takes its room, until its VMs run included; None where nobody knows."""
+    if lease.foreseen_s is None:
         return None
-    return start_s(vms, rates, policies.time.exclusion) + lease.remaining_s
+    return start_s(vms, rates, policies.time.exclusion) + lease.foreseen_s
 
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
@@ -158,6 +159,7 @@ def _running_stay(
     surroundings: Surroundings,
     lease: Lease,
     vms: list[VirtualMachine],
+    runs_from_s: int,
     reserved: Sequence[Reservation],
     amounts: tuple[Amounts, ...],
     *,
@@ -171,8 +173,8 @@ def _running_stay(
     now_s = state.now_s
     began_at_s = _came_at_s(vms)
     end_at_s = lease.expected_end_at_s
-    if lease.run_began_at_s is None and lease.remaining_s is not None and not lease.has_had_its_time:
-        end_at_s = _runs_from_s(surroundings, lease, vms) + lease.remaining_s
+    if lease.run_began_at_s is None and lease.foreseen_s is not None:
+        end_at_s = runs_from_s + lease.foreseen_s
     if lease.state in _STUCK:
         end_at_s = None
     is_late = end_at_s is not None and end_at_s <= now_s
@@ -192,7 +194,7 @@ def _came_at_s(vms: Sequence[VirtualMachine]) -> int:
     return max([vm.history[-1].start_at_s for vm in vms])
 
 
-def _runs_from_s(surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
+def _runs_from_s(surroundings: Surroundings, vms: Sequence[VirtualMachine]) -> int:
     """When what is on its hosts runs: after all the time that a start takes. What takes longer takes twice as long.
 
     Else twice that, and so on: it is not said anew in every cycle, and whoever waits behind it is not told so.

@@ -1,4 +1,4 @@
-"""SIGKILL at every boundary of a preemption: after each write to the store and each call to oned, before the next.
+"""SIGKILL at the boundaries of a preemption: after a write to the store or a call to oned, before the next.
 
 A lease of three VMs is preempted for a request of two. Wherever the daemon dies, the one started after it comes to
 the same end, and oned has accepted every call exactly once.

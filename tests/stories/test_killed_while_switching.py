@@ -1,4 +1,4 @@
-"""SIGKILL at every boundary of a host's way to sleep and back, and of a boot that hangs and has its power cut.
+"""SIGKILL at the boundaries of a host's way to sleep and back, and of a boot that hangs and has its power cut.
 
 A boundary is each write, that of the energy's history too, each call to oned, each order to its power. Wherever the
 daemon dies, no machine is ever off with a VM on it or without being OFFLINE, none is forgotten, its history has no

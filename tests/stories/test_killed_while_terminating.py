@@ -1,4 +1,4 @@
-"""SIGKILL at every boundary of a preemption that terminates: the victim's owner has read why before it goes."""
+"""SIGKILL at the boundaries of a preemption that terminates: the victim's owner has read why before it goes."""
 
 from __future__ import annotations
 

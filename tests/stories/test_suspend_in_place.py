@@ -1,4 +1,4 @@
-"""Suspended in place, over the wire: SIGKILL at every boundary, and everybody who acts meanwhile.
+"""Suspended in place, over the wire: SIGKILL at the boundaries, and everybody who acts meanwhile.
 
 Whatever happens, no host ever runs more than it has, and no VM stays locked by the daemon for ever.
 """

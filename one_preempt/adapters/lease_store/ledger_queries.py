@@ -52,15 +52,11 @@ _RESERVATIONS = select(*rows.RESERVATION_COLUMNS).order_by(reservations.c.lease_
 _OVERHEADS = select(observed_overheads).order_by(observed_overheads.c.number)
 
 
-def by_characters(connection: Connection, column: Column[str]) -> ColumnElement[str]:
+def by_characters(dialect_name: str, column: Column[str]) -> ColumnElement[str]:
     """What to order by for ids to be in the order of their characters, whatever language the database was made for.
 
     SQLite does so by itself, and so do the databases that `schema` takes on MariaDB.
     """
-    return _by_characters(connection.dialect.name, column)
-
-
-def _by_characters(dialect_name: str, column: Column[str]) -> ColumnElement[str]:
     return column.collate("C") if dialect_name == "postgresql" else column
 
 
@@ -93,7 +89,7 @@ def open_preemptions(connection: Connection) -> tuple[OpenPreemption, ...]:
 
 @cache
 def _open_preemptions(dialect_name: str) -> Select[Any]:
-    in_order = preemptions.c.opened_at_s, _by_characters(dialect_name, preemptions.c.id)
+    in_order = preemptions.c.opened_at_s, by_characters(dialect_name, preemptions.c.id)
     return select(preemptions).where(preemptions.c.closed_at_s.is_(None)).order_by(*in_order)
 
 
@@ -104,7 +100,7 @@ def open_actions(connection: Connection) -> list[ActionRecord]:
 
 @cache
 def _open_actions(dialect_name: str) -> Select[Any]:
-    return select(actions).where(actions.c.closed_at_s.is_(None)).order_by(_by_characters(dialect_name, actions.c.id))
+    return select(actions).where(actions.c.closed_at_s.is_(None)).order_by(by_characters(dialect_name, actions.c.id))
 
 
 def failed_actions(connection: Connection, since_s: int) -> tuple[ActionRecord, ...]:
@@ -116,7 +112,7 @@ def failed_actions(connection: Connection, since_s: int) -> tuple[ActionRecord, 
 @cache
 def _failed_actions(dialect_name: str) -> Select[Any]:
     failed = actions.c.closed_at_s >= _SINCE, actions.c.succeeded.is_(False)
-    return select(actions).where(*failed).order_by(actions.c.closed_at_s, _by_characters(dialect_name, actions.c.id))
+    return select(actions).where(*failed).order_by(actions.c.closed_at_s, by_characters(dialect_name, actions.c.id))
 
 
 def states_of_members(connection: Connection) -> dict[int, str]:

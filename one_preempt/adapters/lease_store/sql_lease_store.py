@@ -265,7 +265,7 @@ class SqlLeaseStore:
         if lease_id is not None:
             query = query.where(actions.c.lease_id == lease_id)
         with self._reading() as connection:
-            ids = queries.by_characters(connection, actions.c.id)
+            ids = queries.by_characters(connection.dialect.name, actions.c.id)
             newest_first = query.order_by(actions.c.intended_at_s.desc(), ids.desc())
             return tuple(rows.action_record(row) for row in connection.execute(newest_first))
 

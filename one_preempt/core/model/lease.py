@@ -134,9 +134,11 @@ class Lease:
         return None if self.terms.duration_s is None else max(1, self.terms.duration_s - self.served_s)
 
     @property
-    def has_had_its_time(self) -> bool:
-        """It ran for all of its duration before the present run: how much longer it takes, nobody knows."""
-        return self.terms.duration_s is not None and self.served_s >= self.terms.duration_s
+    def foreseen_s(self) -> int | None:
+        """For how long it runs once it starts; None where nobody knows: it has no duration, or has had it already."""
+        if self.terms.duration_s is None or self.served_s >= self.terms.duration_s:
+            return None
+        return self.remaining_s
 
     @property
     def expected_end_at_s(self) -> int | None:

@@ -48,6 +48,7 @@ from one_preempt.core.phases.unknown_ends import overruns_going_on
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
 _STILL_THERE = "somebody who should have left its hosts is still there, and nobody knows for how long"
+_IS_THERE = "somebody is on its hosts, and nobody knows for how long"
 
 
 def keep_reservations(draft: PlanDraft) -> None:
@@ -158,7 +159,8 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
             if elsewhere is not None:
                 _make_room_in_time(draft, lease, vms, elsewhere)
                 return
-            _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {_STILL_THERE}")
+            text = _STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
+            _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
     if _moves_aside(draft, lease, vms, stay):
         return
@@ -182,6 +184,14 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
         text = "others leave for it, and may not have left by then"
         _warn(draft, lease, f"it may start later than {utc_text(stay.start_s)}: {text}")
+
+
+def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:
+    """Somebody on its hosts was to end by now, and may any second."""
+    any_second_s, rows = draft.state.now_s + 1, set(stay.host_rows)
+    return any(
+        one[0].end_s == any_second_s and not rows.isdisjoint(one[0].host_rows) for one in draft.timeline.stays.values()
+    )
 
 
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:

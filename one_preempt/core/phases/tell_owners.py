@@ -105,7 +105,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.RUNNING and told:
         return told
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
-        return f"its host does not answer: nobody knows whether it runs ({lease.terms.type})"
+        return f"OpenNebula does not see it run, and nobody knows whether it does ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
 
 
