@@ -241,3 +241,18 @@ def test_a_vm_that_needs_devices_wakes_no_host_of_which_none_are_known() -> None
     play.cloud.add_vms(play.user("oneadmin"), template, 1, hold=False)
     play.pass_time(200)
     assert play.phases() == [PowerPhase.ASLEEP]
+
+
+def test_whoever_waits_behind_hears_that_hosts_are_being_switched_on() -> None:
+    play, _ = a_play(1)
+    play.until(lambda: play.asleep() == [0])
+    first, second = play.submit(), play.submit()
+    told = []
+    while play.host_of(first) is None:
+        play.pass_time(5)
+        told += [refusal.reason for refusal in play.reports[-1].plan.refusals if second in refusal.vm_ids]
+    assert len(told) > BOOT_S // play.pace_s
+    *while_it_boots, once_up = told
+    assert {one.code for one in told} == {"no-capacity"}
+    assert all(one.text.endswith("It starts when others leave. One host is being switched on.") for one in while_it_boots)
+    assert "switched on" not in once_up.text

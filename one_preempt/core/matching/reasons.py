@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from one_preempt.core.model.plan import Reason
 
@@ -99,6 +100,15 @@ def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
 def without_mend(text: str) -> str:
     """The same refusal for who is not tried again: what would mend it is left out."""
     return next((text.removesuffix(f" {mend}") for mend in _MENDS.values() if text.endswith(f" {mend}")), text)
+
+
+@lru_cache(maxsize=4096)
+def while_hosts_come(told: Reason, hosts: int) -> Reason:
+    """The same for who waits for room while so many hosts boot: it may have room there, and may not."""
+    if told.code not in (CAPACITY, DEVICES, NUMA):
+        return told
+    coming = f"{hosts} hosts are" if hosts > 1 else "One host is"
+    return Reason(told.code, f"{told.text} {coming} being switched on.")
 
 
 def none_usable(code: str, things: str, *, exist: bool, permitted: bool, requirement: str) -> Unplaced:

@@ -10,6 +10,7 @@ import numpy as np
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
+from one_preempt.core.matching.reasons import while_hosts_come
 from one_preempt.core.phases.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
@@ -34,7 +35,16 @@ def let_sleep(draft: PlanDraft) -> None:
         _look_after_queue(draft, power, head)
         _let_idle_sleep(draft, power, head)
         _keep_floor(power)
+    _tell_of_hosts_that_come(draft, power)
     continue_power(draft)
+
+
+def _tell_of_hosts_that_come(draft: PlanDraft, power: PowerDraft) -> None:
+    """Whoever lacks room hears that others than those who leave may bring some."""
+    coming = int(np.count_nonzero(power.columns.booting))
+    if coming:
+        told = ((lease_id, draft.waits.get(lease_id)) for lease_id in draft.lacking_room)
+        draft.waits.update({lease_id: while_hosts_come(why, coming) for lease_id, why in told if why is not None})
 
 
 def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
