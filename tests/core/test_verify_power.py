@@ -20,7 +20,7 @@ from one_preempt.core.model.power_sequence import (
     PowerStepKind,
 )
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, lease, plan, running, waiting
 
 ON = (HostState.MONITORED,)
@@ -130,8 +130,10 @@ def test_nobody_is_switched_off_whichever_book_he_stands_in() -> None:
     by_vm = state(hosts=(host(0), host(1)), vms=(there,))
     assert codes(by_host, BEGIN) == ["power-in-use"]
     assert codes(by_vm, BEGIN) == ["power-in-use"]
-    switched = state(in_phase(PowerPhase.SWITCHING_OFF), hosts=(OFFLINE, host(1)), vms=(there,))
-    assert codes(switched, step(PowerStepKind.SWITCH_OFF, HostState.OFFLINE)) == ["power-in-use"]
+    copied = replace(running(5, 1), lcm_state=LcmState.PROLOG_MIGRATE, copied_from_host_id=0)
+    for vm in (there, copied):
+        switched = state(in_phase(PowerPhase.SWITCHING_OFF), hosts=(OFFLINE, host(1)), vms=(vm,))
+        assert codes(switched, step(PowerStepKind.SWITCH_OFF, HostState.OFFLINE)) == ["power-in-use"]
 
 
 def test_who_is_to_move_away_may_be_there_and_nobody_else() -> None:

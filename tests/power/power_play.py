@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
@@ -20,6 +22,7 @@ from one_preempt.ports import PowerControl, PowerMemory
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.power_recording import PowerRecorder
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
+from one_preempt.settings import VictimSettings
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from one_preempt.simulation.simulated_cloud.objects import Caller
@@ -60,12 +63,14 @@ class PowerPlay:
         rules: PowerRules = RULES,
         database: Path | None = None,
         control: Callable[[SimulatedHostPower], PowerControl] | None = None,
+        copy_s: float = 0,
+        victims: VictimSettings | None = None,
     ) -> None:
-        site = Site((MachineSet(hosts, 200, 4096),), durations=replace(INSTANT, monitor_host_s=10))
+        site = Site((MachineSet(hosts, 200, 4096),), durations=replace(INSTANT, monitor_host_s=10, copy_s=copy_s))
         self.cloud = build_cloud(site, keeps_logs=True)
         self.machines = SimulatedHostPower(self.cloud, HostPower(boot_s=BOOT_S, shutdown_s=20))
         self.control: PowerControl = self.machines if control is None else control(self.machines)
-        self.rules = rules
+        self.rules, self.victims = rules, victims
         self.store: MemoryLeaseStore | SqlLeaseStore = (
             MemoryLeaseStore() if database is None else SqlLeaseStore(f"sqlite:///{database}")
         )
@@ -76,6 +81,8 @@ class PowerPlay:
         """A process that knows nothing but its ledger."""
         clock, cloud = self.cloud.clock, self.cloud
         settings = simulation_settings()
+        if self.victims is not None:
+            settings = msgspec.structs.replace(settings, victims=self.victims)
         self.policies = replace(policies(settings), power=self.rules, tells_owners=False)
         calls = ImmediatePowerCalls(self.control)
         self.daemon = SchedulingCycle(

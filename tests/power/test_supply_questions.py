@@ -250,9 +250,11 @@ def test_whoever_waits_behind_hears_that_hosts_are_being_switched_on() -> None:
     told = []
     while play.host_of(first) is None:
         play.pass_time(5)
-        told += [refusal.reason for refusal in play.reports[-1].plan.refusals if second in refusal.vm_ids]
+        plan = play.reports[-1].plan
+        told += [one.reason for one in plan.refusals if second in one.vm_ids] if plan is not None else []
     assert len(told) > BOOT_S // play.pace_s
     *while_it_boots, once_up = told
     assert {one.code for one in told} == {"no-capacity"}
-    assert all(one.text.endswith("It starts when others leave. One host is being switched on.") for one in while_it_boots)
+    mend = "It starts when others leave. One host is being switched on."
+    assert all(one.text.endswith(mend) for one in while_it_boots)
     assert "switched on" not in once_up.text

@@ -7,6 +7,7 @@ from dataclasses import replace
 from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
+from one_preempt.adapters.opennebula.migration_sources import MigrationSources
 from one_preempt.adapters.opennebula.oned_errors import (
     AuthenticationError,
     NoExistsError,
@@ -49,6 +50,7 @@ class OpenNebulaPoolReader:
     def __init__(self, transport: OnedTransport, clock: Clock) -> None:
         self._transport = transport
         self._clock = clock
+        self._sources = MigrationSources(self.read_vm)
 
     def read(self) -> PoolSnapshot:
         """All pools. Raises `CloudUnavailable`."""
@@ -58,7 +60,8 @@ class OpenNebulaPoolReader:
             snapshot = pools.assemble_snapshot(documents, observed_at_s)
         except UnreadableDocument as error:
             raise CloudUnavailable(f"{self._transport.endpoint}: {error}") from None
-        return replace(snapshot, own_uid=uid_of(self._transport.user, snapshot.directory))
+        named = replace(snapshot, own_uid=uid_of(self._transport.user, snapshot.directory))
+        return self._sources.with_sources(named)
 
     def read_raft_state(self) -> RaftState:
         """Whether this front-end is the one to act. Raises `CloudUnavailable`."""

@@ -12,7 +12,7 @@ _NOBODY: frozenset[int] = frozenset()
 
 
 class Guests:
-    """The VMs on hosts by their own account: all that hold capacity there, or are moved from or to it.
+    """The VMs on hosts by their own account: all that hold capacity there, or are moved or copied from or to it.
 
     Every snapshot of a reader that tells what changed is observed in turn, or `forget` is called.
     """
@@ -64,6 +64,6 @@ class Guests:
             return
         self._seen[vm_id] = vm
         if vm.host_id is not None:
-            places = self._places[vm_id] = tuple({vm.host_id, *vm.charged_host_ids})
+            places = self._places[vm_id] = tuple(set(vm.needed_host_ids))
             for host_id in places:
                 self._vms_on.setdefault(host_id, set()).add(vm_id)

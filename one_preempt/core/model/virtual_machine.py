@@ -269,6 +269,7 @@ class VirtualMachine:
     numa_nodes: tuple[NumaNodeRequest, ...] = ()
     scheduled_actions: tuple[ScheduledAction, ...] = ()
     history: tuple[HistoryRecord, ...] = ()
+    copied_from_host_id: int | None = None
     user_template: Template = field(default_factory=dict)
     extended: bool = True
 
@@ -315,6 +316,12 @@ class VirtualMachine:
         return (self.history[-2].host_id, host_id) if moving else (host_id,)
 
     @property
+    def needed_host_ids(self) -> tuple[int, ...]:
+        """All hosts that it cannot do without: those charged for it, and the one from which its disks are copied."""
+        source_id = self.copied_from_host_id
+        return self.charged_host_ids if source_id is None else (source_id, *self.charged_host_ids)
+
+    @property
     def may_be_deployed(self) -> bool:
         """oned accepts one.vm.deploy (FACTS 3.2): PENDING, HOLD, STOPPED, UNDEPLOYED."""
         return self.state in DEPLOYABLE_STATES
@@ -335,6 +342,12 @@ class VirtualMachine:
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
 CHARGED_TWICE = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE})
+COPIED_FROM_SOURCE = frozenset({
+    LcmState.PROLOG_MIGRATE, LcmState.PROLOG_MIGRATE_FAILURE,
+    LcmState.PROLOG_MIGRATE_POWEROFF, LcmState.PROLOG_MIGRATE_POWEROFF_FAILURE,
+    LcmState.PROLOG_MIGRATE_SUSPEND, LcmState.PROLOG_MIGRATE_SUSPEND_FAILURE,
+    LcmState.PROLOG_MIGRATE_UNKNOWN, LcmState.PROLOG_MIGRATE_UNKNOWN_FAILURE,
+})  # fmt: skip
 # An enumeration takes long to find a member, and a member ten times as long to tell its name.
 _ACTIVE = VmState.ACTIVE
 _STATE_NAMES = {state: state.name for state in VmState}

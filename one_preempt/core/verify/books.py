@@ -16,7 +16,7 @@ class Books:
     """Read by `recount` and its rules; kept by `Recounter`.
 
     `resting_ids` are VMs that take no part of the host that is charged for them: suspended, and nobody but us can
-    resume them. `firm_lease_ids` have a firm reservation.
+    resume them. `firm_lease_ids` have a firm reservation. `sources`, by VM id, are hosts from which disks are copied.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -26,6 +26,7 @@ class Books:
         suspended = [vm for vm in vms.values() if vm.state is VmState.SUSPENDED]
         self.resting_ids = {vm.id for vm in suspended if rests(vm, self.own_uid)}
         self.firm_lease_ids = {one for one, slots in reservations.items() if any(slot.firm for slot in slots)}
+        self.sources = {vm.id: vm.copied_from_host_id for vm in vms.values() if vm.copied_from_host_id is not None}
         self._hosts_of: dict[int, tuple[int, ...]] | None = None
         self._guests: dict[int, set[int]] = {}
 
@@ -38,6 +39,10 @@ class Books:
                 resting.add(vm_id)
             elif resting:
                 resting.discard(vm_id)
+            if vm is not None and vm.copied_from_host_id is not None:
+                self.sources[vm_id] = vm.copied_from_host_id
+            elif self.sources:
+                self.sources.pop(vm_id, None)
             if self._hosts_of is not None:
                 self._move(vm_id, vm)
         for lease_id in lease_ids:
@@ -61,6 +66,7 @@ class Books:
             ("our user at oned", self.own_uid, fresh.own_uid),
             ("VMs at rest", self.resting_ids, fresh.resting_ids),
             ("leases booked firmly", self.firm_lease_ids, fresh.firm_lease_ids),
+            ("hosts from which VMs are copied", self.sources, fresh.sources),
             ("hosts charged for each VM", self._hosts_of, fresh._hosts_of),
         ):
             if kept != found:

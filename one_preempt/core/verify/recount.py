@@ -81,8 +81,9 @@ class Recount:
         return {lease_id for one in self.preemptions.values() for lease_id in one.victim_lease_ids}
 
     def guests_of(self, host: Host) -> Set[int]:
-        """All VMs that a host lists, or that say they are there, are coming or were there a moment ago."""
-        return self.books.guests(self.state, host.id) | set(host.vm_ids)
+        """All VMs that a host lists, or that say they are there, are coming, or are not all gone from there."""
+        copied = {vm_id for vm_id, source in self.books.sources.items() if source == host.id}
+        return self.books.guests(self.state, host.id) | set(host.vm_ids) | copied
 
     def host_then(self, host_id: int) -> Host | None:
         """A host as it will be to whoever was promised it: one that we bring back is on, as large as known."""

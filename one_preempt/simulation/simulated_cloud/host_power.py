@@ -15,6 +15,8 @@ from one_preempt.core.energy.host_power_state import HostPowerEvent, HostPowerSt
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.simulation.simulated_cloud.host_calls import HostCalls
+from one_preempt.simulation.simulated_cloud.objects import SimVm
+from one_preempt.simulation.simulated_cloud.states import VmState
 
 _STATE, _EVENT = HostPowerState, HostPowerEvent
 _ACCEPTED = PowerOutcome(PowerAnswer.ACCEPTED, "accepted")
@@ -50,7 +52,8 @@ class SimulatedHostPower:
     """Implements `ports.PowerControl` on the machines of a cloud, all of which are on at first if they are alive.
 
     `power` says how long they boot and shut down; `power_of` names those that differ, by host id. `mishaps` may be
-    changed at any time. `lost_guests`: at which instant (ms) which VMs lost their host's power under them.
+    changed at any time. `lost_guests`: at which instant (ms) which VMs lost their host's power under them, or while
+    their disks were being copied from it.
     """
 
     cloud: HostCalls
@@ -168,8 +171,15 @@ class SimulatedHostPower:
             self._enter(host_id, self._after(_STATE.BOOTING, _EVENT.BOOTED))
 
     def _shut_down(self, host_id: int) -> None:
-        guests = tuple(self.cloud.hosts[host_id].vm_ids)
+        copied = (vm.id for vm in self.cloud.vms.values() if _is_copied_from(vm, host_id))
+        guests = tuple(sorted({*self.cloud.hosts[host_id].vm_ids, *copied}))
         if guests:
             self.lost_guests.append((self.cloud.clock.now_ms, host_id, guests))
         self.cloud.kill_host(host_id)
         self._enter(host_id, self._after(_STATE.SHUTTING_DOWN, _EVENT.SHUT_DOWN))
+
+
+def _is_copied_from(vm: SimVm, host_id: int) -> bool:
+    """Its disks are still there, in whole or in part, though oned counts it on another host by now."""
+    is_copied = vm.state == VmState.ACTIVE and vm.lcm_state.name.startswith("PROLOG_MIGRATE")
+    return is_copied and len(vm.history) > 1 and vm.history[-2].host_id == host_id

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.model.virtual_machine import (
+    COPIED_FROM_SOURCE,
     AttributeValue,
     Disk,
     HistoryRecord,
@@ -34,7 +35,7 @@ _virtual_machine = quick_constructor(VirtualMachine)
 _history_record = quick_constructor(HistoryRecord)
 _moved = quick_variant(
     VirtualMachine, "id", "name", "uid", "gid", "uname", "gname", "state", "lcm_state", "resched", "submitted_at_s",
-    "ended_at_s", "lock_level", "lock_owner_uid", "history",
+    "ended_at_s", "lock_level", "lock_owner_uid", "history", "copied_from_host_id",
 )  # fmt: skip
 
 
@@ -80,6 +81,7 @@ def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
         numa_nodes=tuple(map(_numa_node, vectors_of(template, "NUMA_NODE"))) if "NUMA_NODE" in template else (),
         scheduled_actions=_scheduled_actions(vm, with_all_history),
         history=tuple(map(_stay, stays)),
+        copied_from_host_id=_source_of(vm),
         user_template=user_template,
     )
 
@@ -97,6 +99,7 @@ def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
         vm.stime_s, vm.etime_s,
         _UNLOCKED if lock is None else _LOCK_LEVELS[lock.level], None if lock is None else lock.owner_uid,
         (_stay(vm.history[-1]),) if vm.history else (),
+        _source_of(vm) if int(vm.lcm_state) in COPIED_FROM_SOURCE else None,
     )  # fmt: skip
 
 
@@ -124,6 +127,12 @@ def _value(value: str | Vector) -> AttributeValue:
 def _first_text(template: Template, name: str) -> str:
     value = template[name][0] if name in template else ""
     return value if isinstance(value, str) else ""
+
+
+def _source_of(vm: SimVm) -> int | None:
+    """The host from which its disks are copied, as whoever asks oned about this VM alone is told."""
+    is_copied = int(vm.lcm_state) in COPIED_FROM_SOURCE and int(vm.state) == VmState.ACTIVE
+    return vm.history[-2].host_id if is_copied and len(vm.history) > 1 else None
 
 
 def _stay(record: SimHistory) -> HistoryRecord:

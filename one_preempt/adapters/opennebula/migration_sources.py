@@ -1,0 +1,62 @@
+"""From which host a VM comes whose disks are being copied: pools show its last stay alone, which is where it goes.
+
+oned neither lists such a VM on the host that it leaves nor charges that host for it, and yet the host is needed until
+the copy is over (FACTS 4). So oned is asked about each of them, once a migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from one_preempt.core.model.pool_snapshot import PoolSnapshot
+from one_preempt.core.model.virtual_machine import COPIED_FROM_SOURCE, VirtualMachine, VmState
+from one_preempt.ports import VmNotTold
+
+
+class MigrationSources:
+    """What was answered is kept while the migration lasts: a record of where a VM was does not change."""
+
+    def __init__(self, read_vm: Callable[[int], VirtualMachine | None]) -> None:
+        """`read_vm` reads one VM with all its history, as `ports.PoolReader` has it."""
+        self._read_vm = read_vm
+        self._known: dict[tuple[int, int], int] = {}
+
+    def with_sources(self, snapshot: PoolSnapshot) -> PoolSnapshot:
+        """The same with the host from which each VM is copied. Raises `CloudUnavailable`.
+
+        A VM of which that is not told counts as unreadable: nobody knows which host it needs.
+        """
+        moving = [vm for vm in snapshot.vms.values() if is_copied(vm)]
+        if not moving:
+            self._known.clear()
+            return snapshot
+        vms, unreadable, problems = dict(snapshot.vms), set(snapshot.unreadable_vm_ids), list(snapshot.problems)
+        known: dict[tuple[int, int], int] = {}
+        for vm in moving:
+            migration = (vm.id, vm.history[-1].sequence)
+            try:
+                source_id = self._known[migration] if migration in self._known else self._source_of(vm)
+            except VmNotTold as error:
+                del vms[vm.id]
+                unreadable.add(vm.id)
+                problems.append(f"VM {vm.id} is copied from a host that nobody knows: {error}")
+                continue
+            if source_id is not None:
+                known[migration] = source_id
+                vms[vm.id] = replace(vm, copied_from_host_id=source_id)
+        self._known = known
+        return replace(snapshot, vms=vms, unreadable_vm_ids=frozenset(unreadable), problems=tuple(problems))
+
+    def _source_of(self, vm: VirtualMachine) -> int | None:
+        """None where the VM is gone by now, or its migration is over."""
+        shown = self._read_vm(vm.id)
+        if shown is None:
+            return None
+        before = [stay.host_id for stay in shown.history if stay.sequence == vm.history[-1].sequence - 1]
+        return before[0] if before else None
+
+
+def is_copied(vm: VirtualMachine) -> bool:
+    """Its disks are being copied from host to host, or that failed and may be tried again."""
+    return vm.state is VmState.ACTIVE and vm.lcm_state in COPIED_FROM_SOURCE and bool(vm.history)
