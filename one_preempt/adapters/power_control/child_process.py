@@ -12,6 +12,8 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import IO
 
+from one_preempt.adapters.power_control.wanted import demand_wanted
+
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
 _LONGEST_OUTPUT_BYTES = 16384
 
@@ -73,6 +75,7 @@ def run(arguments: Sequence[str], timeout_s: float, extra_environment: Mapping[s
     Raises:
         NotStarted: There is no such program, or it may not be run.
         TookTooLong: It was still running after `timeout_s`; it was killed with all that it started.
+        NotWanted: It was dropped before it was begun.
     """
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {"LC_ALL": "C", **(extra_environment or {})}
@@ -91,6 +94,8 @@ def _exit_code(
     arguments: Sequence[str], timeout_s: float, environment: Mapping[str, str], output: IO[bytes], errors: IO[bytes]
 ) -> int:
     ends = _running.ends
+    # Whatever is dropped from here on is ended by `enter`.
+    demand_wanted()
     try:
         process = subprocess.Popen(
             list(arguments),

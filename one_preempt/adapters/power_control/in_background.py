@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
 from one_preempt.adapters.power_control import child_process
+from one_preempt.adapters.power_control.wanted import NotWanted, demand_wanted, while_wanted
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
 from one_preempt.ports import PowerControl
@@ -76,12 +77,15 @@ class BackgroundPowerCalls:
                 del self._busy[step.host_id]
 
     def _carried_out(self, step: HostPowerStep, now_s: int, drops: int) -> PowerReport | None:
-        """What came of it; None where it was dropped before it was begun, be it during the last look."""
+        """What came of it; None where it was dropped before anything was given out."""
         try:
-            refused = self._refused(step, now_s) if drops == self._drops else None
-            if refused is None and drops == self._drops:
-                return answer_of(self._control, step, now_s)
-            return refused
+            with while_wanted(lambda: drops == self._drops):
+                demand_wanted()
+                refused = self._refused(step, now_s)
+                demand_wanted()
+                return refused or answer_of(self._control, step, now_s)
+        except NotWanted:
+            return None
         except Exception as error:  # noqa: BLE001, as the host would be busy for good without an answer
             text = f"{step.id}: a defect, {type(error).__name__}: {error}"
             return PowerReport(step.host_id, step.kind, PowerOutcome(PowerAnswer.NO_ANSWER, text), now_s)

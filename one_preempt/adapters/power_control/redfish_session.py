@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 from one_preempt.adapters.power_control.controllers import Controller
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import obtain
+from one_preempt.adapters.power_control.wanted import demand_wanted
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.http_deadline import DeadlineAdapter
@@ -73,10 +74,12 @@ class RedfishSession:
 
     def get(self, path: str) -> Document:
         """The document at `path`. Raises `PowerFailure`."""
+        demand_wanted()
         return self._request("GET", path)[0]
 
     def post(self, path: str, content: Mapping[str, str]) -> None:
         """Order something; an answer that does not come leaves open what was done. Raises `PowerFailure`."""
+        demand_wanted()
         self._request("POST", path, content)
 
     def failure(self, answer: PowerAnswer, what: str) -> PowerFailure:

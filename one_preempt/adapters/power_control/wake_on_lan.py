@@ -17,6 +17,7 @@ from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of,
 from one_preempt.adapters.power_control.host_names import checked_host, with_host
 from one_preempt.adapters.power_control.secret import Secret, obtain
 from one_preempt.adapters.power_control.ssh import run_on_host
+from one_preempt.adapters.power_control.wanted import demand_wanted
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.power_settings import HostSettings, WakeOnLanSettings
 
@@ -77,6 +78,7 @@ class WakeOnLanPowerControl:
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+                demand_wanted()
                 for _ in range(self._settings.packets):
                     sender.sendto(packet, place)
         except OSError as error:
