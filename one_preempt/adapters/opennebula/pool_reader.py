@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from lxml.etree import _Element
 
@@ -17,7 +20,12 @@ from one_preempt.adapters.opennebula.oned_errors import (
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import as_trusted
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
-from one_preempt.adapters.opennebula.xml_document import UNREADABLE_OBJECT, UnreadableDocument, parse_document
+from one_preempt.adapters.opennebula.xml_document import (
+    UNREADABLE_OBJECT,
+    UnreadableDocument,
+    parse_document,
+    whole_number_or,
+)
 from one_preempt.core.model.access import ONEADMIN_UID, Directory
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -25,6 +33,7 @@ from one_preempt.ports import Clock, CloudUnavailable, VmNotTold
 
 UNREADABLE = "UNREADABLE"
 ALL, FROM_FIRST, TO_LAST, NOT_DONE, LAST_RECORD = -2, -1, -1, -1, 0
+OURSELVES = -1
 
 # VMs before hosts: what is deployed in between is then charged to a host, never taken for free room.
 CALLS: tuple[tuple[str, tuple[Parameter, ...]], ...] = (
@@ -103,10 +112,21 @@ def read_documents(transport: OnedTransport) -> dict[str, bytes]:
     for name, parameters in CALLS:
         try:
             answer = transport.document(f"one.{name}", *parameters)
-            documents[name] = as_trusted(transport, name, answer)
+            documents[name] = as_trusted(transport, name, answer, partial(_holders, transport, name, documents))
         except OnedError as error:
             raise refused(f"one.{name}", error) from None
     return documents
+
+
+def _holders(transport: OnedTransport, name: str, documents: Mapping[str, bytes]) -> frozenset[int]:
+    """The users, or groups, of whom VMs are, and we ourselves: nothing can be decided without these."""
+    ourselves = parse_document(transport.document("one.user.info", OURSELVES), [], "our user")
+    mark = "GID" if name == pools.GROUP_POOL else "ID"
+    found = [ourselves.findtext(mark)]
+    with suppress(UnreadableDocument):
+        vms = parse_document(documents[pools.VM_POOL], [], pools.VM_POOL)
+        found += [vm.findtext("GID" if name == pools.GROUP_POOL else "UID") for vm in vms.iterfind("VM")]
+    return frozenset(whole_number_or(text, ONEADMIN_UID) for text in found if text)
 
 
 def uid_of(user: str, directory: Directory) -> int:

@@ -6,72 +6,161 @@ his object, the others a call each, and the daemon nothing (docs/decisions/0037)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from dataclasses import dataclass, field
 
 from lxml import etree
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
 from one_preempt.adapters.opennebula.oned_errors import NoExistsError, OnedError
-from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, Piece, is_as_written, is_one_object, pieces_of
-from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.adapters.opennebula.pool_pieces import (
+    GREATEST_ID,
+    Piece,
+    Pieces,
+    is_as_written,
+    is_one_object,
+    pieces_of,
+)
+from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 
-# More would be a text full of them: then all of these are left out, and nobody is asked.
-MOST_ASKED_FOR = 5000
+# So few are asked for one by one; of more a text may be full, and parts of the pool tell whose it is.
+FEW = 16
+# Where that is not told by so many calls, what is left is left out.
+MOST_CALLS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool in whose objects users write, and the call that tells one of them."""
+    """A pool in whose objects users write, and the call that tells one of them.
+
+    `part` are the parameters of the pool's call for the ids between two, both included; None where it takes none.
+    """
 
     name: str
     tag: str
     call: str
+    part: Callable[[int, int], tuple[Parameter, ...]] | None = None
 
 
+_ALL, _NOT_DONE = -2, -1
 POOLS = {
-    pools.VM_POOL: Pool("VM_POOL", "VM", "one.vm.info"),
-    pools.NETWORK_POOL: Pool("VNET_POOL", "VNET", "one.vn.info"),
-    pools.VM_GROUP_POOL: Pool("VM_GROUP_POOL", "VM_GROUP", "one.vmgroup.info"),
+    pools.VM_POOL: Pool("VM_POOL", "VM", "one.vm.info", lambda first, last: (_ALL, first, last, _NOT_DONE)),
+    pools.NETWORK_POOL: Pool("VNET_POOL", "VNET", "one.vn.info", lambda first, last: (_ALL, first, last)),
+    pools.VM_GROUP_POOL: Pool("VM_GROUP_POOL", "VM_GROUP", "one.vmgroup.info", lambda first, last: (_ALL, first, last)),
     pools.USER_POOL: Pool("USER_POOL", "USER", "one.user.info"),
     pools.GROUP_POOL: Pool("GROUP_POOL", "GROUP", "one.group.info"),
 }
 
 
-def as_trusted(transport: OnedTransport, name: str, document: bytes) -> bytes:
+def as_trusted(
+    transport: OnedTransport, name: str, document: bytes, wanted: Callable[[], Collection[int]] = tuple
+) -> bytes:
     """The answer to the call `name`; of a pool that is not as oned writes it one that is.
 
-    Raises `CloudUnavailable`. Objects that cannot be told are there by their ids alone: they have not ended.
+    Of many in a pool that oned does not tell in parts those that are `wanted` are asked for, and few others. Raises
+    `CloudUnavailable`. Objects that cannot be told are there by their ids alone: they have not ended.
     """
     pool = POOLS.get(name)
     if pool is None or is_as_written(document):
         return document
-    whole = document.strip()
-    if not (whole.startswith(f"<{pool.name}>".encode()) and whole.endswith(f"</{pool.name}>".encode())):
+    if not _is_whole(document, pool):
         # Something else, or cut off: whoever reads it says so.
         return document
+    asking = _Asking(transport, name, pool)
     pieces = pieces_of(document, pool.name, pool.tag)
-    suspects = {piece.id: piece for piece in pieces.suspect}
-    asked_for = len(suspects) <= MOST_ASKED_FOR
-    told = [_told(transport, pool, piece) if asked_for else _id_alone(pool, piece.id) for piece in suspects.values()]
+    if len(pieces.suspect) <= FEW or pool.part is None:
+        told = list(asking.each({piece.id for piece in pieces.suspect}, wanted))
+    else:
+        told = list(asking.between(pieces, 0, GREATEST_ID))
     texts = [piece.text for piece in pieces.before] + told + [piece.text for piece in pieces.behind]
     # They stand behind the last object, and are nobody's words.
     defaults = b"" if pieces.behind else _defaults(document, pool)
     return b"".join([f"<{pool.name}>".encode(), *texts, defaults, f"</{pool.name}>".encode()])
 
 
-def _told(transport: OnedTransport, pool: Pool, piece: Piece) -> bytes:
+def _is_whole(document: bytes, pool: Pool) -> bool:
+    whole = document.strip()
+    return whole.startswith(f"<{pool.name}>".encode()) and whole.endswith(f"</{pool.name}>".encode())
+
+
+@dataclass(slots=True)
+class _Asking:
+    """Asks oned for objects, and for parts of a pool, with so many calls at most."""
+
+    transport: OnedTransport
+    name: str
+    pool: Pool
+    calls_left: int = field(default=MOST_CALLS)
+
+    def each(self, suspects: Set[int], wanted: Callable[[], Collection[int]]) -> Iterator[bytes]:
+        """Each of these; of many those that are wanted, and the oldest of the others, among whom oneadmin is."""
+        asked = suspects if len(suspects) <= FEW else suspects & set(wanted())
+        asked = asked | set(sorted(suspects - asked)[:FEW])
+        for object_id in sorted(suspects):
+            yield self.told(object_id) if object_id in asked else _id_alone(self.pool, object_id)
+
+    def told(self, object_id: int) -> bytes:
+        """One object; its id alone where it is not told, or too many were asked for."""
+        if self.calls_left <= 0:
+            return _id_alone(self.pool, object_id)
+        self.calls_left -= 1
+        return _told(self.transport, self.pool, object_id)
+
+    def between(self, pieces: Pieces, first_id: int, last_id: int, depth: int = 0) -> Iterator[bytes]:
+        """What a part of the pool holds of the ids from `first_id` to `last_id` between what is certainly oned's.
+
+        One object is asked for, and what stands on either side of it as a part of its own: where nobody wrote markup of
+        his own that part is as oned writes it. `depth` parts are around this one.
+        """
+        first_id = pieces.before[-1].id + 1 if pieces.before else first_id
+        last_id = pieces.behind[0].id - 1 if pieces.behind else last_id
+        claimed = [piece for piece in pieces.suspect if first_id <= piece.id <= last_id]
+        if not claimed:
+            return
+        chosen_id = _chosen(claimed, depth)
+        yield from self._part(first_id, chosen_id - 1, claimed, depth)
+        yield self.told(chosen_id)
+        yield from self._part(chosen_id + 1, last_id, claimed, depth)
+
+    def _part(self, first_id: int, last_id: int, claimed: Sequence[Piece], depth: int) -> Iterator[bytes]:
+        if first_id > last_id:
+            return
+        within = [piece for piece in claimed if first_id <= piece.id <= last_id]
+        pool, part = self.pool, self.pool.part
+        if self.calls_left <= 0 or part is None:
+            yield from (_id_alone(pool, one) for one in sorted({piece.id for piece in within}))
+            return
+        self.calls_left -= 1
+        document = self.transport.document(f"one.{self.name}", *part(first_id, last_id)).strip()
+        if is_as_written(document) and _is_whole(document, pool):
+            yield document[len(f"<{pool.name}>") : -len(f"</{pool.name}>")]
+            return
+        pieces = pieces_of(document, pool.name, pool.tag)
+        yield from (piece.text for piece in pieces.before)
+        yield from self.between(pieces, first_id, last_id, depth + 1)
+        yield from (piece.text for piece in pieces.behind)
+
+
+def _chosen(claimed: Sequence[Piece], depth: int) -> int:
+    """Mostly whoever comes first with tags that are not oned's; in turn with that the middle, for heads may lie."""
+    ids = sorted(piece.id for piece in claimed)
+    torn = next((piece.id for piece in claimed if not is_as_written(piece.text)), None)
+    return torn if torn is not None and depth % 2 == 0 else ids[len(ids) // 2]
+
+
+def _told(transport: OnedTransport, pool: Pool, object_id: int) -> bytes:
     """An object as oned tells it alone; nothing where there is none of this id."""
-    if piece.id > GREATEST_ID:
+    if object_id > GREATEST_ID:
         return b""
     try:
-        answer = transport.document(pool.call, piece.id)
+        answer = transport.document(pool.call, object_id)
     except NoExistsError:
         return b""
     except OnedError:
-        return _id_alone(pool, piece.id)
-    if not is_one_object(answer, pool.tag, piece.id):
-        return _id_alone(pool, piece.id)
-    return answer + _quotas(answer, piece.id)
+        return _id_alone(pool, object_id)
+    if not is_one_object(answer, pool.tag, object_id):
+        return _id_alone(pool, object_id)
+    return answer + _quotas(answer, object_id)
 
 
 def _quotas(answer: bytes, object_id: int) -> bytes:

@@ -21,7 +21,7 @@ from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.preferences import Preferences
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
-from one_preempt.core.matching.vm_groups import GroupRules, group_rules
+from one_preempt.core.matching.vm_groups import GroupRules, group_rules, is_unreadable
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.plan import Placement
@@ -173,6 +173,9 @@ class SinglePlacement:
 
     def _refusal(self, vm: VirtualMachine, room: Room) -> Unplaced | None:
         """What keeps the VM from every host."""
+        if is_unreadable(vm, room.snapshot):
+            told = f"VM group {vm.vm_group_id} cannot be read: its owner has to mend it, or take the VM out of it."
+            return reasons.unplaced(reasons.AFFINITY, told)
         match = self.match(vm)
         if match.refusal is not None:
             # What was found holds for many VMs: who is refused is named here.

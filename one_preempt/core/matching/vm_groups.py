@@ -75,6 +75,11 @@ def role_of(vm: VirtualMachine, snapshot: PoolSnapshot) -> tuple[VmGroup, VmGrou
     return None if role is None else (group, role)
 
 
+def is_unreadable(vm: VirtualMachine, snapshot: PoolSnapshot) -> bool:
+    """It is of a VM group that is not told: which hosts it may go to is not known."""
+    return vm.vm_group_id is not None and vm.vm_group_id not in snapshot.vm_groups
+
+
 def _affined_sets(group: VmGroup, role: VmGroupRole) -> Iterable[frozenset[int]]:
     """VMs that must share a host with those of `role`: its own, and those of roles affined to it."""
     if role.policy == _AFFINED:
