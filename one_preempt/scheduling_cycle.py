@@ -26,6 +26,7 @@ from one_preempt.core.model.quick_construction import quick_constructor, quick_v
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS, Progress, observe_action
+from one_preempt.core.reconciliation.settled_actions import CANCELLED
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import (
@@ -240,7 +241,8 @@ class SchedulingCycle:
     def _withdraw(self, state: ClusterState, plan: Plan, now_s: int) -> None:
         """Close intents that were never carried out and are not wanted any more.
 
-        One that was sent and not answered stays open for a while: oned may carry it out yet.
+        One that was sent and not answered stays open for a while: oned may carry it out yet. So does one that an
+        administrator's command has written down and is about to send.
         """
         if not state.actions:
             return
@@ -251,7 +253,7 @@ class SchedulingCycle:
             for action_id, record in sorted(state.actions.items())
             if action_id not in wanted
             and is_unissued(record, state)
-            and (record.attempts == 0 or not given_up_at_s < (record.outcome_at_s or record.intended_at_s) <= now_s)
+            and (_is_ours_alone(record) or not given_up_at_s < (record.outcome_at_s or record.intended_at_s) <= now_s)
         )
         if withdrawn:
             self._store.apply(LedgerChanges(closed_actions=withdrawn))
@@ -348,6 +350,11 @@ def _sends_out(action: Action) -> bool:
 
 def _may_act(raft_state: RaftState) -> bool:
     return raft_state in (RaftState.SOLO, RaftState.LEADER)
+
+
+def _is_ours_alone(record: ActionRecord) -> bool:
+    """Nobody but this process would send it, and it was not sent."""
+    return record.attempts == 0 and record.reason_code != CANCELLED
 
 
 def is_unissued(record: ActionRecord, state: ClusterState) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
-from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
+from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, quoted
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRightsClaim, GroupRights, claim_beyond
 from one_preempt.core.admission.standing import asks_alike, may_preempt, review
 from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
@@ -25,6 +25,7 @@ from one_preempt.core.reconciliation.concerned import Concerned
 PLAIN = LeaseTerms()
 RESERVATION_REFUSED = "reservation-refused"
 
+_gang_key = quick_constructor(GangKey)
 _new_lease, _new_record = quick_constructor(Lease), quick_constructor(LeaseRecord)
 
 
@@ -295,8 +296,13 @@ def _plain_lease(vm: VirtualMachine) -> Lease:
 
 
 def _lease(record: LeaseRecord, members: Sequence[VirtualMachine], rights: GroupRights) -> Lease:
-    """A recorded lease. One whose reservation was refused, and of which nothing has started, waits on HOLD."""
+    """A recorded lease. One whose reservation was refused, and of which nothing has started, waits on HOLD.
+
+    So does a gang of which a member was ended before it ever began: it would begin in part.
+    """
     refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
+    if not refused and len(members) < len(record.vm_ids) and _never_began(record, members):
+        return _incomplete_lease(_gang_key(record.uid, record.terms), members, _why_incomplete(record, members), record)
     return _new_lease(
         id=record.id,
         terms=record.terms,
@@ -319,9 +325,23 @@ def _lease(record: LeaseRecord, members: Sequence[VirtualMachine], rights: Group
     )
 
 
-def _incomplete_lease(key: GangKey, members: Sequence[VirtualMachine], text: str) -> Lease:
+def _never_began(record: LeaseRecord, members: Sequence[VirtualMachine]) -> bool:
+    """No member has run, nor is one about to."""
+    began = record.run_began_at_s is not None or record.served_s > 0 or record.preempted_by is not None
+    return not began and all(vm.state in NOT_STARTED and not vm.history for vm in members)
+
+
+def _why_incomplete(record: LeaseRecord, members: Sequence[VirtualMachine]) -> str:
+    ended, size = len(record.vm_ids) - len(members), len(record.vm_ids)
+    text = f"{ended} of the {size} VMs of lease {quoted(record.terms.name)} ended before it began"
+    return f"{text}, and it does not begin in part: end the others and create all of them anew"
+
+
+def _incomplete_lease(
+    key: GangKey, members: Sequence[VirtualMachine], text: str, record: LeaseRecord | None = None
+) -> Lease:
     return Lease(
-        id=members[0].id,
+        id=members[0].id if record is None else record.id,
         terms=key.terms,
         uid=key.uid,
         gid=members[0].gid,

@@ -362,7 +362,7 @@ def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...
     order = np.arange(len(places)) if demand.host_order is None else demand.host_order
     behind = places[order].cumsum()
     size = len(like.members)
-    if behind[-1] < size:
+    if not len(behind) or behind[-1] < size:
         return None
     return tuple(order[behind.searchsorted(np.arange(size), side="right")].tolist())
 

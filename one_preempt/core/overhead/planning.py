@@ -85,7 +85,8 @@ def _leave_ms(vm: VirtualMachine, method: PreemptionMethod, rates: OverheadRates
             moved_ms = live_copy_ms(vm.memory_mib, rates) + 2 * rates.pause_ms
             return max(moved_ms, _leave_ms(vm, PreemptionMethod.STOP, rates))
         case PreemptionMethod.TERMINATE:
-            return 0
+            # That costs its owner nothing, and yet the guest is let shut down.
+            return rates.shutdown_ms
 
 
 def _total_s(operations: Iterable[tuple[VirtualMachine, int]], exclusion: Exclusion) -> int:

@@ -23,7 +23,7 @@ from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.mend_reservations import planned_anew
-from one_preempt.core.phases.place_waiting import hindrance_of, start
+from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
 from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
@@ -163,6 +163,11 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
             _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
     if _moves_aside(draft, lease, vms, stay):
+        return
+    lock = lock_on(vms)
+    if lock is not None:
+        # Whoever left would be out, and his room idle, for as long as it is locked.
+        _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.

@@ -25,6 +25,7 @@ from one_preempt.core.phases.promises import write_promises
 from one_preempt.core.phases.queue_room import QueueRoom, lacks_room, start_id
 from one_preempt.core.phases.reschedule import marked_vms
 from one_preempt.core.queue_turn import Turn
+from one_preempt.core.reconciliation.settled_actions import CANCELLED
 
 
 def waiting_leases(draft: PlanDraft) -> list[Lease]:
@@ -158,16 +159,24 @@ def _why_here(lease: Lease, returning: bool) -> Reason:
     return _ALONE
 
 
+def lock_on(vms: Sequence[VirtualMachine]) -> Reason | None:
+    """A lock on one of them, which keeps all from starting."""
+    locked = next((vm for vm in vms if vm.lock_level is not LockLevel.NONE), None)
+    return None if locked is None else Reason("locked", f"VM {locked.id} is locked: it starts when it is unlocked")
+
+
 def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
     """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
-    locked = next((vm for vm in vms if vm.lock_level is not LockLevel.NONE), None)
-    if locked is not None:
-        return Reason("locked", f"VM {locked.id} is locked: it starts when it is unlocked")
+    lock = lock_on(vms)
+    if lock is not None:
+        return lock
     quota = draft.quotas.obstacle(vms)
     if quota is not None:
         return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
     if lease.id not in tried_lately(draft):
         return None
+    if any(one.lease_id == lease.id and one.reason_code == CANCELLED for one in draft.state.actions.values()):
+        return Reason(CANCELLED, "an administrator is cancelling it")
     returning = lease.state in RETURNING_STATES
     for vm in vms:
         action_id = start_id(vm, returning=returning)

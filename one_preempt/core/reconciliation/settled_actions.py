@@ -15,6 +15,8 @@ from one_preempt.core.reconciliation.observation import LEAVING_KINDS, Progress,
 
 # What is stopped because it outlived its DURATION has had its time: it is owed no return.
 OVERRUN = "overrun"
+# What an administrator cancels makes room for nobody.
+CANCELLED = "cancelled"
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
 _DONE = Progress.DONE
@@ -82,7 +84,7 @@ def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Prog
     if record.kind is ActionKind.SUSPEND:
         resting = vm is not None and vm.state == VmState.SUSPENDED
         return progress is Progress.UNDER_WAY or (progress is Progress.LASTING and resting)
-    if record.reason_code == OVERRUN:
+    if record.reason_code in (OVERRUN, CANCELLED):
         return False
     return progress in (Progress.UNDER_WAY, Progress.DONE)
 

@@ -278,6 +278,22 @@ def test_a_gang_that_lost_a_member_takes_no_new_one() -> None:
     assert lease_of(later, 6).refusal_code == "lease-complete"
 
 
+def test_a_gang_that_lost_a_member_before_it_began_does_not_begin_in_part() -> None:
+    records = records_of(admitted(vm(4, GANG), vm(5, GANG)))
+    lease = lease_of(admitted(vm(5, GANG), records=records), 5)
+    assert (lease.id, lease.state, lease.refusal_code) == (4, LeaseState.INCOMPLETE, "lease-incomplete")
+    assert lease.refusal_text == (
+        "1 of the 2 VMs of lease 'pair' ended before it began, and it does not begin in part: "
+        "end the others and create all of them anew"
+    )
+
+
+@pytest.mark.parametrize("began", [{"run_began_at_s": NOW_S}, {"served_s": 60}, {"preempted_by": 7}])
+def test_a_gang_that_has_begun_goes_on_without_a_member_that_ended(began: dict[str, int]) -> None:
+    records = {i: replace(r, **began) for i, r in records_of(admitted(vm(4, GANG), vm(5, GANG))).items()}  # type: ignore[arg-type]
+    assert lease_of(admitted(vm(5, GANG), records=records), 5).state is LeaseState.WAITING
+
+
 def test_an_ended_gang_leaves_its_name_free() -> None:
     ended = {i: replace(r, ended_at_s=NOW_S) for i, r in records_of(admitted(vm(1, GANG), vm(2, GANG))).items()}
     assert lease_of(admitted(vm(8, GANG), vm(9, GANG), records=ended), 8).vm_ids == (8, 9)
