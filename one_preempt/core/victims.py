@@ -38,10 +38,14 @@ class PossibleVictim:
 
 @dataclass(frozen=True, slots=True)
 class Hindered:
-    """Why those who were chosen cannot leave; others might if these leases stayed, nobody else where there are none."""
+    """Why those who were chosen cannot leave; others might if these leases stayed, nobody else where there are none.
+
+    `host_rows`: nor would it help if they left, for these hosts lack something else.
+    """
 
     lease_ids: frozenset[int]
     reason: Reason
+    host_rows: frozenset[int] = frozenset()
 
 
 def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:

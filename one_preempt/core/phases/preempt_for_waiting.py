@@ -42,6 +42,7 @@ from one_preempt.core.phases.room_ahead import (
     takes_s,
 )
 from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
+from one_preempt.core.phases.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import (
@@ -57,8 +58,9 @@ NEXT_CYCLE = "next-cycle"
 # Knuth's multiplier: consecutive instants, and those at any steady interval, come to fall far apart.
 _SCATTER = 2654435761
 
-# How often victims are chosen for one request, each time without some who could not leave after all.
-CHOICES_A_REQUEST = 3
+# How often victims are chosen for one request, each time without some who could not leave after all, or some hosts that
+# would not do; at last among those alone who surely can, for hosts that surely would.
+CHOICES_A_REQUEST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +112,16 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     if obstacle is not None:
         return obstacle
     draft.choices += 1
-    staying: frozenset[int] = frozenset()
+    staying, lacking = frozenset[int](), frozenset[int]()
     first: Reason | None = None
-    for _ in range(CHOICES_A_REQUEST):
-        outcome = _preempt_for(draft, wanted, staying)
+    for choice in range(CHOICES_A_REQUEST):
+        outcome = _preempt_for(draft, wanted, staying, lacking, surely=choice == CHOICES_A_REQUEST - 1)
         if not isinstance(outcome, Hindered):
             return outcome
         first = first or outcome.reason
-        if not outcome.lease_ids:
+        if not (outcome.lease_ids or outcome.host_rows):
             break
-        staying |= outcome.lease_ids
+        staying, lacking = staying | outcome.lease_ids, lacking | outcome.host_rows
     return first
 
 
@@ -142,8 +144,10 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     return None
 
 
-def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) -> Hindered | Reason | None:
-    """Decide one preemption without those who are `staying`, and add it to the draft.
+def _preempt_for(
+    draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int], lacking: frozenset[int], *, surely: bool
+) -> Hindered | Reason | None:
+    """Decide one preemption without those who are `staying`, on no host of the rows `lacking`, and add it to the draft.
 
     Else say why there is none, and who of those chosen had better stay; a reason alone is advice.
     """
@@ -153,9 +157,12 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) 
         draft.state, policies.limits, rules_for(draft, wanted.vms), taking_part, policies.time.overrun
     )
     possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
+    if surely:
+        possible = [one for one in possible if leaves_surely(draft, one)]
     free = _free_then(draft, wanted, possible)
-    problem = request_problem(draft, wanted.vms, possible, free, wanted.within)
-    if staying:
+    within = _within(draft, wanted, possible, lacking, surely=surely)
+    problem = request_problem(draft, wanted.vms, possible, free, within)
+    if staying or lacking:
         # Kept in mind is what will be asked first again.
         choice = choose_victims(problem, policies.preemption, policies.search)
     else:
@@ -179,6 +186,21 @@ def _preempt_for(draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int]) 
         return _start_before_the_queue(draft, wanted, placements)
     obstacle = who_hold_others_up(draft, wanted.lease, chosen)
     return obstacle or _decide_or_undo(draft, wanted, chosen, choice, placements)
+
+
+def _within(
+    draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim], lacking: frozenset[int], *, surely: bool
+) -> BoolArray | None:
+    """The hosts among which it is looked for room; of a time to come nobody knows what else they will have."""
+    within = wanted.within
+    if lacking:
+        able = np.ones_like(draft.state.hosts.accepts_vms)
+        able[list(lacking)] = False
+        within = able if within is None else within & able
+    if surely and wanted.start_s <= draft.state.now_s:
+        able = hosts_if_all_left(draft, wanted.vms, possible)
+        within = able if within is None else within & able
+    return within
 
 
 def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> None:
@@ -367,7 +389,8 @@ def _placements(
             placed = draft.matchmaker.place_together(wanted.vms, room)
     room.rollback(mark)
     if isinstance(placed, Unplaced):
-        return Hindered(frozenset(), Reason(placed.reason.code, f"even after preempting: {placed.reason.text}"))
+        why = Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
+        return Hindered(frozenset(), why, frozenset(choice.host_of_request))
     return placed
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, product
 
 import numpy as np
 
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.model.host import PciDevice
+from one_preempt.core.model.infrastructure import VmGroup
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
@@ -69,13 +71,23 @@ def _allowed(draft: PlanDraft, vm: VirtualMachine, within: BoolArray | None) -> 
 
 
 def _separate(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> tuple[tuple[int, ...], ...]:
-    """Members of the request that must not share a host: those of one anti-affined role."""
+    """Members of the request that must not share a host: those of one anti-affined role, and pairs of two roles."""
     rows_by_role: dict[tuple[int, str], list[int]] = {}
+    groups: dict[int, VmGroup] = {}
+    alone: set[tuple[int, str]] = set()
     for row, vm in enumerate(vms):
         found = role_of(vm, draft.state.snapshot)
-        if found is not None and found[1].policy == "ANTI_AFFINED":
-            rows_by_role.setdefault((found[0].id, found[1].name), []).append(row)
-    return tuple(tuple(rows) for rows in rows_by_role.values() if len(rows) > 1)
+        if found is not None:
+            group, role = found
+            groups[group.id] = group
+            rows_by_role.setdefault((group.id, role.name), []).append(row)
+            if role.policy == "ANTI_AFFINED":
+                alone.add((group.id, role.name))
+    apart = [tuple(rows) for role, rows in rows_by_role.items() if role in alone and len(rows) > 1]
+    for (one, rows), (other, others) in combinations(rows_by_role.items(), 2):
+        if one[0] == other[0] and any({one[1], other[1]} <= set(rule) for rule in groups[one[0]].anti_affined):
+            apart += product(rows, others)
+    return tuple(apart)
 
 
 def _devices(draft: PlanDraft) -> list[Sequence[PciDevice]]:

@@ -1,0 +1,36 @@
+"""Who surely can leave, and where the request surely could go: asked where the cheapest sets come to nothing.
+
+What is cheapest may be kept from leaving by a deadline or for want of a place to move to, and its hosts may lack a
+network or a disk; the next cheapest may be no better, in each cycle anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.victims import MOVES, PossibleVictim
+
+
+def leaves_surely(draft: PlanDraft, victim: PossibleVictim) -> bool:
+    """It needs no other place to go to, and was promised no deadline that it might miss."""
+    has_deadline = victim.lease.terms.deadline_at_s is not None and draft.is_accepted(victim.lease)
+    return not has_deadline and not any(method in MOVES for method in victim.methods)
+
+
+def hosts_if_all_left(draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim]) -> BoolArray:
+    """The hosts on which one of `vms` alone would be placed if all who may leave had left, shape (H,)."""
+    room, index = draft.room, draft.state.hosts.index_by_id
+    mark = room.checkpoint()
+    for victim in possible:
+        for vm in draft.members(victim.lease):
+            room.leave(vm.id)
+    found = np.zeros_like(draft.state.hosts.accepts_vms)
+    for vm in vms[:1] if draft.matchmaker.are_alike(vms) else vms:
+        found[[index[placement.host_id] for placement in draft.matchmaker.candidates(vm, room)]] = True
+    room.rollback(mark)
+    return found
