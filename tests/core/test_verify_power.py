@@ -156,7 +156,9 @@ def test_no_step_relies_on_what_was_seen_alone() -> None:
 
 def test_while_a_vm_cannot_be_read_no_host_is_taken_for_empty() -> None:
     going = state(in_phase(PowerPhase.GOING_OFFLINE), hosts=(DISABLED, host(1)))
-    unread = replace(going, snapshot=replace(going.snapshot, unreadable_vm_ids=frozenset({9})))
+    unread = replace(
+        going, snapshot=replace(going.snapshot, unreadable_vm_ids=frozenset({9}), untraced_vm_ids=frozenset({9}))
+    )
     assert codes(unread, step(PowerStepKind.PUT_OFFLINE, HostState.DISABLED)) == ["power-in-doubt"]
 
 

@@ -61,6 +61,7 @@ def test_a_flood_in_one_vm_hides_no_other(row: FrontRow, count: int) -> None:
     assert report.state is not None
     assert {*others, request} == report.state.snapshot.vms.keys()
     assert report.state.snapshot.unreadable_vm_ids == {intruder}
+    assert report.state.snapshot.untraced_vm_ids == frozenset()
     assert len(asked) < 60
     row.run(6)
     assert row.is_running(request)

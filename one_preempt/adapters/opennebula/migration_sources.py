@@ -46,7 +46,13 @@ class MigrationSources:
                 known[migration] = source_id
                 vms[vm.id] = replace(vm, copied_from_host_id=source_id)
         self._known = known
-        return replace(snapshot, vms=vms, unreadable_vm_ids=frozenset(unreadable), problems=tuple(problems))
+        return replace(
+            snapshot,
+            vms=vms,
+            unreadable_vm_ids=frozenset(unreadable),
+            untraced_vm_ids=snapshot.untraced_vm_ids | (unreadable - snapshot.unreadable_vm_ids),
+            problems=tuple(problems),
+        )
 
     def _source_of(self, vm: VirtualMachine) -> int | None:
         """None where the VM is gone by now, or its migration is over."""

@@ -12,7 +12,11 @@ from one_preempt.adapters.opennebula.infrastructure_reader import (
     read_network_pool,
     read_vm_group_pool,
 )
-from one_preempt.adapters.opennebula.virtual_machine_reader import ids_in_vm_pool, read_vm_pool
+from one_preempt.adapters.opennebula.virtual_machine_reader import (
+    ids_in_vm_pool,
+    read_vm_pool,
+    untraced_in_vm_pool,
+)
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document, whole_number_or
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 
@@ -63,6 +67,7 @@ def assemble_snapshot(documents: Mapping[str, bytes], observed_at_s: int) -> Poo
         vm_groups=read_vm_group_pool(document(VM_GROUP_POOL), problems),
         directory=read_directory(document(USER_POOL), document(GROUP_POOL), document(ACL), problems),
         unreadable_vm_ids=unreadable_vm_ids,
+        untraced_vm_ids=untraced_in_vm_pool(vm_pool, unreadable_vm_ids) if unreadable_vm_ids else frozenset(),
         unreadable_host_ids=unreadable_host_ids,
         problems=tuple(problems),
     )

@@ -6,6 +6,7 @@ his object, the others a call each, and the daemon nothing (docs/decisions/0037)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -43,6 +44,7 @@ class Pool:
 
 
 _ALL, _NOT_DONE = -2, -1
+_STATE = re.compile(rb"<STATE>[0-9]{1,9}</STATE><LCM_STATE>[0-9]{1,9}</LCM_STATE>")
 POOLS = {
     pools.VM_POOL: Pool("VM_POOL", "VM", "one.vm.info", lambda first, last: (_ALL, first, last, _NOT_DONE)),
     pools.NETWORK_POOL: Pool("VNET_POOL", "VNET", "one.vn.info", lambda first, last: (_ALL, first, last)),
@@ -159,8 +161,14 @@ def _told(transport: OnedTransport, pool: Pool, object_id: int) -> bytes:
     except OnedError:
         return _id_alone(pool, object_id)
     if not is_one_object(answer, pool.tag, object_id):
-        return _id_alone(pool, object_id)
+        return _head_alone(pool, object_id, answer)
     return answer + _quotas(answer, object_id)
+
+
+def _head_alone(pool: Pool, object_id: int, answer: bytes) -> bytes:
+    """The id, and of a VM its state: oned writes that before anything that is its owner's."""
+    found = _STATE.search(answer) if pool.tag == "VM" else None
+    return _id_alone(pool, object_id).replace(b"</VM>", (found[0] if found else b"") + b"</VM>")
 
 
 def _quotas(answer: bytes, object_id: int) -> bytes:

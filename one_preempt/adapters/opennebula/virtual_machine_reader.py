@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from functools import lru_cache
 
 import numpy as np
@@ -12,12 +13,15 @@ from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, ids_named
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
     optional_number,
+    parse_document,
     read_objects,
     shortened,
     texts_of,
     whole_number,
+    whole_number_or,
 )
 from one_preempt.core.model.virtual_machine import (
+    COPIED_FROM_SOURCE,
     AttributeValue,
     Disk,
     HistoryRecord,
@@ -67,6 +71,21 @@ def ids_in_vm_pool(document: bytes) -> frozenset[int]:
     return ids_named(document, "VM")
 
 
+def untraced_in_vm_pool(document: bytes, unreadable: Set[int]) -> frozenset[int]:
+    """Those of the unreadable VMs of a pool that may be needing a host which does not list them.
+
+    oned lists each VM that it charges a host for; but for one whose disks are being copied, the host that it leaves.
+    The state stands before all that its owner writes, so it can be told although the rest cannot.
+    """
+    found: dict[int, list[bool]] = {}
+    for element in parse_document(document, [], "VM_POOL").iterfind("VM"):
+        state = whole_number_or(element.findtext("STATE"), -1)
+        is_copied = state == VmState.ACTIVE and whole_number_or(element.findtext("LCM_STATE"), -1) in COPIED_FROM_SOURCE
+        vm_id = whole_number_or(element.findtext("ID"), -1)
+        found.setdefault(vm_id, []).append(state >= 0 and not is_copied)
+    return frozenset(vm_id for vm_id in unreadable if found.get(vm_id) != [True])
+
+
 def _vm_id(text: str) -> int:
     vm_id = amount(text)
     if vm_id > GREATEST_ID:
@@ -80,7 +99,7 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     `in_order`: refuse attributes that are not in oned's order, which a user's markup among them hardly keeps.
     """
     parts = {child.tag: child for child in element}
-    if parts.keys() == {"ID"}:
+    if parts.keys() <= {"ID", "STATE", "LCM_STATE"}:
         raise ValueError(f"its document is not as oned writes it{_SMUGGLED}")
     if len(parts) != len(element) and _stands_twice(element):
         raise ValueError(f"an element stands twice in its document{_SMUGGLED}")

@@ -78,7 +78,7 @@ def observe_power(
         if host is None:
             after = entered(before, PowerPhase.AWAKE, now_s, DELETED, _deleted(before))
         else:
-            vm_ids = None if snapshot.unreadable_vm_ids else guests.on(host)
+            vm_ids = None if snapshot.untraced_vm_ids else guests.on(host)
             after = observed(_named(before, host), HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
             # The phases that follow are entered for the same reason: it is told once.
             is_new = (after.failures, after.reason_text) != (before.failures, before.reason_text)

@@ -27,7 +27,8 @@ class PoolSnapshot:
 
     `problems` tells, one sentence each, which objects could not be read and were left out or mended;
     `unreadable_vm_ids` are VMs that exist and are not among `vms` for that reason, `unreadable_host_ids` hosts: nothing
-    is known of them now.
+    is known of them now. `untraced_vm_ids` are those of which nothing even tells whether a host that does not list them
+    is needed by them.
     `own_uid` is who asked: the owner of locks that the scheduler sets.
 
     `changed_vm_ids` and `changed_host_ids` are those that came, went, or are another object than in the reading before
@@ -47,6 +48,7 @@ class PoolSnapshot:
     vm_groups: Mapping[int, VmGroup] = field(default_factory=dict)
     directory: Directory = field(default_factory=Directory)
     unreadable_vm_ids: frozenset[int] = frozenset()
+    untraced_vm_ids: frozenset[int] = frozenset()
     unreadable_host_ids: frozenset[int] = frozenset()
     problems: tuple[str, ...] = ()
     own_uid: int = ONEADMIN_UID

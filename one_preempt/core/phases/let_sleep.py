@@ -147,7 +147,7 @@ def _first_starts_s(draft: PlanDraft, lease_ids: Iterable[int]) -> dict[int, int
 
 def _idle_rows(draft: PlanDraft, power: PowerDraft) -> list[int]:
     """Hosts that may sleep, on which nobody is and where nobody was given room in this cycle."""
-    if draft.state.snapshot.unreadable_vm_ids:
+    if draft.state.snapshot.untraced_vm_ids:
         return []
     able = np.flatnonzero(power.able_to_sleep & ~power.columns.occupied)
     free = (draft.room.free[able] == draft.state.hosts.capacity[able]).all(axis=1)

@@ -72,8 +72,8 @@ def _nobody_is_switched_off(recount: Recount) -> Iterator[Violation]:
             staying = staying - set(sequence.emptied_vm_ids)
         if staying:
             yield Violation("power-in-use", f"{step.id}: VM {min(staying)} is on that host")
-        if recount.state.snapshot.unreadable_vm_ids and step.kind is not PowerStepKind.DISABLE:
-            yield Violation("power-in-doubt", f"{step.id}: VMs exist of which nothing is known")
+        if recount.state.snapshot.untraced_vm_ids and step.kind is not PowerStepKind.DISABLE:
+            yield Violation("power-in-doubt", f"{step.id}: VMs exist of which nobody knows where they are")
         emptied = step.kind is PowerStepKind.DISABLE and sequence.emptied_vm_ids
         if not step.must_be_empty and not emptied:
             yield Violation("power-unchecked", f"{step.id} does not say that the host must be empty")

@@ -79,7 +79,7 @@ def test_a_vm_of_which_the_source_is_not_told_counts_as_unreadable(row: FrontRow
     row.transport.rewrite = {"vm.info": lambda answer: answer.replace(b"<SEQ>", b"<SEQ>x")}
     snapshot = OpenNebulaPoolReader(row.transport, row.clock).read()
     assert vm not in snapshot.vms
-    assert snapshot.unreadable_vm_ids == {vm}
+    assert snapshot.unreadable_vm_ids == snapshot.untraced_vm_ids == {vm}
     assert f"VM {vm} is copied from a host that nobody knows: VM {vm} cannot be read" in " ".join(snapshot.problems)
 
 

@@ -8,12 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from one_preempt.adapters.opennebula.virtual_machine_reader import cpu_centi, read_virtual_machine, read_vm_pool
+from one_preempt.adapters.opennebula.virtual_machine_reader import (
+    cpu_centi,
+    read_virtual_machine,
+    read_vm_pool,
+    untraced_in_vm_pool,
+)
 from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import (
     Disk,
     HistoryAction,
     HistoryRecord,
+    LcmState,
     LockLevel,
     Nic,
     NumaNodeRequest,
@@ -266,3 +272,20 @@ def test_cpu_agrees_with_arithmetic_on_four_bytes(hundredths: int) -> None:
         return float(struct.unpack("f", struct.pack("f", number))[0])
 
     assert cpu_centi(str(hundredths / 100)) == int(single(single(hundredths / 100) * 100))
+
+
+@pytest.mark.parametrize(
+    ("lcm_state", "untraced"),
+    [(LcmState.RUNNING, set()), (LcmState.PROLOG_MIGRATE, {5}), (LcmState.SAVE_MIGRATE, set())],
+)
+def test_of_a_vm_that_cannot_be_read_its_state_tells_whether_other_hosts_may_be_needed(
+    lcm_state: LcmState, untraced: set[int]
+) -> None:
+    pool = (
+        f"<VM_POOL><VM><ID>5</ID><STATE>3</STATE><LCM_STATE>{int(lcm_state)}</LCM_STATE>"
+        "<USER_TEMPLATE><STATE>1</STATE></USER_TEMPLATE><STATE>1</STATE></VM><VM><ID>6</ID></VM></VM_POOL>"
+    )
+    assert untraced_in_vm_pool(pool.encode(), {5}) == untraced
+    assert untraced_in_vm_pool(pool.encode(), {6}) == {6}
+    twice = pool.replace("<VM><ID>6", "<VM><ID>5</ID><STATE>1</STATE></VM><VM><ID>6")
+    assert untraced_in_vm_pool(twice.encode(), {5}) == {5}

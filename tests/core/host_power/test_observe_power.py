@@ -37,7 +37,7 @@ def seen(
     vms = {5: running(5, 0)} if vm else {}
     snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: known}, vms)
     if unreadable:
-        snapshot = replace(snapshot, unreadable_vm_ids=frozenset({9}))
+        snapshot = replace(snapshot, unreadable_vm_ids=frozenset({9}), untraced_vm_ids=frozenset({9}))
     answer = PowerOutcome(PowerAnswer.ACCEPTED, "")
     reports = {} if power is None else {0: PowerReport(0, PowerStepKind.READ_POWER, answer, NOW_S - 1, power)}
     return observe_power(snapshot, Ledger(power_sequences={0: before}), reports, RULES, NOW_S).known.sequences[0]
