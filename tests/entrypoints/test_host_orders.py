@@ -120,6 +120,8 @@ def test_a_host_is_ordered_off_and_on_and_waited_for(cloud: SimulatedCloud, whil
     assert "asleep since" in run("host", "list").stdout
     awake = run("host", "on", str(HOST_IDS["node2"]), "--wait")
     assert awake.exit_code == 0, awake.output
+    assert "Host node2: on since" in awake.stdout
+    assert "not ours" not in awake.stdout
     assert cloud.hosts[HOST_IDS["node2"]].alive
     assert power_of("node1") != power_of("node3") is None
 

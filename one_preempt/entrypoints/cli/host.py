@@ -170,7 +170,7 @@ def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], order: P
         for host in hosts:
             if told[host.id] != phases[host.id].value and host.id not in view.orders:
                 told[host.id] = phases[host.id].value
-                click.echo(f"Host {printable(host.name)}: {_told(view, host)}")
+                click.echo(f"Host {printable(host.name)}: {_told(settings, view, host)}")
         settled = [host_id for host_id in phases if host_id not in view.orders]
         if all(phases[host_id] is REACHED[goal] for host_id in settled) and len(settled) == len(hosts):
             return 0
@@ -196,7 +196,10 @@ def _phase(view: PowerView, host_id: int) -> PowerPhase:
     return PowerPhase.AWAKE if sequence is None else sequence.phase
 
 
-def _told(view: PowerView, host: Host) -> str:
+def _told(settings: Settings, view: PowerView, host: Host) -> str:
+    if _phase(view, host.id) is PowerPhase.AWAKE:
+        # `host` was read before the order, and what slept then took no VMs: only as it is now tells whose it is.
+        host = open_reader(settings).read().hosts.get(host.id, host)
     power, why = view.words(host)
     return printable(f"{power or 'on'}{f' ({why})' if why else ''}", 300)
 
