@@ -267,6 +267,13 @@ def test_a_host_that_somebody_disabled_is_not_enabled(cloud: SimulatedCloud, sit
     assert "it is DISABLED, and not by this scheduler: onehost enable 1" in refused.stderr
 
 
+def test_a_host_that_somebody_set_offline_is_listed_as_not_ours(cloud: SimulatedCloud, site: Path) -> None:
+    cloud.host_status(ONEADMIN, HOST_IDS["node2"], 2)
+    rows = {cells[1]: cells for cells in map(str.split, run("host", "list").stdout.splitlines()) if len(cells) > 5}
+    assert " ".join(rows["node2"]).endswith("takes no VMs not ours")
+    assert rows["node1"][-1] == "on"
+
+
 def test_a_host_that_failed_says_so_and_may_be_ordered_on_by_who_has_mended_it(
     cloud: SimulatedCloud, site: Path
 ) -> None:

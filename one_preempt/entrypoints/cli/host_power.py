@@ -89,10 +89,10 @@ class PowerView:
         """The power of one host and why, for people."""
         sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
         ordered = [f"ordered {order.goal.value}, waits for the daemon"] if order is not None else []
-        if sequence is None:
-            power = ON if host.id in self.handed_over else ""
-            return power, printable("; ".join([*ordered, *self._pauses(host)]), 300)
         awake = ON if host.accepts_vms else NOT_OURS
+        if sequence is None:
+            power = awake if host.id in self.handed_over else ""
+            return power, printable("; ".join([*ordered, *self._pauses(host)]), 300)
         phase = awake if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
         why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
         return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 300)
