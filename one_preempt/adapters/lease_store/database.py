@@ -77,9 +77,19 @@ def prepare_file(url: URL) -> None:
 
 
 def database_exists(url: str) -> bool:
-    """Whether there is something to open: for SQLite its file, for a server always."""
+    """Whether there is something to open: for SQLite its file, for a server always.
+
+    Raises `LeaseStoreError` where this user may not look.
+    """
     parsed = parsed_url(url)
-    return not is_sqlite(parsed) or Path(str(parsed.database)).exists()
+    path = Path(str(parsed.database))
+    try:
+        return not is_sqlite(parsed) or path.exists()
+    except OSError as error:
+        raise LeaseStoreError(
+            f"cannot look for the database of leases {path}: {error.strerror}; "
+            "run this as the user that runs the scheduler, or as root"
+        ) from None
 
 
 def open_engine(url: URL, busy_timeout_s: float) -> Engine:
