@@ -105,6 +105,16 @@ def open_store(settings: Settings) -> SqlLeaseStore:
     return SqlLeaseStore(settings.store.url)
 
 
+def open_made_store(settings: Settings) -> SqlLeaseStore:
+    """The ledger on disk for who only looks: nothing is made. Raises `LeaseStoreError` where there is none yet."""
+    from one_preempt.adapters.lease_store.database import LeaseStoreError, database_exists, name_of, parsed_url
+
+    if not database_exists(settings.store.url):
+        name = name_of(parsed_url(settings.store.url))
+        raise LeaseStoreError(f"there is no database of leases at {name} yet: the daemon makes it when it starts")
+    return open_store(settings)
+
+
 @contextmanager
 def open_cycle(
     settings: Settings,

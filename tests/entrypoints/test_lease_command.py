@@ -150,6 +150,18 @@ def test_the_database_is_made_and_then_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "leases.db").exists()
 
 
+@pytest.mark.parametrize("looks", [("list",), ("show", "4"), ("cancel", "4", "--yes")], ids=lambda words: words[0])
+def test_who_only_looks_makes_no_database(looks: tuple[str, ...], tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n")
+    result = run(configuration, "lease", *looks)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: there is no database of leases at {tmp_path}/leases.db yet: the daemon makes it when it starts\n"
+    )
+    assert list(tmp_path.iterdir()) == [configuration]
+
+
 def test_a_database_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
     configuration = tmp_path / "one_preempt.conf"
     configuration.write_text("store: {url: 'sqlite:////proc/none/leases.db'}\n")

@@ -82,7 +82,6 @@ def test_a_wrong_argument_is_told(arguments: tuple[str, ...], exit_code: int) ->
 
 DATABASES = {
     "a folder": ("sqlite:///{folder}", "Is a directory"),
-    "in a folder that is not there": ("sqlite:////nowhere/x/leases.db", "No such file or directory"),
     "another file": ("sqlite:///{folder}/one_auth", "is not a database"),
     "a device": ("sqlite:////dev/full", "the disk is full"),
     "a path without end": ("sqlite:///" + "a" * 5000, "File name too long"),
@@ -100,6 +99,20 @@ def test_a_database_that_cannot_be_used_is_told(command: tuple[str, ...], url: s
     line = told_in_one_line(*command)
     assert told in line or len(url) > 1000
     assert "canary" not in line
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("lease", "list"), "there is no database of leases at /nowhere/x/leases.db yet"),
+        (("pause",), "No such file or directory"),
+        (("daemon", "--stepwise"), "No such file or directory"),
+    ],
+    ids=str,
+)
+def test_a_database_in_a_folder_that_is_not_there_is_told(command: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    configure(tmp_path, store={"url": "sqlite:////nowhere/x/leases.db"})
+    assert told in told_in_one_line(*command)
 
 
 @pytest.mark.parametrize(

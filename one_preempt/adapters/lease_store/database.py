@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,12 +69,51 @@ def prepare_file(url: URL) -> None:
     try:
         if not path.parent.is_dir():
             path.parent.mkdir(mode=0o700)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            if os.geteuid() == 0:
+                above = path.parent.parent.stat()
+                os.chown(path.parent, above.st_uid, above.st_gid, follow_symlinks=False)
+        os.close(open_own_file(path))
     except OSError as error:
         raise LeaseStoreError(
-            f"cannot write the database of leases {path}: {error.strerror}; "
-            f"its folder must exist and belong to the user that runs the scheduler"
+            f"cannot write the database of leases {path}: {error.strerror}; {writing_mend(path)}"
         ) from None
+
+
+def open_own_file(path: Path) -> int:
+    """A descriptor of a file for its owner alone (0600), to read and write; it is made where there is none.
+
+    What root makes belongs to the owner of the folder: the daemon, which runs as that user, must be able to write it.
+    Raises OSError.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return os.open(path, flags, 0o600)
+    if os.geteuid() == 0:
+        folder = path.parent.stat()
+        os.fchown(descriptor, folder.st_uid, folder.st_gid)
+    return descriptor
+
+
+def writing_mend(path: Path) -> str:
+    """What to do where this user cannot write the file, whose owner is named where it is another one."""
+    try:
+        owner_uid = path.stat().st_uid
+    except OSError:
+        owner_uid = os.geteuid()
+    if owner_uid == os.geteuid():
+        return "its folder must exist and belong to the user that runs the scheduler"
+    owner, me = _user_name(owner_uid), _user_name(os.geteuid())
+    mend = f"chown {me} {path}" if owner_uid == 0 else f"run this as {owner}"
+    return f"it belongs to {owner}, and this runs as {me}: {mend}"
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def database_exists(url: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Protocol
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.adapters.lease_store.database import LeaseStoreError, open_own_file, writing_mend
 
 LOCK_NAME = "one_preempt_writer"
 SCHEMA_LOCK_NAME = "one_preempt_schema"
@@ -42,9 +42,11 @@ class FileWriterLock:
     def __init__(self, database: str) -> None:
         self._path = Path(database + ".lock")
         try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = open_own_file(self._path)
         except OSError as error:
-            raise LeaseStoreError(f"cannot open the lock file {self._path}: {error.strerror}") from None
+            raise LeaseStoreError(
+                f"cannot open the lock file {self._path}: {error.strerror}; {writing_mend(self._path)}"
+            ) from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -42,6 +44,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Re
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.settings import StoreSettings
 from one_preempt.settings_places import SQLITE_EXAMPLE
+from tests.other_users import NOBODY_UID, as_nobody
 
 NOW_S = 1_800_000_000
 _LEASE_7 = "'BE-SUSPENDABLE', 'sweep', 2, 7200, 1800000060, NULL, NULL, NULL, 0, 5, 100, 1, 0"
@@ -192,6 +195,53 @@ def test_asking_whether_a_database_exists_creates_none(tmp_path: Path, url: str)
     assert not database_exists(f"sqlite:///{tmp_path / 'other.db'}")
     assert not (tmp_path / "other.db").exists()
     assert database_exists("postgresql://user@host/leases")
+
+
+for_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+
+
+@pytest.fixture
+def folder_of_nobody() -> Iterator[Path]:
+    """Below no folder of the tests, which only their user may enter."""
+    with TemporaryDirectory() as name:
+        os.chown(name, NOBODY_UID, NOBODY_UID)
+        yield Path(name)
+
+
+@for_root
+def test_what_root_makes_belongs_to_the_owner_of_the_folder(folder_of_nobody: Path) -> None:
+    folder = folder_of_nobody / "new"
+    store = SqlLeaseStore(f"sqlite:///{folder}/leases.db")
+    store.acquire_writer()
+    store.set_paused(True, NOW_S)
+    owners = {path.name: path.stat().st_uid for path in (folder, *folder.iterdir())}
+    store.close()
+    assert owners.keys() >= {"new", "leases.db", "leases.db-wal", "leases.db.lock"}
+    assert set(owners.values()) == {NOBODY_UID}
+    with as_nobody():
+        daemon = SqlLeaseStore(f"sqlite:///{folder}/leases.db")
+        daemon.acquire_writer()
+        daemon.close()
+
+
+@for_root
+@pytest.mark.parametrize(("name", "told"), [("leases.db", "write the database"), ("leases.db.lock", "open the lock")])
+def test_a_file_of_another_user_is_named_with_its_owner_and_the_mend(
+    name: str, told: str, folder_of_nobody: Path
+) -> None:
+    url = f"sqlite:///{folder_of_nobody}/leases.db"
+    SqlLeaseStore(url).close()
+    file = folder_of_nobody / name
+    file.touch(0o600)
+    os.chown(file, 0, 0)
+    me = pwd.getpwuid(NOBODY_UID).pw_name
+    with as_nobody(), pytest.raises(LeaseStoreError) as refused:
+        SqlLeaseStore(url).acquire_writer()
+    assert str(refused.value).startswith(f"cannot {told}")
+    assert str(refused.value).endswith(f"it belongs to root, and this runs as {me}: chown {me} {file}")
+    os.chown(file, 1, 1)
+    with as_nobody(), pytest.raises(LeaseStoreError, match=f"run this as {pwd.getpwuid(1).pw_name}$"):
+        SqlLeaseStore(url).acquire_writer()
 
 
 def test_a_missing_folder_is_created_for_the_owner_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.composition import open_store, open_transport
+from one_preempt.composition import open_made_store, open_transport
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.entrypoints.cli.lease.own_lookup import own_lease
@@ -45,7 +45,7 @@ def _cancel_recorded(settings: Settings, lease_id: int, *, hard: bool, yes: bool
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 
     clock = SystemClock()
-    with closing(open_store(settings)) as store, closing(open_transport(settings)) as transport:
+    with closing(open_made_store(settings)) as store, closing(open_transport(settings)) as transport:
         record = recorded_lease(store, lease_id)
         reader = OpenNebulaPoolReader(transport, clock)
         vms = living_vms(record, reader)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.composition import open_store
+from one_preempt.composition import open_made_store
 from one_preempt.entrypoints.cli.lease.bars import own_bars, recorded_bars
 from one_preempt.entrypoints.cli.lease.chart import draw_chart, gantt_option, hours_option
 from one_preempt.entrypoints.cli.lease.own_leases import own_leases
@@ -47,7 +47,7 @@ def lease_list(
 
 def _list_recorded(settings: Settings, include_ended: bool, chart_hours: int | None, as_json: bool) -> None:
     now_s = SystemClock().now_s()
-    with closing(open_store(settings)) as store:
+    with closing(open_made_store(settings)) as store:
         records = store.leases(include_ended and chart_hours is None)
         ledger = store.load(now_s)
     states = ledger.vm_states

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.composition import open_store
+from one_preempt.composition import open_made_store
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
 from one_preempt.entrypoints.cli.lease.own_lookup import own_lease
 from one_preempt.entrypoints.cli.lease.own_story import (
@@ -59,7 +59,7 @@ def lease_show(lease_id: int, config_path: Path | None, mine: bool, as_json: boo
 
 
 def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
-    with closing(open_store(settings)) as store:
+    with closing(open_made_store(settings)) as store:
         record = recorded_lease(store, lease_id)
         ledger = store.load(SystemClock().now_s())
         actions = tuple(reversed(store.actions(lease_id, LOG_LENGTH)))
