@@ -40,7 +40,9 @@ def endpoint(cloud: SimulatedCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     auth.write_text("oneadmin:opennebula")
     auth.chmod(0o600)
     configuration = tmp_path / "one_preempt.conf"
-    configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n{EXTERNALS_MAY_CLAIM}")
+    configuration.write_text(
+        f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\nevents: {{enabled: false}}\n{EXTERNALS_MAY_CLAIM}"
+    )
     with running_emulator(cloud) as url:
         monkeypatch.setenv("ONE_XMLRPC", url)
         monkeypatch.setenv("ONE_AUTH", str(auth))

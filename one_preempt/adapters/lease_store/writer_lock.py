@@ -72,6 +72,22 @@ class FileWriterLock:
         os.close(self._descriptor)
 
 
+def holder_of_file_lock(database: str) -> str:
+    """Who writes to the SQLite database, as its lock file tells; '' where nobody does, or it cannot be looked at."""
+    try:
+        descriptor = os.open(database + ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        # Shared and let go at once. A daemon that comes in between meets it for one cycle.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(descriptor, 200).decode(errors="replace").strip() or "a process"
+    finally:
+        os.close(descriptor)
+    return ""
+
+
 # On MariaDB a name counts for the whole server, and may be short only: each database of one has its own.
 _NAME = f"CONCAT('{LOCK_NAME}_', MD5(DATABASE()))"
 _SCHEMA_NAME = f"CONCAT('{SCHEMA_LOCK_NAME}_', MD5(DATABASE()))"

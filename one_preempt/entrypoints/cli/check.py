@@ -16,6 +16,13 @@ from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.chosen_policies import policies
 from one_preempt.composition import open_store, open_transport
+from one_preempt.entrypoints.cli.check_places import (
+    RUN_AS,
+    judge_events,
+    judge_files,
+    running_daemon,
+    why_no_database_can_be_made,
+)
 from one_preempt.entrypoints.cli.check_power import (
     judge_power,
     judge_power_of_hosts,
@@ -51,7 +58,7 @@ LONGEST_FINDING = 1000
 @config_option
 @json_option
 def check_command(config_path: Path | None, as_json: bool) -> int:
-    """Look for what is wrong: configuration, power, database, daemon, endpoint, rights, version, other schedulers.
+    """Look for what is wrong: configuration, power, files, daemon, events, endpoint, rights, version, other schedulers.
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
@@ -82,7 +89,10 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
     yield judge_power(settings)
     yield from judge_power_secrets(settings)
     yield judge_database(settings)
-    yield judge_daemon(settings.socket.path, ask_daemon("status", {}, settings.socket.path))
+    yield from judge_files(settings)
+    answer = ask_daemon("status", {}, settings.socket.path)
+    yield judge_daemon(settings.socket.path, answer, running_daemon(settings))
+    yield from judge_events(settings.events)
     try:
         with closing(open_transport(settings)) as transport:
             yield from endpoint_findings(settings, transport)
@@ -94,6 +104,9 @@ def judge_database(settings: Settings) -> Finding:
     """Can the leases be kept?"""
     try:
         if not database_exists(settings.store.url):
+            if why := why_no_database_can_be_made(settings):
+                mend = f"correct store.url or make its folder; else {RUN_AS}"
+                return Finding("database", Grade.FAIL, f"there is none yet, and none can be made: {why}", mend)
             mend = "it is made when the daemon starts, or now by: one-preempt db upgrade"
             return Finding("database", Grade.WARN, "there is none yet", mend)
         with closing(open_store(settings)) as store:

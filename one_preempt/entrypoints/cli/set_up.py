@@ -73,9 +73,15 @@ def judge_rights(user_document: bytes) -> Finding:
     return Finding("rights", Grade.FAIL, f"{name} is no administrator: most of the cloud is hidden from it", mend)
 
 
-def judge_daemon(path: str, answer: Mapping[str, object] | None) -> Finding:
-    """How does the daemon say it is? `answer`: what it said at the socket `path`, or None."""
+def judge_daemon(path: str, answer: Mapping[str, object] | None, writer: str = "") -> Finding:
+    """How does the daemon say it is? `answer`: what it said at the socket `path`, or None.
+
+    `writer`: the process that is seen to hold the database's lock, '' for none.
+    """
     subject = "daemon"
+    if answer is None and writer:
+        text = f"it runs ({printable(writer, 200)}) and does not answer at {path}: place and hooks do not reach it"
+        return Finding(subject, Grade.FAIL, text, "see its log; correct socket.path or its folder, and restart it")
     if answer is None:
         return Finding(subject, Grade.OK, f"none answers at {path}; before it is started that is as it should be")
     if not answer["ok"]:

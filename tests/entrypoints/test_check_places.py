@@ -1,0 +1,122 @@
+"""What `check` makes of the places that the configuration names: files, the daemon's lock, the event bus."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.entrypoints.cli.check import judge_database
+from one_preempt.entrypoints.cli.check_places import judge_events, judge_files, running_daemon
+from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_daemon
+from one_preempt.settings import EventSettings, LogSettings, Settings, StoreSettings
+from tests.other_users import closed
+
+
+def keeping(folder: Path) -> Settings:
+    return Settings(store=StoreSettings(url=f"sqlite:///{folder}/leases.db"))
+
+
+def logging_to(file: Path) -> Settings:
+    return Settings(log=LogSettings(file=str(file)))
+
+
+def promising_in(file: Path) -> Settings:
+    return Settings(store=StoreSettings(held_capacity_file=str(file)))
+
+
+def test_a_database_in_a_folder_that_is_closed_is_graded_as_failed(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    with closed(folder):
+        finding = judge_database(keeping(folder))
+    assert finding.grade is Grade.FAIL
+    assert "Permission denied; run this as the user that runs the scheduler" in finding.text
+
+
+def test_a_database_that_the_daemon_can_make_is_only_missing(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "new"):
+        finding = judge_database(keeping(folder))
+        assert (finding.grade, finding.text) == (Grade.WARN, "there is none yet")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("below", "why"), [("far/away", "does not exist"), ("file", "is no folder")])
+def test_a_database_that_cannot_be_made_is_graded_as_failed(below: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    finding = judge_database(keeping(tmp_path / below))
+    assert finding.grade is Grade.FAIL
+    assert f"{tmp_path / below} {why}" in finding.text
+    assert "store.url" in finding.mend
+
+
+@pytest.mark.parametrize(
+    ("settings_of", "below", "told"),
+    [
+        (logging_to, "missing/daemon.log", "missing does not exist"),
+        (logging_to, "", "a folder is there"),
+        (promising_in, "file/held_capacity.json", "file is no folder"),
+    ],
+)
+def test_a_file_that_the_daemon_cannot_write_is_graded_as_failed(
+    settings_of: Callable[[Path], Settings], below: str, told: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (finding,) = judge_files(settings_of(tmp_path / below))
+    assert finding.grade is Grade.FAIL
+    assert told in finding.text
+    assert "make its folder" in finding.mend
+
+
+@pytest.mark.parametrize("settings_of", [logging_to, promising_in])
+def test_a_file_in_a_folder_that_is_closed_is_graded_as_failed(
+    settings_of: Callable[[Path], Settings], tmp_path: Path
+) -> None:
+    with closed(tmp_path):
+        (finding,) = judge_files(settings_of(tmp_path / "file"))
+    assert finding.grade is Grade.FAIL
+    assert "Permission denied" in finding.text
+    assert "run this as the user that runs the scheduler" in finding.mend
+
+
+def test_files_that_the_daemon_can_write_need_no_word(tmp_path: Path) -> None:
+    (tmp_path / "old.log").touch()
+    assert not list(judge_files(logging_to(tmp_path / "old.log")))
+    assert not list(judge_files(logging_to(tmp_path / "new.log")))
+    assert not list(judge_files(promising_in(tmp_path / "made/by/the/daemon/held_capacity.json")))
+    assert not list(judge_files(Settings()))
+
+
+def test_a_daemon_that_runs_without_its_socket_is_graded_as_failed(tmp_path: Path) -> None:
+    settings = keeping(tmp_path)
+    assert running_daemon(settings) == ""
+    with closing(SqlLeaseStore(settings.store.url)) as store:
+        store.acquire_writer()
+        finding = judge_daemon("/run/x", None, running_daemon(settings))
+    assert finding.grade is Grade.FAIL
+    assert f"it runs (process {os.getpid()} on {socket.gethostname()}) and does not answer at /run/x" in finding.text
+    # Who held the lock stands in its file still.
+    assert judge_daemon("/run/x", None, running_daemon(settings)).grade is Grade.OK
+
+
+def test_an_event_bus_is_looked_for_where_it_is_to_be_heard(tmp_path: Path) -> None:
+    def heard_at(endpoint: str) -> list[Finding]:
+        return list(judge_events(EventSettings(endpoint=endpoint)))
+
+    with socket.create_server(("127.0.0.1", 0)) as bus:
+        endpoint = f"tcp://127.0.0.1:{bus.getsockname()[1]}"
+        assert heard_at(endpoint) == []
+    with socket.socket(socket.AF_UNIX) as bus:
+        bus.bind(str(tmp_path / "bus"))
+        bus.listen()
+        assert heard_at(f"ipc://{tmp_path}/bus") == []
+    for silent in (endpoint, f"ipc://{tmp_path}/bus"):
+        (finding,) = heard_at(silent)
+        assert finding.grade is Grade.WARN
+        assert f"nothing can be heard at {silent} (Connection refused)" in finding.text
+    assert not list(judge_events(EventSettings(enabled=False)))
