@@ -31,6 +31,8 @@ class CycleLog:
         self._logger = logger
         self._said: frozenset[str] = frozenset()
         self._failure = ""
+        self._leads: bool | None = None
+        self._paused = False
 
     def failed(self, error: OnePreemptError) -> None:
         """A cycle could not be carried out."""
@@ -43,9 +45,16 @@ class CycleLog:
         if self._failure:
             self._failure = ""
             self._say(logging.INFO, "the trouble is over: cycles go on")
+        front_end = f"this front-end is {RaftState(report.raft_state).name}"
         if report.plan is None:
-            self._say_once({f"this front-end is {RaftState(report.raft_state).name}: another one schedules"})
+            self._leads = False
+            self._say_once({f"{front_end}: another one schedules"})
             return
+        # A front-end that is alone has nobody to be told from.
+        if not self._leads and (self._leads is False or report.raft_state is RaftState.LEADER):
+            self._say(logging.INFO, f"{front_end}: this daemon schedules")
+        self._leads = True
+        self._tell_pause(report.state is not None and report.state.paused)
         for violation in report.violations:
             said = REFUSED_TWICE if report.is_refused else REFUSED
             self._say(logging.ERROR, f"{said}: {violation.text}")
@@ -63,6 +72,13 @@ class CycleLog:
             self._say(_level(action, result), _done(action, result))
         for level, line in _power(report):
             self._say(level, line)
+
+    def _tell_pause(self, paused: bool) -> None:
+        if paused and not self._paused:
+            self._say(logging.WARNING, "paused: nothing is preempted, and no host is switched; see: one-preempt resume")
+        elif self._paused and not paused:
+            self._say(logging.INFO, "resumed: preempting and power actions are allowed again, as configured")
+        self._paused = paused
 
     def _say_once(self, lines: set[str]) -> None:
         for line in sorted(lines - self._said):

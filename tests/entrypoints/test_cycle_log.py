@@ -1,4 +1,4 @@
-"""The daemon's log about time: one line for each verdict and each firm reservation, none for promises."""
+"""The daemon's log: one line for each thing that happened, none for promises, and what stays is said once."""
 
 from __future__ import annotations
 
@@ -67,3 +67,36 @@ def test_hosts_that_begin_to_sleep_and_advice_are_told_once(caplog: pytest.LogCa
         "host node1 is disabling: nothing runs on it",
         "disable/node2: refused no",
     ]
+
+
+def cycles(caplog: pytest.LogCaptureFixture, *reports: CycleReport) -> list[str]:
+    log = CycleLog(LOGGER)
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        for report in reports:
+            log.report(report)
+    return caplog.messages
+
+
+def led(raft_state: RaftState, paused: bool = False) -> CycleReport:
+    snapshot = PoolSnapshot(50, "7.4.0", 0, raft_state, {}, {})
+    state = ClusterState(50, snapshot, host_table({}), {}, {}, paused=paused)
+    return CycleReport(raft_state, Plan(made_at_s=50, policy="MOML"), state)
+
+
+def test_that_it_is_paused_is_said_at_the_start_and_at_each_change(caplog: pytest.LogCaptureFixture) -> None:
+    paused, going = led(RaftState.SOLO, paused=True), led(RaftState.SOLO)
+    stops = "paused: nothing is preempted, and no host is switched; see: one-preempt resume"
+    goes_on = "resumed: preempting and power actions are allowed again, as configured"
+    assert cycles(caplog, paused, paused, going, going, paused) == [stops, goes_on, stops]
+
+
+def test_who_schedules_is_said_at_the_start_and_when_that_changes(caplog: pytest.LogCaptureFixture) -> None:
+    leads, follows = led(RaftState.LEADER), CycleReport(RaftState.FOLLOWER)
+    ours = "this front-end is LEADER: this daemon schedules"
+    assert cycles(caplog, leads, leads, follows, follows, leads) == [
+        ours, "this front-end is FOLLOWER: another one schedules", ours,
+    ]  # fmt: skip
+
+
+def test_a_front_end_without_others_need_not_say_that_it_schedules(caplog: pytest.LogCaptureFixture) -> None:
+    assert cycles(caplog, led(RaftState.SOLO), led(RaftState.SOLO)) == []
