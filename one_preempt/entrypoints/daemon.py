@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -23,10 +22,11 @@ from one_preempt.composition import open_cycle, open_event_bus, open_socket
 from one_preempt.entrypoints.alarm import Alarm
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon_desk import Desk, failed, went
+from one_preempt.entrypoints.daemon_log import log_to
 from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import LogSettings, Settings
+from one_preempt.settings import Settings
 from one_preempt.settings_doubts import doubts
 
 LOGGER = logging.getLogger("one_preempt")
@@ -39,7 +39,7 @@ LATEST_STEP_S = 2**33
 
 def run_daemon(settings: Settings) -> int:
     """Schedule by the system's clock until SIGTERM or SIGINT; the exit code."""
-    _log_to(settings.log)
+    log_to(settings.log)
     with ExitStack() as stack:
         alarm = stack.enter_context(Alarm())
         _stop_on_signals(stack, alarm)
@@ -74,7 +74,7 @@ def run_stepwise(settings: Settings, steps: TextIO, reports: TextIO) -> int:
 
     A line is the instant of the cycle in seconds since the epoch, or empty for the system's.
     """
-    _log_to(settings.log)
+    log_to(settings.log)
     clock = FixedClock(SystemClock().now_s())
     cycle_log = CycleLog(LOGGER)
     with open_cycle(settings, clock) as cycle:
@@ -174,16 +174,3 @@ def _wait_s(report: CycleReport, interval_s: int) -> float:
     if wake_at_s is None:
         return float(interval_s)
     return float(min(interval_s, max(1, wake_at_s - SystemClock().now_s())))
-
-
-def _log_to(log: LogSettings) -> None:
-    try:
-        # Users' names hold characters that the language of this machine may not have.
-        file = logging.FileHandler(log.file, encoding="utf-8", errors="backslashreplace") if log.file else None
-        handler = file or logging.StreamHandler(sys.stderr)
-    except OSError as error:
-        raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    LOGGER.handlers[:] = [handler]
-    LOGGER.setLevel(log.level.upper())
-    LOGGER.propagate = False

@@ -165,8 +165,8 @@ def test_it_goes_on_without_a_socket_and_without_a_bus(tmp_path: Path, stack: Ex
 def test_the_log_holds_every_name_whatever_the_language_of_the_machine(tmp_path: Path) -> None:
     file = tmp_path / "daemon.log"
     program = (
-        "from one_preempt.entrypoints.daemon import LOGGER, _log_to; from one_preempt.settings import LogSettings; "
-        f"_log_to(LogSettings(file={str(file)!r})); LOGGER.warning('the group \\u65e5\\u672c \\ud800')"
+        "from one_preempt.entrypoints.daemon_log import LOGGER, log_to; from one_preempt.settings import LogSettings; "
+        f"log_to(LogSettings(file={str(file)!r})); LOGGER.warning('the group \\u65e5\\u672c \\ud800')"
     )
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)

@@ -1,0 +1,48 @@
+"""Where the daemon's log goes: a file or standard error, and what becomes of a line that cannot be written."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import suppress
+
+from one_preempt.errors import OnePreemptError
+from one_preempt.settings import LogSettings
+
+LOGGER = logging.getLogger("one_preempt")
+
+
+class StandardErrorLog(logging.StreamHandler):  # type: ignore[type-arg]
+    """Lines on standard error; one that cannot be written there is lost without another word."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Nothing is left to write to."""
+
+
+class FileLog(logging.FileHandler):
+    """Lines in a file; while that cannot be written, on standard error with the cause, not as tracebacks."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called inside of the failure: a full disk ends no daemon, and the journal still hears of it."""
+        cause = sys.exc_info()[1]
+        why = getattr(cause, "strerror", None) or type(cause).__name__
+        with suppress(Exception):
+            sys.stderr.write(f"{self.format(record)} (not in {self.baseFilename}: {why})\n")
+            sys.stderr.flush()
+
+
+def log_to(log: LogSettings) -> None:
+    """Let the daemon's lines go where the configuration says. Raises `OnePreemptError` where they cannot."""
+    try:
+        # Users' names hold characters that the language of this machine may not have.
+        file = FileLog(log.file, encoding="utf-8", errors="backslashreplace") if log.file else None
+        handler = file or StandardErrorLog()
+    except OSError as error:
+        raise OnePreemptError(f"cannot write the log {log.file}: {error.strerror}; see log.file") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOGGER.handlers[:] = [handler]
+    LOGGER.setLevel(log.level.upper())
+    LOGGER.propagate = False

@@ -1,0 +1,44 @@
+"""The daemon's log where it cannot be written."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from one_preempt.entrypoints.daemon_log import LOGGER, log_to
+from one_preempt.settings import LogSettings
+
+
+@pytest.fixture(autouse=True)
+def logger_as_it_was() -> Iterator[None]:
+    handlers, level, propagates = LOGGER.handlers[:], LOGGER.level, LOGGER.propagate
+    yield
+    for handler in LOGGER.handlers:
+        with suppress(OSError):  # what the full disk did not take is tried a last time
+            handler.close()
+    LOGGER.handlers[:], LOGGER.propagate = handlers, propagates
+    LOGGER.setLevel(level)
+
+
+def test_on_a_full_disk_each_line_goes_to_standard_error_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to(LogSettings(file="/dev/full"))
+    LOGGER.warning("VM 7 waits")
+    LOGGER.warning("VM 8 waits")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("WARNING VM 7 waits (not in /dev/full: No space left on device)")
+    assert "VM 8 waits" in second
+
+
+@pytest.mark.parametrize("file", [None, "/dev/full"])
+def test_a_line_that_can_be_written_nowhere_is_lost_in_silence(
+    file: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    log_to(LogSettings(file=file))
+    LOGGER.warning("VM 7 waits")
