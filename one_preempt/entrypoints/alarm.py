@@ -14,6 +14,7 @@ class Alarm:
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.stopped = False
+        self._hung_up = False
 
     def ring(self) -> None:
         """Something happened: end the sleep, or the next one."""
@@ -23,6 +24,16 @@ class Alarm:
         """End this sleep and all to come."""
         self.stopped = True
         self.ring()
+
+    def hang_up(self) -> None:
+        """Somebody sent SIGHUP: end the sleep, so that it is answered."""
+        self._hung_up = True
+        self.ring()
+
+    def take_hang_up(self) -> bool:
+        """Whether somebody hung up since the last call."""
+        taken, self._hung_up = self._hung_up, False
+        return taken
 
     def sleep(self, longest_s: float, shortest_s: float = 0.0) -> bool:
         """Sleep for `longest_s`, or until rung but for `shortest_s` at least; whether it was cut short.

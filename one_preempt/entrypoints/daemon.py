@@ -4,7 +4,7 @@ By the clock means every `cycle_interval_s`, earlier where a plan says when it i
 OpenNebula's event bus tells of a change, with a pause that keeps the daemon from doing nothing else.
 
 A cycle that fails does not end the daemon: the cause is logged once, and the next one starts from a fresh
-observation. SIGTERM and SIGINT end it between two cycles.
+observation. SIGTERM and SIGINT end it between two cycles; SIGHUP is answered by a line.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def run_daemon(settings: Settings) -> int:
 def _stop_on_signals(stack: ExitStack, alarm: Alarm) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         stack.callback(signal.signal, number, signal.signal(number, lambda _number, _frame: alarm.stop()))
+    stack.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, lambda _number, _frame: alarm.hang_up()))
 
 
 def _open_where_possible(stack: ExitStack, entrance: AbstractContextManager[None]) -> None:
@@ -124,6 +125,8 @@ def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings, alarm: Alarm, 
     pauses = _pauses(interval_s)
     while not alarm.stopped:
         began_s = time.monotonic()
+        if alarm.take_hang_up():
+            LOGGER.warning("SIGHUP is not heeded: restart the daemon to have the configuration read")
         report = _cycle(cycle, cycle_log, desk)
         if report is None:
             _sleep(alarm, next(pauses), interval_s)

@@ -124,6 +124,17 @@ def test_it_is_woken_by_place_by_hooks_and_by_events_and_ends_when_told(tmp_path
     assert not Path(daemon.socket).exists()
 
 
+def test_who_hangs_up_is_told_to_restart_it_and_it_goes_on(tmp_path: Path, stack: ExitStack) -> None:
+    daemon = RunningDaemon(tmp_path, stack, events={"enabled": False})
+    assert daemon.is_ready(), daemon.log.read_text()
+    daemon.process.send_signal(signal.SIGHUP)
+    assert daemon.has_run_a_cycle()
+    assert "SIGHUP is not heeded: restart the daemon to have the configuration read" in daemon.log.read_text()
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.process.wait(PATIENCE_S) == 0
+    assert daemon.log.read_text().endswith("stopped\n")
+
+
 def test_a_front_end_that_follows_leaves_placing_to_others_until_it_leads(tmp_path: Path, stack: ExitStack) -> None:
     daemon = RunningDaemon(tmp_path, stack, events={"enabled": False})
     assert daemon.is_ready(), daemon.log.read_text()
