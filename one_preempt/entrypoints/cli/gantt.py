@@ -30,6 +30,7 @@ class BarKind(IntEnum):
     RESERVED = 2
     RUNNING = 3
     DEADLINE = 4
+    REFUSED = 5
 
 
 MEANINGS = {
@@ -38,6 +39,7 @@ MEANINGS = {
     BarKind.EXPECTED: "expected",
     BarKind.WAITING: "waits",
     BarKind.DEADLINE: "deadline",
+    BarKind.REFUSED: "refused",
 }
 
 
@@ -58,6 +60,7 @@ BLOCKS = Characters(
         BarKind.EXPECTED: "░",
         BarKind.WAITING: "·",
         BarKind.DEADLINE: "▏",
+        BarKind.REFUSED: "×",
     },
     "◂",
     "▸",
@@ -70,6 +73,7 @@ PLAIN = Characters(
         BarKind.EXPECTED: "-",
         BarKind.WAITING: ".",
         BarKind.DEADLINE: "!",
+        BarKind.REFUSED: "x",
     },
     "<",
     ">",

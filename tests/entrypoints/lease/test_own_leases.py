@@ -17,7 +17,7 @@ from one_preempt.core.admission.admit import admit
 from one_preempt.core.admission.rules import AdmissionRules, GroupRights
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import AttributeValue, HistoryRecord, LcmState, VirtualMachine, VmState
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.gantt import Bar, BarKind
@@ -109,6 +109,19 @@ def test_a_start_that_lease_status_tells_of_is_drawn_there() -> None:
     ]
     for nonsense in ("reserved: starts at 9999-99-99T99:99:99Z", f"late: it was to start at {at}; no room"):
         assert told(nonsense) == [(0, None, BarKind.WAITING)]
+
+
+def test_what_was_refused_is_marked_and_has_no_stay() -> None:
+    mark = [(0, 1, BarKind.REFUSED)]
+    assert told("refused: no host has room from its START on") == mark
+    assert told("on hold: TYPE=DC-NON-PREEMPTABLE is not for you") == mark
+    asked = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, duration_s=3600, start_at_s=NOW_S + 600)
+    at_once = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, at_once=True)
+    refused = [record(number, terms=terms, verdict=Verdict.REFUSED) for number, terms in enumerate((asked, at_once))]
+    assert list(recorded_bars(refused, {}, NOW_S)) == [
+        Bar("0", NOW_S, NOW_S + 1, BarKind.REFUSED),
+        Bar("1", NOW_S, NOW_S + 1, BarKind.REFUSED),
+    ]
 
 
 def test_what_the_scheduler_says_of_a_start_is_understood(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
-"""What there is to draw of leases: running stays with expected ends, what is asked for or promised, and waiting."""
+"""What there is to draw of leases: running stays with expected ends, what is asked for or promised, and waiting.
+
+What was refused waits for its owner and not for its time: its row has a mark and no stay.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.core.model.lease import LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.entrypoints.cli.gantt import Bar, BarKind
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
@@ -31,6 +34,8 @@ def own_bars(leases: Iterable[OwnLease], now_s: int) -> Iterator[Bar]:
                 _expected_end_s(terms, max(_run_s(vm, now_s) for vm in lease.vms), now_s),
                 BarKind.RUNNING,
             )
+        elif lease.state is LeaseState.REFUSED:
+            yield _refused(label, now_s)
         elif lease.promise is not None:
             yield from _waiting(label, terms, lease.promise.start_at_s, now_s, firm=lease.promise.firm)
         else:
@@ -50,6 +55,8 @@ def recorded_bars(
             run_s = record.served_s + max(now_s - record.run_began_at_s, 0)
             yield Bar(label, record.run_began_at_s, _expected_end_s(terms, run_s, now_s), BarKind.RUNNING)
             promised = [stay for stay in promised if stay.start_at_s > now_s]
+        elif record.verdict is Verdict.REFUSED:
+            yield _refused(label, now_s)
         elif promised:
             yield Bar(label, now_s, max(promised[0].start_at_s, now_s + 1), BarKind.WAITING)
         else:
@@ -71,6 +78,10 @@ def _waiting(label: str, terms: LeaseTerms, start_at_s: int | None, now_s: int, 
     end_s = None if terms.duration_s is None else start_at_s + terms.duration_s
     yield Bar(label, now_s, start_at_s, BarKind.WAITING)
     yield Bar(label, start_at_s, end_s, BarKind.RESERVED if firm else BarKind.EXPECTED)
+
+
+def _refused(label: str, now_s: int) -> Bar:
+    return Bar(label, now_s, now_s + 1, BarKind.REFUSED)
 
 
 def _deadline(label: str, terms: LeaseTerms) -> Iterator[Bar]:

@@ -19,6 +19,7 @@ STYLES = {
     BarKind.EXPECTED: "blue",
     BarKind.WAITING: "dim",
     BarKind.DEADLINE: "bold red",
+    BarKind.REFUSED: "red",
 }
 
 gantt_option = click.option("--gantt", "as_chart", is_flag=True, help="Draw the coming day.")
