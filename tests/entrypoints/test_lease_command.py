@@ -124,6 +124,18 @@ def test_a_lease_as_a_document_has_its_terms_actions_and_transitions(configurati
     assert [transition["to"] for transition in lease["transitions"]] == ["RUNNING", "STOPPED"]
 
 
+def test_a_lease_is_found_by_any_of_its_vms(configuration: Path, store: SqlLeaseStore) -> None:
+    pair = LeaseTerms(type=LeaseType.BE_SUSPENDABLE, name="pair", size=2)
+    store.apply(LedgerChanges(admitted=(a_record(9, terms=pair, vm_ids=(9, 10)),)))
+    stop = Action("stop-9", ActionKind.STOP, 9, 9, Reason("victim", "makes room for lease 5"), host_id=1)
+    promised = Booking(9, (Reservation(9, 3600, 7200, firm=True),))
+    store.record_plan(Plan(made_at_s=200, policy="MOML", actions=(stop,), bookings=(promised,)))
+    told = run(configuration, "lease", "show", "10").stdout
+    assert told == run(configuration, "lease", "show", "9").stdout
+    assert "makes room for lease 5" in told
+    assert "Promised" in told
+
+
 def test_a_lease_that_is_not_on_record_is_refused(configuration: Path) -> None:
     result = run(configuration, "lease", "show", "77")
     assert result.exit_code == 1

@@ -50,11 +50,11 @@ def _cancel_recorded(settings: Settings, lease_id: int, *, hard: bool, yes: bool
         reader = OpenNebulaPoolReader(transport, clock)
         vms = living_vms(record, reader)
         if not vms:
-            raise OnePreemptError(f"lease {lease_id} has no VM left: there is nothing to cancel")
+            raise OnePreemptError(f"lease {record.id} has no VM left: there is nothing to cancel")
         _ask(vms, yes=yes)
         refused = 0
         enactor = (HardTerminator if hard else OpenNebulaEnactor)(transport, reader)
-        for vm, result in cancel(lease_id, vms, store, enactor, clock):
+        for vm, result in cancel(record.id, vms, store, enactor, clock):
             refused += result.outcome is not Outcome.ACCEPTED
             click.echo(f"VM {vm.id}: {result.outcome.value} {printable(result.error_text)}".rstrip())
     return 1 if refused else 0

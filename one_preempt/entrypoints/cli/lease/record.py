@@ -10,10 +10,15 @@ LOG_LENGTH = 1000
 
 
 def recorded_lease(store: LeaseStore, lease_id: int) -> LeaseRecord:
-    """The lease of that id, ended or not. Raises `OnePreemptError` where none is on record."""
-    for record in store.leases(include_ended=True):
-        if record.id == lease_id:
-            return record
+    """The lease of that id, or else the one with the VM of that id, ended or not.
+
+    Raises `OnePreemptError` where none is on record.
+    """
+    records = store.leases(include_ended=True)
+    named = [record for record in records if record.id == lease_id]
+    named += [record for record in reversed(records) if lease_id in record.vm_ids]
+    if named:
+        return named[0]
     raise OnePreemptError(f"no lease {lease_id} is on record; see: one-preempt lease list --all")
 
 

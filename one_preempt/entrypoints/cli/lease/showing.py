@@ -62,9 +62,9 @@ def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
     with closing(open_made_store(settings)) as store:
         record = recorded_lease(store, lease_id)
         ledger = store.load(SystemClock().now_s())
-        actions = tuple(reversed(store.actions(lease_id, LOG_LENGTH)))
+        actions = tuple(reversed(store.actions(record.id, LOG_LENGTH)))
         transitions = transitions_of(store, record)
-    states, promised = ledger.vm_states, ledger.reservations.get(lease_id, ())
+    states, promised = ledger.vm_states, ledger.reservations.get(record.id, ())
     if as_json:
         write_json(
             lease_document(record, states)
@@ -75,7 +75,7 @@ def _show_recorded(settings: Settings, lease_id: int, as_json: bool) -> None:
             }
         )
         return
-    write_table(f"Lease {lease_id}", ("", ""), term_rows(record))
+    write_table(f"Lease {record.id}", ("", ""), term_rows(record))
     members = ((str(vm_id), states.get(vm_id, "not seen")) for vm_id in record.vm_ids)
     write_table("\nVMs", ("VM", "last seen"), members)
     if promised:
