@@ -48,6 +48,13 @@ def test_the_version_is_also_told_beside_other_options() -> None:
     assert run("--version").output == f"one-preempt {__version__}\n"
 
 
+@pytest.mark.parametrize("arguments", ["policies", "policies --json", "--version", "--help"])
+def test_who_closes_standard_output_gets_nothing_and_no_traceback(arguments: str) -> None:
+    command = f"{EXECUTABLE} {arguments} >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_help_lists_every_command_and_imports_none() -> None:
     assert all(f"\n  {name} " in run("--help").output for name in COMMANDS)
     commands = {module for module, _text in COMMANDS.values()}

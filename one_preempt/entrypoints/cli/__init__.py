@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     The version is told before anything is imported: scripts ask for it again and again.
     """
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given == ["--version"]:
         sys.stdout.write(f"one-preempt {__version__}\n")
@@ -24,3 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from one_preempt.entrypoints.cli.command_line import cli
 
     cli.main(args=given, prog_name="one-preempt")
+
+
+def _open_closed_streams() -> None:
+    """Who closed a stream, as `>&-` does, wants nothing of it: what is written there is dropped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
