@@ -114,6 +114,19 @@ def test_the_story_is_told_in_the_order_of_time(configuration: Path) -> None:
     assert "\x1b" not in output
 
 
+def test_an_action_is_told_where_it_was_answered_not_where_it_was_decided(
+    configuration: Path, store: SqlLeaseStore
+) -> None:
+    back = Action("return-4", ActionKind.DEPLOY, 4, 4, Reason("return", "goes on"), host_id=1)
+    never = Action("never-4", ActionKind.RESUME, 4, 4, Reason("return", "was not called"))
+    store.record_plan(Plan(made_at_s=205, policy="MOML", actions=(back, never)))
+    store.begin_attempt(back, 300)
+    store.record_result(back.id, CallResult(Outcome.ACCEPTED), 301)
+    output = run(configuration, "lease", "show", "4").output
+    story = [line.split()[1] for line in output.splitlines() if line.startswith("1970")]
+    assert story == ["00:02:30", "00:03:22", "00:03:25", "00:03:30", "00:05:01"]
+
+
 def test_a_lease_as_a_document_has_its_terms_actions_and_transitions(configuration: Path) -> None:
     lease = json.loads(run(configuration, "lease", "show", "4", "--json").output)
     assert (lease["type"], lease["duration_s"], lease["preempted_by"]) == ("BE-SUSPENDABLE", 7200, 9)

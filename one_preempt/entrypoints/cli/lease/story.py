@@ -186,9 +186,13 @@ def reservation_row(reservation: Reservation) -> tuple[str, ...]:
 
 
 def story_rows(actions: Iterable[ActionRecord], transitions: Sequence[Transition]) -> list[tuple[str, ...]]:
-    """Actions and observed transitions in the order of time, an action before what follows from it."""
+    """Actions and observed transitions in the order of time, an action before what follows from it.
+
+    An action stands at the instant of the last answer, since it may have been decided long before it was called; one
+    without an answer at that of its decision.
+    """
     told = [
-        (action.intended_at_s, 0, (str(action.vm_id), _what_was_done(action), printable(action.reason_text)))
+        (_when(action), 0, (str(action.vm_id), _what_was_done(action), printable(action.reason_text)))
         for action in actions
     ]
     told += [(seen.observed_at_s, 1, (str(seen.vm_id), _what_was_seen(seen), "")) for seen in transitions]
@@ -199,6 +203,10 @@ def _verdict_in_words(record: LeaseRecord) -> str:
     if record.verdict is Verdict.NONE:
         return ""
     return f"{record.verdict.value}: {printable(record.verdict_text)}".removesuffix(": ")
+
+
+def _when(action: ActionRecord) -> int:
+    return action.intended_at_s if action.outcome_at_s is None else action.outcome_at_s
 
 
 def _what_was_done(action: ActionRecord) -> str:
