@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection
@@ -88,12 +89,21 @@ class SqlLeaseStore:
         `set_paused` by another process needs none.
         """
         if self._writer_lost:
-            self.release_writer()
+            self._open_anew()
         if self._writer is not None:
             self._check_writer()
             return
         with failures_in_words(self._name):
             self._writer = take_writer_lock(self._engine, self._name, self._is_sqlite)
+
+    def _open_anew(self) -> None:
+        """Begin with the database that is there now: a connection of before would go on with the one that was."""
+        if self._is_sqlite and not Path(self._name).exists():
+            text = f"the database {self._name} is gone: put it back, or restart the daemon to begin with an empty one"
+            raise LeaseStoreError(text)
+        self._engine.dispose()
+        require_current(self._engine, self._name)
+        self.release_writer()
 
     def release_writer(self) -> None:
         """Let another daemon write: this one's front-end does not lead any more."""

@@ -40,7 +40,7 @@ class FileWriterLock:
     """A lock on a file beside the SQLite database."""
 
     def __init__(self, database: str) -> None:
-        self._path = Path(database + ".lock")
+        self._path, self._database = Path(database + ".lock"), Path(database)
         try:
             self._descriptor = open_own_file(self._path)
         except OSError as error:
@@ -57,19 +57,31 @@ class FileWriterLock:
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        self._seen = _file(self._database)
 
     def check(self) -> None:
-        """Raise `LeaseStoreError` where the file was removed or replaced: another daemon may hold the new one."""
-        try:
-            same = os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
-        except OSError:
-            same = False
-        if not same:
+        """Raise `LeaseStoreError` where a file was removed or replaced.
+
+        Another daemon may hold the new lock; and what others write into a new database is not in the one that is open.
+        """
+        descriptor = os.fstat(self._descriptor)
+        if _file(self._path) != (descriptor.st_dev, descriptor.st_ino):
             raise LeaseStoreError(f"the lock file {self._path} was removed; {_TAKEN_ANEW}")
+        if _file(self._database) != self._seen:
+            raise LeaseStoreError(f"the database {self._database} was removed or replaced; {_TAKEN_ANEW}")
 
     def release(self) -> None:
         """Let another one write. The file stays: removing it could split the lock in two."""
         os.close(self._descriptor)
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path now, by device and inode; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def holder_of_file_lock(database: str) -> str:

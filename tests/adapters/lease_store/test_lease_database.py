@@ -439,6 +439,40 @@ def test_a_lock_that_was_lost_is_taken_anew_after_it_was_told(
         other.acquire_writer()
 
 
+def test_a_daemon_goes_on_with_the_database_that_was_put_in_the_place_of_its_own(
+    open_store: Callable[[], SqlLeaseStore], database: Path, tmp_path: Path
+) -> None:
+    store = open_store()
+    store.acquire_writer()
+    with closing(sqlite3.connect(database)) as old, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        old.backup(copy)
+    for rest in ("-wal", "-shm"):
+        Path(f"{database}{rest}").unlink(missing_ok=True)
+    (tmp_path / "copy.db").replace(database)
+    with closing(SqlLeaseStore(f"sqlite:///{database}")) as command:
+        command.set_paused(True, NOW_S)
+    with pytest.raises(LeaseStoreError, match="was removed or replaced; the next cycle takes"):
+        store.acquire_writer()
+    store.acquire_writer()
+    assert store.load(NOW_S).paused
+
+
+def test_a_daemon_whose_database_is_gone_makes_no_other(
+    open_store: Callable[[], SqlLeaseStore], database: Path
+) -> None:
+    store = open_store()
+    store.acquire_writer()
+    database.rename(database.with_suffix(".away"))
+    with pytest.raises(LeaseStoreError, match="was removed or replaced"):
+        store.acquire_writer()
+    for _ in range(2):
+        with pytest.raises(LeaseStoreError, match="is gone: put it back"):
+            store.acquire_writer()
+    assert not database.exists()
+    database.with_suffix(".away").rename(database)
+    store.acquire_writer()
+
+
 def test_a_lock_that_was_lost_is_not_taken_from_another_daemon(
     open_store: Callable[[], SqlLeaseStore], database: Path
 ) -> None:
