@@ -64,7 +64,7 @@ def test_an_energy_policy_that_is_none_is_named_with_those_there_are() -> None:
     with pytest.raises(UnknownPolicy, match="no energy policy is named 'greedy'; there are: GESP"):
         energy_policy("greedy")
     assert rules_of("policy: pemp").policy.name == "PEMP"
-    assert sorted(energy_policies(), key=str.casefold) == ["always-on", "GESP", "look-ahead", "PEMP", "SESP"]
+    assert {"always-on", "GESP", "look-ahead", "PEMP", "SESP"} <= set(energy_policies())
     assert energy_policy("gesp").name == "GESP"
 
 
