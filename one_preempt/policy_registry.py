@@ -75,13 +75,16 @@ def energy_policy(name: str) -> EnergyPolicy:
 def _found_in(family: ModuleType) -> Mapping[str, Named]:
     """All policies of a family's package by name, in the order of their names."""
     policies: dict[str, Named] = {}
+    taken: set[str] = set()
     for found in sorted(pkgutil.iter_modules(family.__path__), key=lambda found: found.name):
         module = importlib.import_module(f"{family.__name__}.{found.name}")
         if not hasattr(module, "POLICY"):
             continue
         policy = cast(Named, module.POLICY)
-        if policy.name in policies:
+        # Looked up in upper or lower case, the second of two that differ by that alone would never be found.
+        if policy.name.casefold() in taken:
             raise OnePreemptError(f"two policies are named '{policy.name}': rename the one in {found.name}.py")
+        taken.add(policy.name.casefold())
         policies[policy.name] = policy
     return MappingProxyType(dict(sorted(policies.items())))
 

@@ -84,9 +84,10 @@ def test_custom_goes_by_its_rank_in_upper_or_lower_case() -> None:
     assert match_options(settings).host_selection.expression == "FREE_CPU"
 
 
-def test_two_policies_of_one_name_stop_the_start(folder: Path) -> None:
-    a_policy_file(folder, "zz_second_mov", "MOV")
-    with pytest.raises(OnePreemptError, match=r"two policies are named 'MOV'.*zz_second_mov\.py"):
+@pytest.mark.parametrize("name", ["MOV", "mov"])
+def test_two_policies_of_one_name_stop_the_start_in_upper_or_lower_case(folder: Path, name: str) -> None:
+    a_policy_file(folder, f"zz_second_{name}", name)
+    with pytest.raises(OnePreemptError, match=rf"two policies are named '{name}'.*zz_second_{name}\.py"):
         preemption_policies()
 
 
