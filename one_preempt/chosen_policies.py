@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from zoneinfo import ZoneInfo
@@ -11,11 +10,9 @@ from zoneinfo import ZoneInfo
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy
-from one_preempt.core.energy.pemp import PreemptionAware
-from one_preempt.core.energy.policy import EnergyPolicy
+from one_preempt.core.energy.policy import EnergyPolicy, PromisesWaits
 from one_preempt.core.energy.power_model import HostPower, linear_power, milliwatts, power_table
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours, utc_minute
-from one_preempt.core.energy.sesp import ServiceLevelEnergySaver
 from one_preempt.core.host_selection.custom import by_expression
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
@@ -122,9 +119,8 @@ def power_rules(power: PowerSettings) -> PowerRules:
 def chosen_energy_policy(power: PowerSettings) -> EnergyPolicy:
     """The energy policy, with the wait that is promised where it looks at that."""
     policy = energy_policy(power.policy)
-    if isinstance(policy, PreemptionAware | ServiceLevelEnergySaver):
-        factor = Fraction(str(power.waiting_factor))
-        return replace(policy, waiting_factor=factor, promised_wait_s=power.promised_wait_s)
+    if isinstance(policy, PromisesWaits):
+        return policy.with_promise(Fraction(str(power.waiting_factor)), power.promised_wait_s)
     return policy
 
 

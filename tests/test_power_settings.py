@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from one_preempt.chosen_policies import policies, power_rules
+from one_preempt.core import energy
 from one_preempt.core.energy.pemp import PreemptionAware
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
 from one_preempt.policy_registry import UnknownPolicy, energy_policies, energy_policy
@@ -118,6 +120,29 @@ def test_alpha_and_mawt_reach_the_policy() -> None:
     policy = rules_of("policy: pemp, waiting_factor: 2.5, promised_wait_s: 600").policy
     assert isinstance(policy, PreemptionAware)
     assert (policy.waiting_factor, policy.promised_wait_s) == (Fraction(5, 2), 600)
+
+
+PATIENT = """
+from dataclasses import dataclass, replace
+from one_preempt.core.energy.always_on import AlwaysOn
+
+@dataclass(frozen=True)
+class Patient(AlwaysOn):
+    name: str = "patient"
+    promise: tuple = ()
+
+    def with_promise(self, waiting_factor, promised_wait_s):
+        return replace(self, promise=(waiting_factor, promised_wait_s))
+
+POLICY = Patient()
+"""
+
+
+def test_alpha_and_mawt_reach_a_policy_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(energy, "__path__", [*energy.__path__, str(tmp_path)])
+    (tmp_path / "zz_patient.py").write_text(PATIENT)
+    policy = rules_of("policy: patient, waiting_factor: 2.5, promised_wait_s: 600").policy
+    assert getattr(policy, "promise", None) == (Fraction(5, 2), 600)
 
 
 def test_quiet_hours_are_told_in_their_zone() -> None:

@@ -7,7 +7,7 @@ scheduled for reservations. For each reservation that arrives, and periodically 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
@@ -31,6 +31,10 @@ class PreemptionAware:
     waiting_factor: Fraction = Fraction(5)
     promised_wait_s: int | None = None
     engine: FuzzyEngine = ENGINE
+
+    def with_promise(self, waiting_factor: Fraction, promised_wait_s: int | None) -> PreemptionAware:
+        """The same with another promise."""
+        return replace(self, waiting_factor=waiting_factor, promised_wait_s=promised_wait_s)
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """Algorithm 1."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -157,3 +158,11 @@ class EnergyPolicy(Protocol):
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """The supply for this request. Never more than `NodeCounts` says there are."""
+
+
+@runtime_checkable
+class PromisesWaits(Protocol):
+    """What an energy policy has besides that looks at the wait which is promised to best-effort requests."""
+
+    def with_promise(self, waiting_factor: Fraction, promised_wait_s: int | None) -> EnergyPolicy:
+        """The policy with the configured promise: so many mean durations, or that wait itself where it is given."""

@@ -5,7 +5,7 @@ While V < 1 as few as under GESP, from V = 1 on all the nodes that a request ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from one_preempt.core.energy.load import violation_risk
@@ -24,6 +24,10 @@ class ServiceLevelEnergySaver:
     strands: bool = False
     waiting_factor: Fraction = Fraction(5)
     promised_wait_s: int | None = None
+
+    def with_promise(self, waiting_factor: Fraction, promised_wait_s: int | None) -> ServiceLevelEnergySaver:
+        """The same with another promise."""
+        return replace(self, waiting_factor=waiting_factor, promised_wait_s=promised_wait_s)
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
         """Wake all that is asked for at V >= 1, else as little as possible."""
