@@ -8,6 +8,7 @@ import pytest
 
 from one_preempt.chosen_policies import match_options
 from one_preempt.core import host_selection, preemption
+from one_preempt.core.host_selection.selection import ByRank
 from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import (
     UnknownPolicy,
@@ -76,12 +77,12 @@ def test_a_host_selection_of_ones_own_is_chosen_by_its_name(tmp_path: Path, monk
         "from one_preempt.core.host_selection.selection import ByRank\nPOLICY = ByRank('by-name', '- ID')\n"
     )
     settings = parse_settings("matchmaker: {host_policy: By-Name}", "one_preempt.conf")
-    assert match_options(settings).host_selection.expression == "- ID"
+    assert match_options(settings).host_selection == ByRank("by-name", "- ID")
 
 
 def test_custom_goes_by_its_rank_in_upper_or_lower_case() -> None:
     settings = parse_settings("matchmaker: {host_policy: CUSTOM, host_rank: FREE_CPU}", "one_preempt.conf")
-    assert match_options(settings).host_selection.expression == "FREE_CPU"
+    assert match_options(settings).host_selection == ByRank("custom", "FREE_CPU")
 
 
 @pytest.mark.parametrize("name", ["MOV", "mov"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from one_preempt.core.matching.attributes import AttributeTable
-from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.expressions import Expressions, speaks_of_load
 from one_preempt.core.model.cluster_state import IntArray
 
 
@@ -18,11 +18,11 @@ class HostSelection(Protocol):
         """What the configuration calls it."""
 
     @property
-    def expression(self) -> str:
-        """The rank expression that it goes by."""
+    def follows_load(self) -> bool:
+        """Might it have other scores when VMs come or go? Where not, they are kept until a host itself is changed."""
 
     def scores(self, hosts: AttributeTable, expressions: Expressions) -> IntArray:
-        """One number for each host; the highest is taken first, of equal ones the highest id."""
+        """One number for each host by itself; the highest is taken first, of equal ones the highest id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class ByRank:
 
     name: str
     expression: str
+
+    @property
+    def follows_load(self) -> bool:
+        """Does the expression speak of the load?"""
+        return speaks_of_load(self.expression)
 
     def scores(self, hosts: AttributeTable, expressions: Expressions) -> IntArray:
         """The rank of each host; all equal where the expression cannot be read."""

@@ -11,6 +11,9 @@ from one_preempt.core.matching.expression_tokens import ExpressionError
 from one_preempt.core.matching.rank import Rank, parse_rank
 from one_preempt.core.matching.requirements import Requirement, Residents, nowhere, parse_requirement
 
+# What expressions call the load of a host; the rest of a host changes only when somebody changes it.
+_LOAD_WORDS = ("CPU_USAGE", "MEM_USAGE", "RUNNING_VMS", "VMS", "HOST_SHARE")
+
 # Users write the expressions, and new ones for ever: what was read must not pile up. It is read again when needed.
 MOST_CHARACTERS = 8_000_000
 # The same of what was found by them, where it lasts as long as nothing changes.
@@ -19,6 +22,12 @@ MOST_ANSWERS = 10_000
 
 class UnreadableExpression(Exception):
     """A VM's expression cannot be read; the message names the attribute and the place."""
+
+
+def speaks_of_load(expression: str) -> bool:
+    """Might it have another value when VMs come or go?"""
+    upper = expression.upper()
+    return any(word in upper for word in _LOAD_WORDS)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import HOST_LAYOUT, Attributes, AttributeTable, BoolArray, host_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
+from one_preempt.core.matching.expressions import Expressions, UnreadableExpression, speaks_of_load
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import CURRENT_VMS
 from one_preempt.core.matching.room import Room
@@ -38,16 +38,6 @@ class HostMatch:
     refusal: Unplaced | None = None
     follows_current_vms: bool = False
     follows_load: bool = False
-
-
-# What expressions call the load of a host; the rest of a host changes only when somebody changes it.
-_LOAD_WORDS = ("CPU_USAGE", "MEM_USAGE", "RUNNING_VMS", "VMS", "HOST_SHARE")
-
-
-def speaks_of_load(expression: str) -> bool:
-    """Might it have another value when VMs come or go?"""
-    upper = expression.upper()
-    return any(word in upper for word in _LOAD_WORDS)
 
 
 # So many kinds of VMs and ranks are kept in any case, however few VMs there are.

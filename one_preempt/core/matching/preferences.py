@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from one_preempt.core.host_selection.selection import HostSelection
 from one_preempt.core.matching.attributes import AttributeTable
-from one_preempt.core.matching.expressions import Expressions
-from one_preempt.core.matching.host_match import StaticHostMatch, speaks_of_load
+from one_preempt.core.matching.expressions import Expressions, speaks_of_load
+from one_preempt.core.matching.host_match import StaticHostMatch
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.model.cluster_state import IntArray
 
@@ -50,7 +50,7 @@ class Preferences:
         if known is None or rows is None:
             scores = self._scores(sched_rank, self._host_match.table)
             order = best_first(scores)
-            if speaks_of_load(sched_rank or self._policy.expression):
+            if speaks_of_load(sched_rank) if sched_rank else self._policy.follows_load:
                 self._by_load[sched_rank] = order
             else:
                 self._lasting[sched_rank] = _Order(scores, order, turned.number)

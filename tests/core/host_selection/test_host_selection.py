@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from one_preempt.core.host_selection import custom, fixed, load_aware, packing, striping
-from one_preempt.core.host_selection.selection import HostSelection
+from one_preempt.core.host_selection.selection import ByRank, HostSelection
+from one_preempt.core.matching.attributes import AttributeTable
 from one_preempt.core.matching.expression_tokens import ExpressionError
+from one_preempt.core.matching.expressions import Expressions
 from one_preempt.core.matching.rank import parse_rank
+from one_preempt.core.model.cluster_state import IntArray
 from tests.core.matching.small_cloud import NO_LIMITS, cloud, host, matchmaker, vm
 
 HOSTS = [
@@ -39,9 +43,27 @@ def test_each_policy_has_its_order_and_the_highest_id_breaks_ties(policy: HostSe
 
 
 @pytest.mark.parametrize("policy", [packing.POLICY, striping.POLICY, load_aware.POLICY, fixed.POLICY, custom.POLICY])
-def test_every_policy_has_a_name_and_a_rank_that_can_be_read(policy: HostSelection) -> None:
+def test_every_policy_has_a_name_and_a_rank_that_can_be_read(policy: ByRank) -> None:
     assert policy.name in {"packing", "striping", "load-aware", "fixed", "custom"}
     assert parse_rank(policy.expression) is not None
+
+
+@dataclass(frozen=True)
+class OddFirst:
+    """Goes by no expression."""
+
+    name: str = "odd-first"
+    follows_load: bool = False
+
+    def scores(self, hosts: AttributeTable, expressions: Expressions) -> IntArray:
+        """Odd ids first."""
+        return hosts.numbers("ID").astype(np.int64) % 2
+
+
+def test_a_selection_of_ones_own_needs_no_expression() -> None:
+    maker = matchmaker(cloud(HOSTS, [vm(1)]), replace(NO_LIMITS, host_selection=OddFirst()))
+
+    assert maker.hosts.ids[maker.preference(vm(1))].tolist() == [1, 2, 0]
 
 
 def test_an_unreadable_rank_can_be_found_out_before_it_is_used() -> None:
