@@ -52,14 +52,24 @@ def backfilling_policy(name: str) -> BackfillingPolicy:
     return cast(BackfillingPolicy, _named(backfilling_policies(), name, "backfilling policy"))
 
 
+def queue_orders() -> Mapping[str, QueueOrder]:
+    """All queue orders by name, in the order of their names."""
+    return cast(Mapping[str, QueueOrder], _found_in(queue_order))
+
+
 def queue_order_policy(name: str) -> QueueOrder:
     """The queue order of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(QueueOrder, _named(_found_in(queue_order), name, "queue order"))
+    return cast(QueueOrder, _named(queue_orders(), name, "queue order"))
+
+
+def host_selections() -> Mapping[str, HostSelection]:
+    """All host selections by name, in the order of their names."""
+    return cast(Mapping[str, HostSelection], _found_in(host_selection))
 
 
 def host_selection_policy(name: str) -> HostSelection:
     """The host selection of that name, upper or lower case. Raises `UnknownPolicy`."""
-    return cast(HostSelection, _named(_found_in(host_selection), name, "host selection"))
+    return cast(HostSelection, _named(host_selections(), name, "host selection"))
 
 
 def energy_policies() -> Mapping[str, EnergyPolicy]:

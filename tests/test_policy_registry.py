@@ -15,10 +15,10 @@ from one_preempt.policy_registry import (
     backfilling_policies,
     backfilling_policy,
     energy_policies,
-    host_selection_policy,
+    host_selections,
     preemption_policies,
     preemption_policy,
-    queue_order_policy,
+    queue_orders,
 )
 from one_preempt.settings import parse_settings
 from one_preempt.settings_choices import SHIPPED_POLICIES
@@ -95,10 +95,8 @@ def test_two_policies_of_one_name_stop_the_start_in_upper_or_lower_case(folder: 
 def test_the_names_that_the_settings_take_without_looking_are_those_of_the_shipped_policies() -> None:
     found = {
         "preemption_policy": preemption_policies(),
-        "queue_order": {queue_order_policy("user-priority").name},
-        "matchmaker.host_policy": {
-            host_selection_policy(name).name for name in ("custom", "fixed", "load-aware", "packing", "striping")
-        },
+        "queue_order": queue_orders(),
+        "matchmaker.host_policy": host_selections(),
         "time.backfilling": backfilling_policies(),
         "power.policy": energy_policies(),
     }

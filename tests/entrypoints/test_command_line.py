@@ -148,6 +148,10 @@ def test_the_policies_are_listed_for_people_and_for_programs() -> None:
     named = {(policy["family"], policy["name"]) for policy in listed}
     assert {("preemption", name) for name in ("NOP", "MOV", "MLIP", "MOML")} <= named
     assert {("backfilling", name) for name in ("none", "easy", "intermediate", "conservative")} <= named
+    assert {("energy", name) for name in ("always-on", "PEMP", "SESP", "GESP", "look-ahead")} <= named
+    assert ("queue order", "user-priority") in named
+    assert {("host selection", name) for name in ("custom", "fixed", "load-aware", "packing", "striping")} <= named
+    assert all(policy["description"] for policy in listed)
     table = run("policies").output
     assert all(policy["description"] in table for policy in listed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from one_preempt.core.host_selection.selection import ByRank
 
-POLICY = ByRank("custom", "")
+POLICY = ByRank("custom", "", "the host with the highest rank, by the expression matchmaker.host_rank")
 
 
 def by_expression(rank: str) -> ByRank:

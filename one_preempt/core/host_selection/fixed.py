@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from one_preempt.core.host_selection.selection import ByRank
 
-POLICY = ByRank("fixed", "PRIORITY")
+POLICY = ByRank("fixed", "PRIORITY", "the host with the highest PRIORITY in its template or that of its cluster")

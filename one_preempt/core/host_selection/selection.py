@@ -18,6 +18,10 @@ class HostSelection(Protocol):
         """What the configuration calls it."""
 
     @property
+    def description(self) -> str:
+        """One line for people."""
+
+    @property
     def follows_load(self) -> bool:
         """Might it have other scores when VMs come or go? Where not, they are kept until a host itself is changed."""
 
@@ -31,6 +35,7 @@ class ByRank:
 
     name: str
     expression: str
+    description: str = "the host with the highest rank, by an expression"
 
     @property
     def follows_load(self) -> bool:

@@ -16,5 +16,9 @@ class QueueOrder(Protocol):
     def name(self) -> str:
         """What the configuration calls it."""
 
+    @property
+    def description(self) -> str:
+        """One line for people."""
+
     def key(self, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
         """The sort key of a lease with its VMs: lowest first; ends in an id, so that no two are equal."""

@@ -16,6 +16,7 @@ class UserPriority:
     """A lease of several VMs has the highest priority among them."""
 
     name: str = "user-priority"
+    description: str = "the lease with the highest USER_PRIORITY, then the one that came first"
 
     def key(self, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
         """(- priority, id of the newest VM, id): a gang has arrived when its last VM has."""

@@ -22,7 +22,7 @@ COMMANDS = {
     "resume": ("pause", "Allow preempting and power actions again."),
     "check": ("check", "Look for what is wrong in the set-up, and say how to mend it."),
     "config": ("config", "Show, check or import the configuration."),
-    "policies": ("policies", "List the preemption, the backfilling and the energy policies."),
+    "policies": ("policies", "List the policies: who leaves, who is next, who overtakes, which hosts."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "Submit, list, show or cancel leases."),
     "host": ("host", "List the hosts, switch them on and off, and tell what they took."),

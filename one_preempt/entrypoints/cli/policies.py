@@ -1,30 +1,38 @@
-"""`policies`: which preemption, backfilling and energy policies there are."""
+"""`policies`: which policies there are, of all five families."""
 
 from __future__ import annotations
 
 import click
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
-from one_preempt.policy_registry import backfilling_policies, energy_policies, preemption_policies
+from one_preempt.policy_registry import (
+    backfilling_policies,
+    energy_policies,
+    host_selections,
+    preemption_policies,
+    queue_orders,
+)
 
 
 @click.command("policies")
 @json_option
 def policies_command(as_json: bool) -> None:
-    """List the preemption, the backfilling and the energy policies."""
-    leaving, overtaking = preemption_policies().values(), backfilling_policies().values()
-    sleeping = energy_policies().values()
+    """List the policies: preemption, queue orders, backfilling, energy and host selections."""
+    families = (
+        ("preemption", "Preemption policies", "leaves", preemption_policies().values()),
+        ("queue order", "Queue orders", "is next", queue_orders().values()),
+        ("backfilling", "Backfilling policies", "promises", backfilling_policies().values()),
+        ("energy", "Energy policies", "hosts", energy_policies().values()),
+        ("host selection", "Host selections", "is taken", host_selections().values()),
+    )
     if as_json:
         write_json(
             [
                 {"family": family, "name": policy.name, "description": policy.description}
-                for family, policies in (("preemption", leaving), ("backfilling", overtaking), ("energy", sleeping))
-                for policy in policies
+                for family, _title, _answers, found in families
+                for policy in found
             ]
         )
         return
-    write_table("Preemption policies", ("name", "leaves"), ((policy.name, policy.description) for policy in leaving))
-    write_table(
-        "Backfilling policies", ("name", "promises"), ((policy.name, policy.description) for policy in overtaking)
-    )
-    write_table("Energy policies", ("name", "hosts"), ((policy.name, policy.description) for policy in sleeping))
+    for _family, title, answers, found in families:
+        write_table(title, ("name", answers), ((policy.name, policy.description) for policy in found))

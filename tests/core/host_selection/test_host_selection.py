@@ -53,6 +53,7 @@ class OddFirst:
     """Goes by no expression."""
 
     name: str = "odd-first"
+    description: str = "hosts of odd ids first"
     follows_load: bool = False
 
     def scores(self, hosts: AttributeTable, expressions: Expressions) -> IntArray:
