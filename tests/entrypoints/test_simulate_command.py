@@ -129,6 +129,8 @@ def test_files_are_written_and_are_the_same_every_time(tmp_path: Path) -> None:
     assert [(one["policy"], one["seed"], one["request_id"]) for one in records] == [
         ("MOML", 0, number) for number in (1, 2, 3)
     ]
+    asked = ("lease_type", "start", "start_at_s", "deadline_at_s", "requested_duration_s", "actual_duration_s")
+    assert [records[2][name] for name in asked] == ["BE-SUSPENDABLE", "best-effort", None, None, 60, 50]
     report = first["report.html"].decode()
     assert report.count("<svg") >= 3
     assert "http" not in report.replace("http://www.w3.org/2000/svg", "")

@@ -18,7 +18,7 @@ from one_preempt.simulation.probes.comparison import ComparedFigure, compare, in
 from one_preempt.simulation.probes.outcome import outcomes
 from one_preempt.simulation.probes.waiting import waits_s
 from one_preempt.simulation.probes.writing import Row
-from one_preempt.simulation.workload.workload import Workload
+from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
 
 _DRAWN = (
     "utilization", "wait_s_mean.all", "bounded_slowdown_mean.all", "preempted.all", "rejection_rate.all", "energy_kwh",
@@ -81,12 +81,30 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
 
 
 def record_lines(runs: Sequence[Run]) -> Iterator[bytes]:
-    """One JSON line a request and run."""
+    """One JSON line a request and run: what became of it, and what it had asked for."""
     for run in runs:
-        of_run = {"policy": run.variant.policy, "backfilling": run.variant.backfilling, "seed": run.seed}
-        begin = json.dumps(of_run, separators=(",", ":")).encode().removesuffix(b"}") + b","
-        for line in run.played.result.json_lines():
-            yield begin + line.removeprefix(b"{")
+        of_run: JsonObject = {"policy": run.variant.policy, "backfilling": run.variant.backfilling, "seed": run.seed}
+        requests = {request.id: request for request in run.workload.requests}
+        result = run.played.result
+        for record, line in zip(result.records, result.json_lines(), strict=True):
+            asked = _members(_asked(requests[record.request_id]))
+            yield b"{%b,%b,%b}\n" % (_members(of_run), line.strip()[1:-1], asked)
+
+
+def _members(values: JsonObject) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode()[1:-1]
+
+
+def _asked(request: WorkloadRequest) -> JsonObject:
+    return {
+        "lease_type": request.lease_type.value,
+        "external": request.external,
+        "start": request.start.value,
+        "start_at_s": request.start_at_s,
+        "deadline_at_s": request.deadline_at_s,
+        "requested_duration_s": request.requested_duration_s,
+        "actual_duration_s": request.actual_duration_s,
+    }
 
 
 def _compared(runs: Sequence[Run]) -> list[ComparedFigure]:

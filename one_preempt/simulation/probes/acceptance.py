@@ -25,6 +25,29 @@ class Acceptance:
         return self.rejected / self.submitted if self.submitted else None
 
 
+def missed_deadlines(found: Sequence[Outcome], ended_at_ms: int) -> int | None:
+    """Of those that asked for a deadline and were not rejected, how many had not completed by then.
+
+    None where nobody asked for one. What has not ended at `ended_at_ms`, as the simulation does, missed what passed.
+    """
+    asked = [(one, 1000 * one.request.deadline_at_s) for one in found if one.request.deadline_at_s is not None]
+    if not asked:
+        return None
+    return sum(_has_missed(one, deadline_ms, ended_at_ms) for one, deadline_ms in asked)
+
+
+def _has_missed(one: Outcome, deadline_ms: int, ended_at_ms: int) -> bool:
+    match one.fate:
+        case Fate.REJECTED:
+            return False
+        case Fate.UNFINISHED:
+            return deadline_ms < ended_at_ms
+        case Fate.CUT_SHORT:
+            return True
+        case Fate.COMPLETED:
+            return one.record.ended_at_ms is None or one.record.ended_at_ms > deadline_ms
+
+
 def acceptance(found: Sequence[Outcome]) -> Acceptance:
     """Counts of fates. Leases that were terminated or moved for others were accepted (CCPE13 counts them so too)."""
     fates = [one.fate for one in found]

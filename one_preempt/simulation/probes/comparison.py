@@ -12,6 +12,8 @@ FlatFigures = Mapping[str, Figure]
 
 _BEFORE_GROUPS = (("requests.all", "requests", ""), ("unfinished.all", "unfinished at the end", ""))
 _AFTER_GROUPS = (
+    ("cut_short.all", "cut short", ""),
+    ("deadlines_missed.all", "deadlines missed", ""),
     ("wait_s_mean.all", "wait, mean", "s"),
     ("wait_s_median.all", "wait, median", "s"),
     ("wait_s_p90.all", "wait, 90th percentile", "s"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from one_preempt.core.model.time import ms_to_seconds
-from one_preempt.simulation.probes.acceptance import Acceptance, acceptance
+from one_preempt.simulation.probes.acceptance import Acceptance, acceptance, missed_deadlines
 from one_preempt.simulation.probes.energy import Energy
 from one_preempt.simulation.probes.outcome import Outcome, groups, outcomes
 from one_preempt.simulation.probes.utilization import useful_share, utilization
@@ -30,7 +30,7 @@ class GroupFigures:
     """Of one group of requests. Distributions are None where no request of the group got so far.
 
     `makespan_s`: from being ready to completion. `preemptions`: how often one of its leases had to leave for another,
-    however it left; `suspensions`: how often to be put to rest.
+    however it left; `suspensions`: how often to be put to rest. `deadlines_missed`: None where nobody asked for one.
     """
 
     acceptance: Acceptance
@@ -40,6 +40,7 @@ class GroupFigures:
     makespan_s: Distribution | None
     preemptions: int
     suspensions: int
+    deadlines_missed: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ def flat_group(figures: GroupFigures) -> dict[str, Figure]:
         "rejected": told.rejected,
         "unfinished": told.unfinished,
         "rejection_rate": told.rejection_rate,
+        "deadlines_missed": figures.deadlines_missed,
         "preempted": figures.preemptions,
         "suspensions": figures.suspensions,
     }
@@ -139,7 +141,7 @@ def figures(
     found = outcomes(workload, result)
     best_effort = distribution(makespans_s(one for one in found if one.best_effort))
     return Figures(
-        groups={name: _of_group(members) for name, members in groups(found).items()},
+        groups={name: _of_group(members, result.ended_at_ms) for name, members in groups(found).items()},
         makespan_s=ms_to_seconds(result.makespan_ms),
         best_effort_makespan_s=best_effort.mean if best_effort else None,
         utilization=utilization(found, hosts, result.ended_at_ms),
@@ -155,7 +157,7 @@ def figures(
     )
 
 
-def _of_group(found: Sequence[Outcome]) -> GroupFigures:
+def _of_group(found: Sequence[Outcome], ended_at_ms: int) -> GroupFigures:
     interruptions = [one for outcome in found for one in outcome.record.interruptions]
     return GroupFigures(
         acceptance=acceptance(found),
@@ -165,4 +167,5 @@ def _of_group(found: Sequence[Outcome]) -> GroupFigures:
         makespan_s=distribution(makespans_s(found)),
         preemptions=sum(one.by_request_id is not None for one in interruptions),
         suspensions=sum(one.record.suspensions for one in found),
+        deadlines_missed=missed_deadlines(found, ended_at_ms),
     )

@@ -11,13 +11,14 @@ import pytest
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments.trial import Played, Trial, play, play_whole
-from one_preempt.simulation.probes.acceptance import acceptance
-from one_preempt.simulation.probes.outcome import outcomes
+from one_preempt.simulation.probes.acceptance import acceptance, missed_deadlines
+from one_preempt.simulation.probes.comparison import compare, in_words
+from one_preempt.simulation.probes.outcome import Outcome, outcomes
 from one_preempt.simulation.probes.utilization import useful_share, utilization
 from one_preempt.simulation.probes.waiting import bounded_slowdowns, distribution, percentile
 from one_preempt.simulation.probes.watch import Activity
 from one_preempt.simulation.probes.writing import Row, csv_text, json_lines
-from one_preempt.simulation.simulator.result import Fate, SimulationResult
+from one_preempt.simulation.simulator.result import Fate, RequestRecord, SimulationResult
 from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
 from tests.simulation.simulator.small_stories import SLOW_STORAGE, TWO_HOSTS, local, random_workload, request
@@ -116,6 +117,29 @@ def test_groups_are_told_apart_and_empty_ones_left_out() -> None:
     assert found.groups["local"].acceptance.rejection_rate == 0
     assert found.groups["immediate"].wait_s is None
     assert found.flat()["rejected.DC-NON-PREEMPTABLE"] == 1
+
+
+def test_a_lease_that_is_terminated_for_another_is_told_as_cut_short() -> None:
+    told = played(request(1, 0, 4, 300, lease_type=LeaseType.BE_CANCELLABLE), local(2, 100, 2, 50)).figures.flat()
+    assert (told["cut_short.all"], told["rejected.all"], told["deadlines_missed.all"]) == (1, 0, None)
+    rows = {row.title: row.values[0] for row in compare([[told]])}
+    assert in_words(rows["cut short"], "") == "1"
+    assert "deadlines missed" not in rows
+
+
+def an_outcome(fate: Fate, ended_at_ms: int | None, **asked: object) -> Outcome:
+    return Outcome(request(1, 0, 1, 50, **asked), RequestRecord(1, 1, 1, 0, 0, ended_at_ms, fate, (), 50_000))
+
+
+def test_a_deadline_is_missed_by_who_was_not_rejected_and_had_not_completed_by_then() -> None:
+    def missed(fate: Fate, ended_at_ms: int | None, simulated_ms: int = 200_000) -> int | None:
+        asked = {"lease_type": LeaseType.DC_MIGRATABLE, "start": StartKind.DEADLINE, "deadline_at_s": 100}
+        return missed_deadlines([an_outcome(fate, ended_at_ms, **asked)], simulated_ms)
+
+    assert (missed(Fate.COMPLETED, 100_000), missed(Fate.COMPLETED, 100_001)) == (0, 1)
+    assert (missed(Fate.UNFINISHED, None), missed(Fate.UNFINISHED, None, 90_000)) == (1, 0)
+    assert (missed(Fate.CUT_SHORT, 20_000), missed(Fate.REJECTED, 0)) == (1, 0)
+    assert missed_deadlines([an_outcome(Fate.COMPLETED, 100_001)], 200_000) is None
 
 
 def test_what_still_runs_at_the_end_counts_up_to_the_end() -> None:
