@@ -159,8 +159,19 @@ def test_nothing_to_replay_is_no_mistake(tmp_path: Path) -> None:
     path = tmp_path / "empty.swf"
     path.write_text("; MaxNodes: 4\n; MaxProcs: 4\n")
     files = ("--html", tmp_path / "report.html", "--csv", tmp_path / "runs.csv")
+    assert "no request that can be played" in run(path).output
     document = answer(path, *files)
     assert (document["requests"], document["runs"][0]["figures"]["utilization"]) == (0, None)
+
+
+def test_requests_that_the_site_can_never_hold_are_told(tmp_path: Path) -> None:
+    path = swf(tmp_path)
+    output = run(path, "--nodes", 2, "--html", tmp_path / "report.html").output
+    told = "2 requests fit on no host of this site, or are larger than all of it: they never run"
+    assert told in output
+    assert told in (tmp_path / "report.html").read_text()
+    assert answer(path, "--nodes", 2)["that_never_run"] == 2
+    assert "never run" not in run(path).output
 
 
 def test_a_simulation_may_end_early(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from one_preempt.simulation.probes.comparison import ComparedFigure, compare, in
 from one_preempt.simulation.probes.outcome import outcomes
 from one_preempt.simulation.probes.waiting import waits_s
 from one_preempt.simulation.probes.writing import Row
+from one_preempt.simulation.workload.places import can_never_run
 from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
 
 _DRAWN = (
@@ -32,9 +33,11 @@ def show(study: Study, runs: Sequence[Run]) -> None:
     rows = ([row.title, *(in_words(value, row.unit) for value in row.values)] for row in _compared(runs))
     title = plain_words(study.name, _LONGEST_NOTE)
     write_table(f"{title}: {_how_many(runs)}", ("", *labels), rows)
-    notes = notes_of(runs[0].workload)
-    if notes:
-        write_table("Left out of the source", ("what",), ([note] for note in notes))
+    left_out, doubts = notes_of(runs[0].workload), doubts_of(study, runs[0].workload)
+    if left_out:
+        write_table("Left out of the source", ("what",), ([note] for note in left_out))
+    if doubts:
+        write_table("To be looked at", ("what",), ([doubt] for doubt in doubts))
 
 
 def _how_many(runs: Sequence[Run]) -> str:
@@ -47,12 +50,25 @@ def notes_of(workload: Workload) -> list[str]:
     return [f"{one.count} {plain_words(one.reason, _LONGEST_NOTE)}" for one in workload.left_out]
 
 
+def doubts_of(study: Study, workload: Workload) -> list[str]:
+    """What makes figures of this workload on this site other than they seem."""
+    if not len(workload):
+        return ["the source holds no request that can be played: all figures are of nothing"]
+    count = _that_never_run(study, workload)
+    return [f"{count} requests fit on no host of this site, or are larger than all of it: they never run"] * bool(count)
+
+
+def _that_never_run(study: Study, workload: Workload) -> int:
+    return sum(can_never_run(request, study.site.hosts) for request in workload.requests)
+
+
 def document(study: Study, runs: Sequence[Run]) -> JsonObject:
     """All figures of all runs as plain objects."""
     workload = runs[0].workload
     return {
         "name": study.name,
         "requests": len(workload),
+        "that_never_run": _that_never_run(study, workload),
         "left_out": [{"reason": one.reason, "count": one.count} for one in workload.left_out],
         "provenance": list(workload.provenance),
         "runs": [
@@ -163,7 +179,7 @@ def report(study: Study, runs: Sequence[Run]) -> str:
     return html_report(
         f"Simulation: {plain_words(study.name, _LONGEST_NOTE)}",
         [
-            html_list([*steps, *(f"left out: {note}" for note in notes_of(workload))]),
+            html_list([*steps, *(f"left out: {note}" for note in notes_of(workload)), *doubts_of(study, workload)]),
             html_table(_how_many(runs), ("", *labels), rows),
             *pictures(runs).values(),
         ],

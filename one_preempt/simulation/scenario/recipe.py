@@ -32,6 +32,7 @@ from one_preempt.simulation.workload.annotate import (
 from one_preempt.simulation.workload.inject import ReservationRecipe, with_reservations
 from one_preempt.simulation.workload.lublin99 import BATCH, INTERACTIVE, TYPELESS, Lublin99
 from one_preempt.simulation.workload.lublin99_arrivals import ArrivalProcess
+from one_preempt.simulation.workload.places import places_for
 from one_preempt.simulation.workload.scaling import adjusted_to_means, with_offered_load, with_span
 from one_preempt.simulation.workload.workload import MOST_MACHINES, MachineSet, StartKind, Workload, WorkloadRequest
 
@@ -65,16 +66,10 @@ def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: boo
         return _with_reservations(scenario.reservations, workload, _places_of_drawn(hosts), seed)
 
 
-def _places(hosts: Sequence[MachineSet], shape: MachineSet) -> int:
-    """How many VMs of this shape have room together: a host may have room for several."""
-    cpu_centi, memory_mib = max(shape.cpu_centi, 1), max(shape.memory_mib, 1)
-    return sum(one.count * min(one.cpu_centi // cpu_centi, one.memory_mib // memory_mib) for one in hosts)
-
-
 def _places_of_drawn(hosts: Sequence[MachineSet]) -> int:
-    """The same of VMs as models draw them, as far as a lease may have so many."""
+    """How many VMs have room together as models draw them, as far as a lease may have so many."""
     model = Lublin99()
-    return _any_place(min(_places(hosts, MachineSet(1, model.cpu_centi, model.memory_mib)), MOST_MACHINES))
+    return _any_place(min(places_for(MachineSet(1, model.cpu_centi, model.memory_mib), hosts), MOST_MACHINES))
 
 
 def _places_of_mix(hosts: Sequence[MachineSet], requests: Sequence[WorkloadRequest]) -> float:
@@ -83,7 +78,7 @@ def _places_of_mix(hosts: Sequence[MachineSet], requests: Sequence[WorkloadReque
     for request in requests:
         for vm_set in request.vm_sets:
             work_vm_s[replace(vm_set, count=1)] += vm_set.count * request.actual_duration_s
-    fitting = [(work, places) for shape, work in work_vm_s.items() if (places := _places(hosts, shape))]
+    fitting = [(work, places) for shape, work in work_vm_s.items() if (places := places_for(shape, hosts))]
     takes_s = sum(work / places for work, places in fitting)
     if not takes_s:
         return _any_place(max((places for _, places in fitting), default=0))
