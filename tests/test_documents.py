@@ -127,6 +127,12 @@ def test_commands_and_their_options_exist(path: Path) -> None:
         assert given <= known | {"--help"}, f"{command.name} has no option {given - known}"
 
 
+def test_files_of_ours_that_commands_in_the_documents_take_exist() -> None:
+    taken = {word for path in DOCUMENTS for words in commands_of(path) for word in words if word.startswith("tests/")}
+    assert "tests/traces/haizea-blue-30days.swf.gz" in taken
+    assert [word for word in sorted(taken) if not (ROOT / word).exists()] == []
+
+
 def test_the_documents_name_commands() -> None:
     named = {words[0] for path in DOCUMENTS for words in commands_of(path) if words}
     assert {"plan", "record", "check", "daemon", "pause", "resume", "lease", "db", "config", "policies"} <= named
