@@ -286,7 +286,7 @@ def test_messages_quoted_in_tables_are_those_of_the_code() -> None:
     assert sorted(part for part in parts if part not in code) == []
 
 
-# -- figures and the worked example ----------------------------------------------------------------------
+# -- figures and the worked examples ----------------------------------------------------------------------
 
 
 def test_our_column_of_table_three_is_what_the_experiment_gives() -> None:
@@ -301,6 +301,15 @@ def test_our_column_of_table_three_is_what_the_experiment_gives() -> None:
         assert cells[2] == ours
         assert float(cells[4]) == row["overhead_s"]
         assert float(cells[6]) == row["makespan_s"]
+
+
+def test_the_lines_of_python_about_simulations_play_one(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/researcher/simulate.md").read_text()
+    (code,) = [text for language, text in FENCE.findall(page) if language == "python"]
+    exec(compile(code, "simulate.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["1 completed 0", "2 completed 500000"]
+    assert "mean=220.0" in lines[2]
 
 
 def test_the_worked_policy_is_found_and_chooses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
