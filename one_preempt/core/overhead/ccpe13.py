@@ -8,7 +8,7 @@ depend on the order of additions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from one_preempt.core.model.time import seconds_to_ms
 from one_preempt.core.overhead.rates import OverheadRates
@@ -70,12 +70,3 @@ def migratable_overhead_ms(
     tc = sum(copy_ms(size, rates) for size in (memories_mib if copied_mib is None else copied_mib))
     overlapped = sum(max(suspending, resuming) for suspending, resuming in zip(ts[1:], tr, strict=False))
     return tc + ts[0] + overlapped + tr[-1] + 2 * len(memories_mib) * rates.pause_ms + rates.reschedule_ms
-
-
-def set_overhead_ms(lease_overheads_ms: Iterable[int], reschedule_ms: int) -> int:
-    """The overhead of a candidate set from the h of its leases: sum of (h - delta), plus delta once for the set.
-
-    Table III counts delta once (ALGORITHMS 1.2). A lease that costs nothing is cancelled and asks for no delta.
-    """
-    rescheduled = [overhead for overhead in lease_overheads_ms if overhead]
-    return sum(overhead - reschedule_ms for overhead in rescheduled) + (reschedule_ms if rescheduled else 0)

@@ -9,8 +9,8 @@ live-migrate   the memory is copied while the VM runs; where the storage is not 
 terminate      nothing, and nothing is scheduled again
 =============  ============================================================================================
 
-A lease is priced without delta, which is paid once for a candidate set (`ccpe13.set_overhead_ms`). Each VM is priced
-by the rates of its own storage; those that leave by one method and at the same rates are one set of the models.
+A lease is priced without delta, which is paid once for a candidate set (`candidate_table.table_of`). Each VM is
+priced by the rates of its own storage; those that leave by one method and at the same rates are one set of the models.
 """
 
 from __future__ import annotations

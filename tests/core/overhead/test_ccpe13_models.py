@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.overhead.ccpe13 import (
-    cancellable_overhead_ms,
     migratable_overhead_ms,
     resume_part_ms,
-    set_overhead_ms,
     suspend_part_ms,
     suspendable_overhead_ms,
 )
@@ -52,13 +50,6 @@ def test_overlap_never_makes_a_move_dearer_than_suspend_copy_and_resume_in_turn(
 @given(memories, st.randoms(use_true_random=False))
 def test_the_order_of_vms_makes_no_difference_where_nothing_overlaps(vms: list[int], shuffled: Random) -> None:
     assert suspendable_overhead_ms(shuffled.sample(vms, len(vms)), RATES) == suspendable_overhead_ms(vms, RATES)
-
-
-def test_a_set_pays_delta_once_and_cancelled_leases_pay_nothing() -> None:
-    assert set_overhead_ms([5000, 4000], 2300) == 2700 + 1700 + 2300
-    assert set_overhead_ms([5000, cancellable_overhead_ms()], 2300) == 5000
-    assert set_overhead_ms([cancellable_overhead_ms()], 2300) == 0
-    assert set_overhead_ms([], 2300) == 0
 
 
 @pytest.mark.parametrize(
