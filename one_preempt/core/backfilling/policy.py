@@ -60,11 +60,6 @@ class BackfillingDecision:
     waiting: tuple[int, ...]
 
     @property
-    def next_start_s(self) -> int | None:
-        """The first of the promised starts."""
-        return min((one.start_s for one in self.promised), default=None)
-
-    @property
     def changed(self) -> tuple[PromisedStart, ...]:
         """The promises that are new or have changed."""
         return tuple(one for one in self.promised if one.start_s != one.before_s)

@@ -76,7 +76,6 @@ def test_conservative_promises_a_start_to_everybody() -> None:
     decision = conservative.POLICY.decide(QUEUE, full_until(100), 0)
     assert decision.starting == (4, 6, 7)
     assert decision.promised == (PromisedStart(2, 100, None), PromisedStart(3, 150, None), PromisedStart(5, 200, None))
-    assert decision.next_start_s == 100
 
 
 def test_extra_nodes_are_left_over_when_the_head_has_enough() -> None:
