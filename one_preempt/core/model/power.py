@@ -54,11 +54,6 @@ class PowerOutcome:
         """Whether the order was taken."""
         return self.answer is PowerAnswer.ACCEPTED
 
-    @property
-    def may_have_been_done(self) -> bool:
-        """Whether the host may change its state because of this order."""
-        return self.answer in (PowerAnswer.ACCEPTED, PowerAnswer.NO_ANSWER)
-
 
 @dataclass(frozen=True, slots=True)
 class PowerReading:
