@@ -24,7 +24,6 @@ class SlotReservation:
     """Room for VMs of one lease. Times in seconds since the epoch; `end_s` None = nobody knows the end.
 
     `host_rows` and `amounts` have one entry a VM: the row of its host, and what it takes of each resource there.
-    `lane`, where given, is the exclusive lane in which the operation runs (see `ExclusiveLanes`).
     """
 
     lease_id: int
@@ -33,7 +32,6 @@ class SlotReservation:
     end_s: int | None
     host_rows: tuple[int, ...] = ()
     amounts: tuple[tuple[int, ...], ...] = ()
-    lane: int | None = None
 
     def __post_init__(self) -> None:
         if self.end_s is not None and self.end_s <= self.start_s:

@@ -1,8 +1,7 @@
 """The slot table: who has which room on which host and when, hosts of all kinds, several resources.
 
 It answers from when on a gang fits together, and whether it fits exactly then (advance reservations, VW07). What has
-been reserved is taken back by naming it again. Overheads are reservations of a kind of their own; one that names a lane
-has that lane to itself, too.
+been reserved is taken back by naming it again. Overheads are reservations of a kind of their own.
 
 What is reserved is laid into the hosts' steps when somebody looks at them: where nodes are counted nobody does, and
 most of what is reserved is taken back without anybody having looked.
@@ -20,7 +19,6 @@ import numpy as np
 from one_preempt.core.availability import stay_windows
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand, LikeVms
 from one_preempt.core.availability.host_steps import HostSteps
-from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
@@ -72,7 +70,6 @@ class SlotTable:
         # What is free without some of what is reserved, by the identity of that; kept with it, as of some state.
         self._asides: dict[tuple[int, ...], tuple[tuple[SlotReservation, ...], HostSteps]] = {}
         self._asides_as_of = (0, since_s)
-        self.lanes = ExclusiveLanes(since_s)
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -224,7 +221,7 @@ class SlotTable:
             self._to_give.remove(reservation)
         else:
             self._to_take[id(reservation)] = reservation
-        self._note(reservation, made=True)
+        self._journal.append(SlotTableChange(reservation, made=True))
 
     def release(self, reservation: SlotReservation) -> None:
         """Give room and lane back. Raises ValueError where it is not reserved."""
@@ -235,7 +232,7 @@ class SlotTable:
         self._keep(reservation.lease_id, tuple(other for other in known if other is not held))
         if self._to_take.pop(id(held), None) is None:
             self._to_give.append(held)
-        self._note(held, made=False)
+        self._journal.append(SlotTableChange(held, made=False))
 
     def change_capacity(self, more: IntArray) -> None:
         """From now on each host has so much more, or less where negative, shape (H, R). Not undone by `rollback`."""
@@ -259,7 +256,6 @@ class SlotTable:
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant, and reservations that have ended. Marks end here."""
         self._since_s = max(self._since_s, instant_s)
-        self.lanes.forget_before(instant_s)
         self._journal.clear()
         if instant_s < self._first_end_s:
             return
@@ -275,12 +271,6 @@ class SlotTable:
             self._reservations[lease_id] = left
         else:
             del self._reservations[lease_id]
-
-    def _note(self, reservation: SlotReservation, *, made: bool) -> None:
-        if reservation.lane is not None:
-            change_lane = self.lanes.occupy if made else self.lanes.vacate
-            change_lane(reservation.lane, reservation.start_s, reservation.end_s)
-        self._journal.append(SlotTableChange(reservation, made))
 
     def _without(self, aside: tuple[SlotReservation, ...]) -> HostSteps:
         """The steps without some of what is reserved; remembered while nothing changes, for many ask the same."""

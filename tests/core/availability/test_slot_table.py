@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
-from one_preempt.core.availability.lanes import SHARED_STORAGE, Operation
 from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable, SlotTableChange
 from one_preempt.core.availability.steps import END_OF_TIME_S
@@ -81,12 +80,12 @@ def test_the_search_for_a_packing_is_bounded_and_ends_where_all_is_free() -> Non
     assert table.earliest_fit(demand, 1, 0) == GangSlot(last_s, (0, 1))
 
 
-def test_undo_brings_back_rooms_lanes_and_reservations() -> None:
+def test_undo_brings_back_rooms_and_reservations() -> None:
     table = table_of((4,))
     running = stay(1, 0, 50, (0,), 4)
     table.reserve(running)
     mark = table.checkpoint()
-    suspending = SlotReservation(1, ReservationKind.SUSPEND, 15, 20, lane=SHARED_STORAGE)
+    suspending = SlotReservation(1, ReservationKind.SUSPEND, 15, 20)
     table.release(running)
     table.reserve(stay(1, 0, 20, (0,), 4))
     table.reserve(suspending)
@@ -95,10 +94,8 @@ def test_undo_brings_back_rooms_lanes_and_reservations() -> None:
         SlotTableChange(stay(1, 0, 20, (0,), 4), made=True),
         SlotTableChange(suspending, made=True),
     )
-    assert table.lanes.as_late_as_possible([Operation(SHARED_STORAGE, 6)], 10, 16) is None
     table.rollback(mark)
     assert table.reservations_of(1) == (running,)
-    assert table.lanes.as_late_as_possible([Operation(SHARED_STORAGE, 100)], 0, 100) == (0,)
     assert table.free_over_time(0)[0].tolist() == [0, 50]
 
 
