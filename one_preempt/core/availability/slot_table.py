@@ -210,7 +210,7 @@ class SlotTable:
     # -- changing ----------------------------------------------------------------------------------------
 
     def reserve(self, reservation: SlotReservation) -> None:
-        """Take the room and the lane, free or not. Raises ValueError where the very same is reserved already."""
+        """Take the room, free or not. Raises ValueError where the very same is reserved already."""
         known = self.reservations_of(reservation.lease_id)
         if reservation in known:
             raise ValueError(f"{reservation} is in the slot table already")
@@ -224,7 +224,7 @@ class SlotTable:
         self._journal.append(SlotTableChange(reservation, made=True))
 
     def release(self, reservation: SlotReservation) -> None:
-        """Give room and lane back. Raises ValueError where it is not reserved."""
+        """Give the room back. Raises ValueError where it is not reserved."""
         known = self.reservations_of(reservation.lease_id)
         if reservation not in known:
             raise ValueError(f"{reservation} is not in the slot table")
@@ -239,12 +239,8 @@ class SlotTable:
         self._more = more if self._more is None else self._more + more
 
     def checkpoint(self) -> int:
-        """A mark for `rollback` and `changes_since`, until the next `forget_before`."""
+        """A mark for `rollback`, until the next `forget_before`."""
         return len(self._journal)
-
-    def changes_since(self, mark: int) -> tuple[SlotTableChange, ...]:
-        """What was reserved and taken back since a mark, in order."""
-        return tuple(self._journal[mark:])
 
     def rollback(self, mark: int) -> None:
         """Undo everything since the mark."""
