@@ -75,16 +75,6 @@ class ExclusiveLanes:
         start_s = end_by_s - operation.duration_s
         return start_s if start_s >= max(not_before_s, self._since_s) else None
 
-    def forget_before(self, instant_s: int) -> None:
-        """Drop the time before an instant, and lanes in which nothing is planned."""
-        for lane in tuple(self._taken_once):
-            self._profile(lane)
-        self._since_s = max(self._since_s, instant_s)
-        for lane, profile in list(self._lanes.items()):
-            profile.forget_before(instant_s)
-            if profile.fits(1, self._since_s):
-                del self._lanes[lane]
-
     def _is_known(self, lane: int) -> bool:
         return lane in self._lanes or lane in self._taken_once
 

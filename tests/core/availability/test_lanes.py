@@ -46,34 +46,19 @@ def test_a_lane_taken_without_an_end_has_no_time_left() -> None:
     assert lanes.as_late_as_possible([Operation(4, 5), Operation(3, 10)], 0, 50) == (45, 0)
 
 
-def test_the_past_is_forgotten_and_the_future_kept() -> None:
-    lanes = ExclusiveLanes()
-    lanes.occupy(0, 0, 10)
-    lanes.occupy(1, 0, 30)
-    lanes.forget_before(20)
-    assert is_free(lanes, 0, 20, 1000)
-    assert not is_free(lanes, 1, 20, 25)
-    assert lanes.as_late_as_possible([Operation(0, 5), Operation(1, 5)], 0, 34) is None
-    assert lanes.as_late_as_possible([Operation(0, 5), Operation(1, 4)], 0, 34) == (29, 30)
-
-
 def _fits(taken: list[tuple[int, int, int]], lane: int, start_s: int, end_s: int) -> bool:
     return not any(one == lane and begins_s < end_s and start_s < ends_s for one, begins_s, ends_s in taken)
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_what_is_taken_and_given_back_leaves_what_a_list_of_it_leaves(seed: int) -> None:
-    chance, lanes, since_s = Random(seed), ExclusiveLanes(), 0
+    chance, lanes = Random(seed), ExclusiveLanes()
     taken: list[tuple[int, int, int]] = []
     for _ in range(60):
-        lane, start_s = chance.randrange(4), since_s + chance.randint(0, 30)
+        lane, start_s = chance.randrange(4), chance.randint(0, 30)
         happens = chance.randrange(4)
         if happens == 0 and taken:
             lanes.vacate(*taken.pop(chance.randrange(len(taken))))
-        elif happens == 1 and chance.random() < 0.2:
-            since_s += 1
-            lanes.forget_before(since_s)
-            taken = [(one, max(begins_s, since_s), ends_s) for one, begins_s, ends_s in taken if ends_s > since_s]
         elif happens < 3 and _fits(taken, lane, start_s, start_s + 5):
             lanes.occupy(lane, start_s, start_s + 5)
             taken.append((lane, start_s, start_s + 5))
@@ -81,8 +66,8 @@ def test_what_is_taken_and_given_back_leaves_what_a_list_of_it_leaves(seed: int)
         wanted = [Operation(chance.randrange(4), 4) for _ in range(chance.randint(1, 3))]
         found, late = [*taken], []
         for one in reversed(wanted):
-            latest = (at_s for at_s in range(since_s + 36, since_s - 1, -1) if _fits(found, one.lane, at_s, at_s + 4))
+            latest = (at_s for at_s in range(36, -1, -1) if _fits(found, one.lane, at_s, at_s + 4))
             late.append(next(latest, None))
             found += [(one.lane, at_s, at_s + 4) for at_s in late[-1:] if at_s is not None]
         expected = None if None in late else tuple(late[::-1])
-        assert lanes.as_late_as_possible(wanted, since_s, since_s + 40) == expected
+        assert lanes.as_late_as_possible(wanted, 0, 40) == expected
