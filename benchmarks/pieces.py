@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
 from one_preempt.core.availability.pieces import DemandT, PieceRules, RoomOverTime, plan_pieces
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 
@@ -35,12 +35,12 @@ def busy_hosts() -> SlotTable:
     table = SlotTable(np.outer(cores, CORE), 0)
     for row, count in enumerate(cores.tolist()):
         taken = ((count - 4) * CORE[0], (count - 4) * CORE[1])
-        table.reserve(SlotReservation(row, ReservationKind.RUN, 0, None, (row,), (taken,)))
+        table.reserve(SlotReservation(row, 0, None, (row,), (taken,)))
     for lease_id in range(HOSTS, HOSTS + RESERVATIONS):
         start_s, rows = int(random.integers(0, 2 * DAY_S)), tuple(random.choice(HOSTS, 4).tolist())
         end_s = start_s + int(random.integers(HOUR_S, 12 * HOUR_S))
         amounts = ((4 * CORE[0], 4 * CORE[1]),) * len(rows)
-        table.reserve(SlotReservation(lease_id, ReservationKind.RUN, start_s, end_s, rows, amounts))
+        table.reserve(SlotReservation(lease_id, start_s, end_s, rows, amounts))
     return table
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from one_preempt.chosen_policies import admission_rules, policies
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.matching.host_table import host_table
@@ -102,7 +102,7 @@ def test_a_few_hosts_are_asked_as_all_are(seed: int) -> None:
     for number in range(12):
         start_s, rows = chance.randint(0, 30), chance.sample(range(7), chance.randint(1, 3))
         end_s = chance.choice((None, start_s + chance.randint(1, 10)))
-        one = SlotReservation(number, ReservationKind.RUN, start_s, end_s, tuple(rows), ((1, 2),) * len(rows))
+        one = SlotReservation(number, start_s, end_s, tuple(rows), ((1, 2),) * len(rows))
         table.reserve(one)
         reserved.append(one)
         if chance.random() < 0.4:
@@ -115,11 +115,11 @@ def test_a_few_hosts_are_asked_as_all_are(seed: int) -> None:
 
 def test_what_is_taken_back_for_a_moment_is_there_as_before() -> None:
     table = SlotTable(np.tile(np.array(ONE_VM, dtype=np.int64), (3, 1)), 0)
-    one = SlotReservation(1, ReservationKind.RUN, 5, 9, (0, 2), (ONE_VM,) * 2)
+    one = SlotReservation(1, 5, 9, (0, 2), (ONE_VM,) * 2)
     table.reserve(one)
     before = table.free_during(0, None).tolist()
     table.release(one)
-    table.reserve(SlotReservation(1, ReservationKind.RUN, 5, 9, (0, 2), (ONE_VM,) * 2))
+    table.reserve(SlotReservation(1, 5, 9, (0, 2), (ONE_VM,) * 2))
     assert table.free_during(0, None).tolist() == before
     table.release(one)
     assert table.free_during(0, None).tolist() == [list(ONE_VM)] * 3
@@ -140,9 +140,7 @@ def test_hosts_of_which_nothing_changed_have_free_what_they_had(seed: int) -> No
             table.change_capacity(np.array([chance.choice(((0, 0), (5, 5))) for _ in range(5)], dtype=np.int64))
         else:
             start_s, taken = chance.randint(20, 30), tuple(chance.sample(range(5), chance.randint(1, 2)))
-            reserved.append(
-                SlotReservation(number, ReservationKind.RUN, start_s, start_s + 9, taken, ((1, 2),) * len(taken))
-            )
+            reserved.append(SlotReservation(number, start_s, start_s + 9, taken, ((1, 2),) * len(taken)))
             table.reserve(reserved[-1])
         table.forget_before(number)
         if table.is_unchanged(before[1], rows):
@@ -156,7 +154,7 @@ def test_hosts_of_which_nothing_changed_have_free_what_they_had(seed: int) -> No
 
 def test_what_is_taken_back_unseen_is_no_change() -> None:
     table = SlotTable(np.tile(np.array(ONE_VM, dtype=np.int64), (3, 1)), 0)
-    one = SlotReservation(1, ReservationKind.RUN, 5, 9, (0, 2), (ONE_VM,) * 2)
+    one = SlotReservation(1, 5, 9, (0, 2), (ONE_VM,) * 2)
     table.reserve(one)
     number = table.number
     table.release(one)

@@ -3,20 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-
-
-class ReservationKind(StrEnum):
-    """What the room is for: the lease itself, or the overhead of getting it in or out (VW07 section 3.1)."""
-
-    RUN = "run"
-    BOOT = "boot"
-    SHUT_DOWN = "shut-down"
-    SUSPEND = "suspend"
-    RESUME = "resume"
-    MIGRATE = "migrate"
-    IMAGE_TRANSFER = "image-transfer"
-    ENACTMENT = "enactment"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,7 +13,6 @@ class SlotReservation:
     """
 
     lease_id: int
-    kind: ReservationKind
     start_s: int
     end_s: int | None
     host_rows: tuple[int, ...] = ()
@@ -35,6 +20,6 @@ class SlotReservation:
 
     def __post_init__(self) -> None:
         if self.end_s is not None and self.end_s <= self.start_s:
-            raise ValueError(f"the {self.kind} reservation of lease {self.lease_id} ends before it starts")
+            raise ValueError(f"the reservation of lease {self.lease_id} ends before it starts")
         if len(self.host_rows) != len(self.amounts):
             raise ValueError(f"lease {self.lease_id}: {len(self.host_rows)} hosts for {len(self.amounts)} VMs")

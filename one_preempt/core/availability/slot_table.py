@@ -1,7 +1,7 @@
 """The slot table: who has which room on which host and when, hosts of all kinds, several resources.
 
 It answers from when on a gang fits together, and whether it fits exactly then (advance reservations, VW07). What has
-been reserved is taken back by naming it again. Overheads are reservations of a kind of their own.
+been reserved is taken back by naming it again.
 
 What is reserved is laid into the hosts' steps when somebody looks at them: where nodes are counted nobody does, and
 most of what is reserved is taken back without anybody having looked.
@@ -79,7 +79,7 @@ class SlotTable:
         return self._since_s
 
     def reservations_of(self, lease_id: int) -> tuple[SlotReservation, ...]:
-        """What is reserved for a lease, by kind and start."""
+        """What is reserved for a lease, by its start."""
         return self._reservations.get(lease_id, ())
 
     def reservations(self) -> Mapping[int, tuple[SlotReservation, ...]]:
@@ -361,9 +361,8 @@ def _or_endless(duration_s: int | None) -> int:
     return END_OF_TIME_S if duration_s is None else duration_s
 
 
-def _order(reservation: SlotReservation) -> tuple[str, int, bool, int, tuple[int, ...]]:
+def _order(reservation: SlotReservation) -> tuple[int, bool, int, tuple[int, ...]]:
     return (
-        reservation.kind.value,
         reservation.start_s,
         reservation.end_s is None,
         reservation.end_s or 0,

@@ -17,7 +17,7 @@ import numpy as np
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes, HeldNodes
 from one_preempt.core.availability.gang_demand import BoolArray
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
@@ -45,9 +45,7 @@ class Stay:
     @property
     def slot_reservation(self) -> SlotReservation:
         """As the slot table has it."""
-        return SlotReservation(
-            self.lease_id, ReservationKind.RUN, self.start_s, self.end_s, self.host_rows, self.amounts
-        )
+        return SlotReservation(self.lease_id, self.start_s, self.end_s, self.host_rows, self.amounts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

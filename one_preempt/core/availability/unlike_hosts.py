@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.cluster_state import IntArray
@@ -18,7 +18,7 @@ NEVER = -1
 
 
 class UnlikeHosts:
-    """An `Availability` over a slot table; a demand is a `GangDemand`. A lease has one stay of kind RUN here.
+    """An `Availability` over a slot table; a demand is a `GangDemand`. A lease has one stay here.
 
     The table may be used beside it for overheads and for other leases, but what comes free there has to be told by
     `room_freed`, or promises are not brought forward.
@@ -124,7 +124,6 @@ class UnlikeHosts:
         """Hold hosts from then on, free or not: for a lease that was seen running, or an advance reservation."""
         stay = SlotReservation(
             lease_id=request.lease_id,
-            kind=ReservationKind.RUN,
             start_s=slot.start_s,
             end_s=request.end_s(slot.start_s),
             host_rows=slot.host_rows,
@@ -134,7 +133,7 @@ class UnlikeHosts:
         self._freed_when_placed[request.lease_id] = self._times_freed
 
     def hold_stay(self, stay: SlotReservation) -> None:
-        """Hold a stay of kind RUN that was planned before, free or not."""
+        """Hold a stay that was planned before, free or not."""
         self.table.reserve(stay)
         self._stays[stay.lease_id] = stay
         self.search_again(stay.lease_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.phases.draft import PlanDraft
@@ -46,7 +46,7 @@ def _going_on(draft: PlanDraft, lease: Lease) -> Iterator[SlotReservation]:
             continue
         if lease.preempts and draft.gives_way(other):
             continue
-        yield SlotReservation(other.id, ReservationKind.RUN, any_second_s, None, stay.host_rows, stay.amounts)
+        yield SlotReservation(other.id, any_second_s, None, stay.host_rows, stay.amounts)
 
 
 def _is_late(lease: Lease, stay: Stay, now_s: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from tests.core.availability.naive import CASES, NaiveHosts
@@ -29,7 +29,7 @@ def hosts_busy(*busy: tuple[int, int, int], hosts: int = 2) -> SlotTable:
     """Hosts with room for one VM, some of them taken: (start, end, host)."""
     table = SlotTable(np.ones((hosts, 1), dtype=np.int64), 0)
     for lease_id, (start_s, end_s, row) in enumerate(busy):
-        table.reserve(SlotReservation(lease_id, ReservationKind.RUN, start_s, end_s, (row,), ((1,),)))
+        table.reserve(SlotReservation(lease_id, start_s, end_s, (row,), ((1,),)))
     return table
 
 
@@ -123,7 +123,7 @@ class Case:
             start_s = max(0, end_s + self.random.randint(-1, 8))
             end_s = start_s + self.random.randint(1, 4)
             amounts = tuple(self.random.randint(have // 2, have) for have in self.naive.capacity[row])
-            reservation = SlotReservation(start_s, ReservationKind.RUN, start_s, end_s, (row,), (amounts,))
+            reservation = SlotReservation(start_s, start_s, end_s, (row,), (amounts,))
             if reservation not in self.table.reservations_of(start_s):
                 self.table.reserve(reservation)
                 self.naive.taken.append((start_s, end_s, row, amounts))

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
 
-RUN = ReservationKind.RUN
-
 
 def stay(lease_id: int, start_s: int, end_s: int | None, rows: tuple[int, ...], *need: int) -> SlotReservation:
-    return SlotReservation(lease_id, RUN, start_s, end_s, rows, (need,) * len(rows))
+    return SlotReservation(lease_id, start_s, end_s, rows, (need,) * len(rows))
 
 
 def table_of(*capacity: tuple[int, ...]) -> SlotTable:
@@ -165,7 +163,7 @@ class Case:
         end = None if self.random.random() < 0.1 else self.random.randint(start + 1, HORIZON)
         rows = tuple(self.random.randrange(self.hosts) for _ in range(self.random.randint(1, 2)))
         self.lease_id += 1
-        reservation = SlotReservation(self.lease_id, RUN, start, end, rows, tuple(self.amounts(0, 3) for _ in rows))
+        reservation = SlotReservation(self.lease_id, start, end, rows, tuple(self.amounts(0, 3) for _ in rows))
         self.table.reserve(reservation)
         self.naive.taken += self.entries(reservation)
 

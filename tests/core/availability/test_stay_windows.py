@@ -7,7 +7,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import GangDemand, like_vms
 from one_preempt.core.availability.profile import AvailabilityProfile
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, SlotTable
 from one_preempt.core.availability.stay_windows import StayWindow
 from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
@@ -15,9 +15,9 @@ from tests.core.availability.naive import CASES, FOREVER, HORIZON, NaiveHosts
 
 def test_on_other_hosts_one_may_stay_longer_but_not_come_as_early() -> None:
     table = SlotTable(np.array([[2], [1]]), 0)
-    table.reserve(SlotReservation(1, ReservationKind.RUN, 20, 50, (0,), ((2,),)))
-    table.reserve(SlotReservation(2, ReservationKind.RUN, 0, 10, (1,), ((1,),)))
-    table.reserve(SlotReservation(3, ReservationKind.RUN, 40, None, (1,), ((1,),)))
+    table.reserve(SlotReservation(1, 20, 50, (0,), ((2,),)))
+    table.reserve(SlotReservation(2, 0, 10, (1,), ((1,),)))
+    table.reserve(SlotReservation(3, 40, None, (1,), ((1,),)))
     one, two = (like_vms(count, (1,), np.ones(2, dtype=np.bool_)) for count in (1, 2))
     assert list(table.stay_windows(one, 1, 5, 100)) == [StayWindow(5, 20), StayWindow(10, 40), StayWindow(50, 100)]
     assert list(table.stay_windows(one, 20, 5, 100)) == [StayWindow(10, 40), StayWindow(50, 100)]
@@ -29,9 +29,9 @@ def test_after_many_packings_only_the_last_start_is_looked_at() -> None:
     """One of two VMs of 2 and 3 units fits at a time, until the last reservation is over."""
     table = SlotTable(np.array([[4], [4]]), 0)
     last_s = 10 * PACKED_STARTS
-    table.reserve(SlotReservation(0, ReservationKind.RUN, 0, last_s, (1,), ((4,),)))
+    table.reserve(SlotReservation(0, 0, last_s, (1,), ((4,),)))
     for start_s in range(2, last_s, 2):
-        table.reserve(SlotReservation(start_s, ReservationKind.RUN, start_s, start_s + 1, (0,), ((1,),)))
+        table.reserve(SlotReservation(start_s, start_s, start_s + 1, (0,), ((1,),)))
     demand = GangDemand(np.array([[3], [2]]), np.ones((2, 2), dtype=np.bool_))
     assert list(table.stay_windows(demand, 1, 0, 2 * last_s)) == [StayWindow(last_s, 2 * last_s)]
 
@@ -64,7 +64,7 @@ def test_windows_are_all_that_cannot_be_widened() -> None:
             end = None if random.random() < 0.05 else start + random.randint(1, 6)
             amounts = tuple(random.randint(0, 3) for _ in range(resources))
             naive.taken.append((start, FOREVER if end is None else end, row, amounts))
-            table.reserve(SlotReservation(lease_id, ReservationKind.RUN, start, end, (row,), (amounts,)))
+            table.reserve(SlotReservation(lease_id, start, end, (row,), (amounts,)))
             if row == 0:
                 profile.reserve(start, end, amounts[0])
         limits = random.randint(1, 6), random.randint(0, 8), random.randint(12, HORIZON)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.availability.reservation import ReservationKind, SlotReservation
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 
@@ -23,7 +23,7 @@ questions = st.tuples(spans, st.lists(st.integers(0, 5), max_size=4, unique=True
 
 
 def reserved(lease_id: int, span: tuple[int, int | None], rows: tuple[int, ...]) -> SlotReservation:
-    return SlotReservation(lease_id, ReservationKind.RUN, *span, rows, ((1, 10),) * len(rows))
+    return SlotReservation(lease_id, *span, rows, ((1, 10),) * len(rows))
 
 
 @given(st.lists(st.tuples(spans, several_rows), max_size=6), st.lists(questions, max_size=5), st.data())
