@@ -93,7 +93,7 @@ def _resume(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> No
     """Locks first: from then on its owner may resume it, too. What stands against its start holds up no unlocking."""
     unlocks = [_unlock(draft, vm, "there is room for it again") for vm in vms if vm.id in draft.in_place.own_locks]
     draft.actions.extend(unlocks)
-    hindrance = _hindrance(draft, lease, vms)
+    hindrance = _hindrance(draft, vms)
     if hindrance is not None:
         draft.waits[lease.id] = hindrance
         return
@@ -106,7 +106,7 @@ def _resume(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> No
     draft.starting.add(lease.id)
 
 
-def _hindrance(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
+def _hindrance(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:
     for vm in vms:
         if vm.lock_level is not LockLevel.NONE and vm.id not in draft.in_place.own_locks:
             return Reason("locked", f"VM {vm.id} is locked: it is resumed when it is unlocked")
