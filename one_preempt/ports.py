@@ -135,7 +135,7 @@ class LeaseStore(Protocol):
     def record_result(self, action_id: str, result: CallResult, now_s: int) -> None:
         """Write what was answered."""
 
-    def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
+    def begin_power_step(self, step: HostPowerStep) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""
 
     def record_power_result(self, host_id: int, result: CallResult, now_s: int) -> None:

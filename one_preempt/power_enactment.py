@@ -169,7 +169,7 @@ class PowerEnactment:
         return tuple(results)
 
     def _issue(self, step: HostPowerStep) -> CallResult:
-        self._store.begin_power_step(step, self._clock.now_s())
+        self._store.begin_power_step(step)
         result = self._hosts.perform(step)
         self._store.record_power_result(step.host_id, result, self._clock.now_s())
         return result
@@ -183,7 +183,7 @@ class PowerEnactment:
             checked = self._hosts.perform(step)
             if checked.outcome is not Outcome.ACCEPTED:
                 return checked
-        self._store.begin_power_step(step, self._clock.now_s())
+        self._store.begin_power_step(step)
         self._calls.put(step, self._clock.now_s())
         return None
 

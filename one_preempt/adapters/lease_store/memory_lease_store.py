@@ -169,7 +169,7 @@ class MemoryLeaseStore:
         for action in actions:
             self._actions.put(accepted(self._known(action.id), now_s))
 
-    def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
+    def begin_power_step(self, step: HostPowerStep) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""
         self._power.begin(step.host_id)
 

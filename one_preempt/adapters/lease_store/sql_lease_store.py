@@ -208,7 +208,7 @@ class SqlLeaseStore:
             else:
                 connection.execute(update(attempts).where(attempts.c.number == number).values(answer))
 
-    def begin_power_step(self, step: HostPowerStep, now_s: int) -> None:
+    def begin_power_step(self, step: HostPowerStep) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""
         with self._writing() as connection:
             power_records.begin(connection, step.host_id)

@@ -58,18 +58,18 @@ def test_what_was_observed_replaces_the_sequence_of_its_host_alone(store: AnySto
 
 def test_a_step_counts_its_attempts_and_keeps_the_last_answer(store: AnyStore) -> None:
     store.record_plan(begun(BEGUN, OF_ANOTHER))
-    store.begin_power_step(STEP, NOW_S + 1)
+    store.begin_power_step(STEP)
     assert store.load(NOW_S).power_sequences[4] == replace(BEGUN, attempts=1)
     store.record_power_result(4, CallResult(Outcome.REFUSED, "ACTION", "no"), NOW_S + 2)
     answered = replace(BEGUN, attempts=1, outcome=Outcome.REFUSED, outcome_at_s=NOW_S + 2, answer_text="no")
     assert store.load(NOW_S).power_sequences[4] == answered
-    store.begin_power_step(STEP, NOW_S + 3)
+    store.begin_power_step(STEP)
     assert store.load(NOW_S).power_sequences == {2: OF_ANOTHER, 4: replace(BEGUN, attempts=2)}
 
 
 def test_nothing_is_done_to_a_host_of_which_no_plan_has_written(store: AnyStore) -> None:
     with pytest.raises(LookupError, match="host 4"):
-        store.begin_power_step(STEP, NOW_S)
+        store.begin_power_step(STEP)
     store.record_power_result(4, CallResult(Outcome.ACCEPTED), NOW_S)
     assert store.load(NOW_S).power_sequences == {}
 
