@@ -279,7 +279,6 @@ def _history(given: dict[str, Any]) -> tuple[HistoryRecord, ...]:
             prolog_end_at_s=since_s,
             running_start_at_s=since_s,
             running_end_at_s=0,
-            epilog_start_at_s=0,
             epilog_end_at_s=0,
             tm_mad="shared",
         ),

@@ -60,7 +60,7 @@ def waiting(vm_id: int, *, cpus: int = 1, gib: int = 1, state: VmState = VmState
 
 
 def running(vm_id: int, host_id: int, *, cpus: int = 1, gib: int = 1) -> VirtualMachine:
-    stay = HistoryRecord(0, host_id, f"host-{host_id}", 0, 0, 0, NOW_S, 0, 0, 0, NOW_S, 0, 0, 0)
+    stay = HistoryRecord(0, host_id, f"host-{host_id}", 0, 0, 0, NOW_S, 0, 0, 0, NOW_S, 0, 0)
     vm = waiting(vm_id, cpus=cpus, gib=gib, state=VmState.ACTIVE)
     return replace(vm, lcm_state=LcmState.RUNNING, history=(stay,))
 

@@ -309,7 +309,6 @@ def _history_record(texts: dict[str, str]) -> HistoryRecord:
         prolog_end_at_s=whole_number(texts.get("PETIME", "0")),
         running_start_at_s=whole_number(texts.get("RSTIME", "0")),
         running_end_at_s=whole_number(texts.get("RETIME", "0")),
-        epilog_start_at_s=whole_number(texts.get("ESTIME", "0")),
         epilog_end_at_s=whole_number(texts.get("EETIME", "0")),
         tm_mad=texts.get("TM_MAD", ""),
     )

@@ -153,7 +153,6 @@ class HistoryRecord:
     prolog_end_at_s: int
     running_start_at_s: int
     running_end_at_s: int
-    epilog_start_at_s: int
     epilog_end_at_s: int
     tm_mad: str = ""
 

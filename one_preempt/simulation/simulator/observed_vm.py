@@ -139,7 +139,7 @@ def _stay(record: SimHistory) -> HistoryRecord:
     return _history_record(
         record.seq, record.host_id, record.hostname, record.cluster_id, record.datastore_id, int(record.action),
         record.stime_s, record.etime_s, record.pstime_s, record.petime_s, record.rstime_s, record.retime_s,
-        record.estime_s, record.eetime_s, record.tm_mad,
+        record.eetime_s, record.tm_mad,
     )  # fmt: skip
 
 

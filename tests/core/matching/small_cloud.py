@@ -72,7 +72,7 @@ def vm(vm_id: int, cpu_centi: int = 100, memory_mib: int = 1024) -> VirtualMachi
 
 
 def stay(host_id: int, *, datastore_id: int = 100, action: int = 0) -> HistoryRecord:
-    return HistoryRecord(0, host_id, f"node{host_id}", 0, datastore_id, action, 0, 0, 0, 0, 0, 0, 0, 0)
+    return HistoryRecord(0, host_id, f"node{host_id}", 0, datastore_id, action, 0, 0, 0, 0, 0, 0, 0)
 
 
 def running(machine: VirtualMachine, host_id: int) -> VirtualMachine:

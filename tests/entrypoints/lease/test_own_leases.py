@@ -33,7 +33,7 @@ GENEROUS = AdmissionRules(
 
 def stay(started_at_s: int, ended_at_s: int = 0) -> HistoryRecord:
     """A stay on a host, as long as it ran."""
-    return HistoryRecord(0, 1, "node1", 0, 0, 0, started_at_s, ended_at_s, 0, 0, started_at_s, ended_at_s, 0, 0)
+    return HistoryRecord(0, 1, "node1", 0, 0, 0, started_at_s, ended_at_s, 0, 0, started_at_s, ended_at_s, 0)
 
 
 def vm(vm_id: int, lease: Mapping[str, str] | None, *stays: HistoryRecord) -> VirtualMachine:
