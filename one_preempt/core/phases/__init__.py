@@ -1,1 +1,1 @@
-"""The phases of a decision, one file each, in the order in which `decide` calls them."""
+"""The phases of a decision, which `decide` lists in their order, and the parts that they share."""
