@@ -9,7 +9,6 @@ from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.ports import LeaseStore
 
 SAMPLE_EVERY_S = 300
@@ -29,7 +28,7 @@ class PowerRecorder:
     def record(self, state: ClusterState, plan: Plan, changes: LedgerChanges, rules: PowerRules) -> None:
         """After the steps of `plan` were issued: write what began and what ended, if anything may have."""
         samples = self._is_time_to_sample(state.now_s)
-        switched = bool(changes.power_sequences or plan.power_sequences) or _orders(plan)
+        switched = bool(changes.power_sequences or plan.power_sequences) or plan.switches_hosts
         if not (samples or switched):
             return
         if samples:
@@ -52,8 +51,3 @@ class PowerRecorder:
     def _is_time_to_sample(self, now_s: int) -> bool:
         last_s = self._sampled_at_s
         return last_s is None or not last_s <= now_s < last_s + SAMPLE_EVERY_S
-
-
-def _orders(plan: Plan) -> bool:
-    """Whether the plan has steps after which a host does something else."""
-    return any(step.kind is not PowerStepKind.READ_POWER for step in plan.power_steps)

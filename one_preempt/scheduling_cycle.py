@@ -20,7 +20,6 @@ from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, O
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
-from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.policies import Policies
@@ -222,7 +221,7 @@ class SchedulingCycle:
         if self._verification is Verification.NONE:
             return ()
         self._since_recount += 1
-        if self._since_recount == RECOUNT_EVERY or plan.preemptions or switches_hosts(plan) or _promises_firmly(plan):
+        if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.switches_hosts or _promises_firmly(plan):
             self._since_recount = 0
             return verify(state, plan)
         return ()
@@ -332,11 +331,6 @@ def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
     cautious = replace(policies, power=replace(policies.power, mode=PowerMode.ADVISE))
     yield replace(cautious, preempts_anew=False)
     yield replace(cautious, mode=Mode.ADVISE)
-
-
-def switches_hosts(plan: Plan) -> bool:
-    """It does more to hosts' power than look at it."""
-    return any(step.kind is not PowerStepKind.READ_POWER for step in plan.power_steps)
 
 
 def _promises_firmly(plan: Plan) -> bool:

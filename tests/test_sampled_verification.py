@@ -13,7 +13,7 @@ from one_preempt.core.model.policies import Verification
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
 from one_preempt.core.verify import Violation, recounter, verify
 from one_preempt.core.verify.books import Books
-from one_preempt.scheduling_cycle import RECOUNT_EVERY, switches_hosts
+from one_preempt.scheduling_cycle import RECOUNT_EVERY
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import build_cloud, simulation_settings
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
@@ -60,4 +60,4 @@ def test_all_or_none_are_recounted_where_that_is_asked_for(monkeypatch: pytest.M
 def test_whatever_does_more_to_power_than_look_at_it_is_recounted(kind: PowerStepKind) -> None:
     look, step = (HostPowerStep(1, "node1", one, "idle", "") for one in (PowerStepKind.READ_POWER, kind))
     plan = Plan(made_at_s=1, policy="moml", power_steps=(look, step))
-    assert switches_hosts(plan) is (kind is not PowerStepKind.READ_POWER)
+    assert plan.switches_hosts is (kind is not PowerStepKind.READ_POWER)

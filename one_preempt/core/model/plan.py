@@ -193,3 +193,8 @@ class Plan:
     advised_power_steps: tuple[HostPowerStep, ...] = ()
     power_asked_at_s: int | None = None
     settled_power_orders: tuple[int, ...] = ()
+
+    @property
+    def switches_hosts(self) -> bool:
+        """It does more to hosts' power than look at it."""
+        return any(step.kind.switches for step in self.power_steps)

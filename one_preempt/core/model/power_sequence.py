@@ -68,6 +68,11 @@ class PowerStepKind(StrEnum):
         """It is not oned that is asked."""
         return self not in (PowerStepKind.DISABLE, PowerStepKind.PUT_OFFLINE, PowerStepKind.ENABLE)
 
+    @property
+    def switches(self) -> bool:
+        """The host does something else afterwards; READ_POWER only looks."""
+        return self is not PowerStepKind.READ_POWER
+
 
 LOSING_POWER = "losing-power"
 """Why a host is switched on that has taken the order to switch off, and that somebody has enabled or uses again."""
