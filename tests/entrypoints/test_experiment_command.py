@@ -43,6 +43,15 @@ def test_the_experiments_are_listed_with_their_papers() -> None:
     assert table["description"][:60] in run("list").output
 
 
+def test_the_list_says_how_many_simulations_each_takes() -> None:
+    listed = {one["name"]: one["simulations"] for one in json.loads(run("list", "--json").output)}
+    told = run("list").output
+    assert "simulations" in told.splitlines()[1]
+    for name, count in listed.items():
+        (line,) = [line for line in told.splitlines() if line.startswith(f"{name} ")]
+        assert line.rstrip().endswith(f" {count}") == (count is not None)
+
+
 def test_all_experiments_run_at_once_when_small(tmp_path: Path) -> None:
     result = run("run", "--all", "--small", "--jobs", "1", "--out", str(tmp_path), "--json")
     assert result.exit_code == 0, result.output

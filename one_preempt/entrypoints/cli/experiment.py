@@ -38,8 +38,12 @@ def experiment_list(as_json: bool) -> None:
             for one in found
         ])  # fmt: skip
     else:
-        rows = ((one.name, one.description, one.paper) for one in found)
-        write_table("Experiments", ("name", "shows", "paper"), rows)
+        rows = ((one.name, one.description, one.paper, _number(simulations(one))) for one in found)
+        write_table("Experiments", ("name", "shows", "paper", "simulations"), rows)
+
+
+def _number(count: int | None) -> str:
+    return "" if count is None else f"{count}"
 
 
 def simulations(one: Experiment) -> int | None:
