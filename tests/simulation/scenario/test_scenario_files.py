@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import inspect
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
 from one_preempt.settings import OverheadSettings
-from one_preempt.simulation.scenario.description import read_scenario
+from one_preempt.simulation.scenario.description import Scenario, read_scenario
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
@@ -179,6 +181,23 @@ def test_the_example_of_the_document_is_a_scenario(tmp_path: Path) -> None:
     workload = workload_of(scenario, tmp_path, scenario.seeds[0])
     assert sum(one.start is not StartKind.EXACT for one in workload.requests) == 300
     assert scenario.policies == ["nop", "moml", "mov"]
+
+
+def keys_of(kind: inspect.Type) -> Iterator[str]:
+    """Every key of a section and below."""
+    for inner in kind.types if isinstance(kind, inspect.UnionType) else (getattr(kind, "item_type", kind),):
+        if isinstance(inner, inspect.StructType):
+            for field in inner.fields:
+                yield field.name
+                yield from keys_of(field.type)
+
+
+def test_the_document_names_every_key_of_a_scenario() -> None:
+    document = Path(__file__).parents[3] / "docs" / "researcher" / "simulate.md"
+    (example,) = re.findall(r"```yaml\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    keys = set(keys_of(inspect.type_info(Scenario)))
+    assert {"queue", "classes", "process", "cut_overruns", "count"} <= keys
+    assert sorted(key for key in keys if not re.search(rf"\b{key}:", example)) == []
 
 
 def changed(**more: Any) -> dict[str, Any]:
