@@ -292,16 +292,21 @@ def test_a_policy_has_figures_where_it_was_played_at_all_points_of_a_row() -> No
 
 
 def test_a_policy_keeps_its_colour_where_another_was_not_played() -> None:
-    point = Point(30, 1, "small")
+    places = [Point(rho, 1, "small") for rho in (25, 30)]
     colours = []
     for policies in ((PEMP, SESP), POLICIES):
-        drawn = concluded_from([a_run(point, policy, *GOOD[policy]) for policy in policies]).pictures
+        drawn = concluded_from([a_run(one, policy, *GOOD[policy]) for one in places for policy in policies]).pictures
         picture = drawn["energy-files-rho-all"]
-        assert picture.count("<circle") == len(policies)
+        assert picture.count("<circle") == len(policies) * len(places)
         colours.append(re.search(r'<rect[^>]*fill="([^"]+)"[^>]*/?>\s*(?:</rect>)?\s*<text[^>]*>PEMP<', picture))
     assert colours[0] is not None
     assert colours[1] is not None
     assert colours[0][1] == colours[1][1]
+
+
+def test_of_a_sweep_with_one_place_there_is_no_picture() -> None:
+    drawn = concluded_from([a_run(Point(rho, 1, "small"), PEMP, *GOOD[PEMP]) for rho in (25, 30)]).pictures
+    assert {name for name in drawn if name.endswith("-all")} == {"energy-files-rho-all", "promises-files-rho-all"}
 
 
 def test_where_nothing_was_played_nothing_is_said() -> None:

@@ -21,6 +21,7 @@ from one_preempt.simulation.experiments.pemp12_runs import (
     saved_percent,
 )
 from one_preempt.simulation.experiments.pemp12_workloads import Point
+from one_preempt.simulation.experiments.sweep_pictures import has_course
 from one_preempt.simulation.plots.charts import Line, line_chart
 from one_preempt.simulation.probes.statistics import interval, mean
 
@@ -71,18 +72,22 @@ def _figures(runs: Runs, policy: str, figure: str, points: Sequence[Point]) -> l
 
 
 def pictures_of(runs: Runs) -> dict[str, str]:
-    """Energy and broken promises along each sweep, as in the paper and as means of all points with their intervals."""
+    """Energy and broken promises along each sweep, as in the paper and as means of all points with their intervals.
+
+    None of a sweep of which a single place was played.
+    """
     if runs.setting.reading or not runs.by_point:
         return {}
     pictures = {}
     for figure, (short, title, unit) in _SHOWN.items():
         for sweep, chosen in SWEEPS.items():
             name = f"{short}-{runs.setting.name}-{sweep}"
-            papers = [(chosen.value(point), [point]) for point in runs.along(sweep)]
-            if papers and runs.shows(sweep):
-                pictures[name] = line_chart(title, chosen.title, unit, _lines(runs, figure, papers))
+            papers = _lines(runs, figure, [(chosen.value(point), [point]) for point in runs.along(sweep)])
+            if has_course(papers) and runs.shows(sweep):
+                pictures[name] = line_chart(title, chosen.title, unit, papers)
             every = _lines(runs, figure, runs.at_each(sweep))
-            pictures[f"{name}-all"] = line_chart(f"{title}, all points", chosen.title, unit, every)
+            if has_course(every):
+                pictures[f"{name}-all"] = line_chart(f"{title}, all points", chosen.title, unit, every)
     return pictures
 
 

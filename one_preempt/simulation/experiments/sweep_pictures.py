@@ -9,6 +9,11 @@ from one_preempt.simulation.plots.charts import Line
 from one_preempt.simulation.probes.statistics import interval
 
 
+def has_course(lines: Sequence[Line]) -> bool:
+    """Is there anything along the sweep? Points at one place are a dot on the frame."""
+    return len({place for line in lines for place, _ in line.points}) > 1
+
+
 def lines_of(
     table: ResultTable, policies: Sequence[str], figure: str, places: Mapping[str, float], scale: float = 1.0
 ) -> list[Line]:
