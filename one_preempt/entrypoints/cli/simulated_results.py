@@ -24,6 +24,8 @@ from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
 _DRAWN = (
     "utilization", "wait_s_mean.all", "bounded_slowdown_mean.all", "preempted.all", "rejection_rate.all", "energy_kwh",
 )  # fmt: skip
+# An interval is drawn no further than a figure can go.
+_LEAST = {"bounded_slowdown_mean.all": 1.0}
 _LONGEST_NOTE = 300
 
 
@@ -135,7 +137,7 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
         if row.key in _DRAWN:
             bars = [(label, value) for label, value in zip(variants, row.values, strict=True) if value is not None]
             unit = f"{row.title} ({row.unit})" if row.unit else row.title
-            drawn[row.key.split(".")[0]] = bar_chart(row.title, unit, bars)
+            drawn[row.key.split(".")[0]] = bar_chart(row.title, unit, bars, _LEAST.get(row.key, 0.0))
     waits = {
         label: [wait_s / 3600 for run in of_variant for wait_s in waits_s(outcomes(run.workload, run.played.result))]
         for label, of_variant in variants.items()

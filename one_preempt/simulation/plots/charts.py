@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from one_preempt.simulation.plots.axes import Frame, framed, mark_x, ticks
 from one_preempt.simulation.plots.drawing import LETTER_PX, colour
@@ -23,8 +23,9 @@ class Line:
     points: tuple[tuple[float, Interval], ...]
 
 
-def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]]) -> str:
-    """One bar a name, from 0, with its interval where there is one."""
+def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]], least: float = -math.inf) -> str:
+    """One bar a name, from 0, with its interval where there is one; no value can be below `least`."""
+    bars = [(name, replace(each, low=max(each.low, min(least, each.mean)))) for name, each in bars]
     y_ticks = _ticks_over(bound for _, each in bars for bound in (0.0, each.mean, each.low, each.high))
     frame = framed(title, "", y_title, [0.0, float(max(1, len(bars)))], y_ticks)
     place_px = frame.x.at(1) - frame.x.at(0)

@@ -59,6 +59,16 @@ def test_bars_are_as_high_as_their_means_and_hang_below_zero() -> None:
     assert up["y"] + up["height"] == pytest.approx(down["y"], abs=0.02)
 
 
+def test_whiskers_end_where_values_do() -> None:
+    def lengths_px(least: float) -> list[float]:
+        svg = parsed(bar_chart("Slowdown", "", [("a", Interval(2, 0, 4, 3))], least))
+        upright = [line for line in svg.iter(f"{SVG}line") if line.get("x1") == line.get("x2")]
+        return [abs(float(str(line.get("y1"))) - float(str(line.get("y2")))) for line in upright]
+
+    (from_one,), (whole,) = lengths_px(1), lengths_px(0)
+    assert from_one == pytest.approx(whole * 3 / 4, abs=0.05)
+
+
 def test_names_of_bars_do_not_cover_one_another() -> None:
     names = [
         f"{policy}, {backfilling}" for policy in ("NOP", "MOML", "MOV") for backfilling in ("easy", "conservative")
