@@ -149,7 +149,8 @@ def test_a_scenario_is_run_with_its_policies_and_seeds(tmp_path: Path) -> None:
         ("MOV", 1),
         ("MOV", 2),
     ]
-    assert "2 seeds, mean ± 95 %" in run(path).output
+    assert "2 seeds, mean ± 95 %" in run(path, "--plots", tmp_path / "plots").output
+    assert "Hosts under NOP, seed 1 alone, the first of 2" in (tmp_path / "plots" / "hosts-0-nop.svg").read_text()
     assert [one["seed"] for one in answer(path, "--seed", 7, "--policy", "nop")["runs"]] == [7]
     assert run(path, "--nodes", 4).exit_code == 2
     assert "workload.trace.annotations" in run(path, "--annotations", path).stderr

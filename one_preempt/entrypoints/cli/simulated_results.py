@@ -144,14 +144,17 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
     }
     drawn["waits"] = histogram("How long requests waited", "hours", waits)
     for number, (label, of_variant) in enumerate(variants.items()):
-        drawn[f"hosts-{number}-{_file_name(label)}"] = _gantt(label, of_variant[0])
+        title = f"Hosts under {label}"
+        if len(of_variant) > 1:
+            title += f", seed {of_variant[0].seed} alone, the first of {len(of_variant)}"
+        drawn[f"hosts-{number}-{_file_name(label)}"] = _gantt(title, of_variant[0])
     return drawn
 
 
-def _gantt(label: str, run: Run) -> str:
+def _gantt(title: str, run: Run) -> str:
     seen, result = run.played.seen, run.played.result
     hosts = max((stay.host_id for stay in seen.stays), default=0) + 1
-    return gantt_chart(f"Hosts under {label}", hosts, seen.stays, result.ended_at_ms, _request_of_vm(run))
+    return gantt_chart(title, hosts, seen.stays, result.ended_at_ms, _request_of_vm(run))
 
 
 def _request_of_vm(run: Run) -> Callable[[int], int]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from one_preempt.simulation.plots.axes import Scale, tick_text, ticks
-from one_preempt.simulation.plots.drawing import FAINT, Drawing, colour
+from one_preempt.simulation.plots.drawing import FAINT, LETTER_PX, Drawing, colour
 from one_preempt.simulation.probes.watch import Activity, Stay
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 960.0, 70.0, 20.0, 34.0, 46.0
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 960.0, 70.0, 20.0, 34.0, 68.0
 _ROW_PX, _LEAST_ROW_PX, _MOST_HEIGHT_PX = 22.0, 3.0, 1600.0
 _ROW_WITH_NAME_PX = 12.0
 _PALE = {Activity.START: "#b8d4e8", Activity.LEAVE: "#f2b880", Activity.RETURN: "#a8dcc8", Activity.END: "#cccccc"}
+_LEGEND = ((Activity.START, "starts"), (Activity.LEAVE, "leaves for another"), (Activity.RETURN, "returns"),
+           (Activity.END, "ends"))  # fmt: skip
+_RUNS = "runs, in the colour of its request (colours repeat)"
 _UNITS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("seconds", 1000))
 _LEAST_UNITS = 3
 # What a browser still shows without effort.
@@ -64,6 +67,7 @@ def _rows(title: str, hosts: int, row_px: float, ended_at_ms: int) -> tuple[Draw
         drawing.line(x_px, _TOP, x_px, floor_px, FAINT)
         drawing.text(x_px, floor_px + 16, tick_text(mark), "middle")
     drawing.text((time.from_px + time.to_px) / 2, floor_px + 34, unit, "middle")
+    _legend(drawing, floor_px + 58)
     every = 1 if row_px >= _ROW_WITH_NAME_PX else int(_ROW_WITH_NAME_PX / row_px) + 1
     for host_id in range(hosts):
         top_px = _TOP + row_px * host_id
@@ -71,6 +75,14 @@ def _rows(title: str, hosts: int, row_px: float, ended_at_ms: int) -> tuple[Draw
         if host_id % every == 0:
             drawing.text(_LEFT - 6, top_px + row_px / 2 + 4, f"host {host_id}", "end")
     return drawing, time
+
+
+def _legend(drawing: Drawing, y_px: float) -> None:
+    at_px = _LEFT
+    for fill, words in ((colour(0), _RUNS), *((_PALE[activity], words) for activity, words in _LEGEND)):
+        drawing.rectangle(at_px, y_px - 9, 10, 10, fill)
+        drawing.text(at_px + 15, y_px, words)
+        at_px += 30 + LETTER_PX * len(words)
 
 
 def _lanes(stays: Sequence[Stay]) -> list[tuple[int, Stay]]:

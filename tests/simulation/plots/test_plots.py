@@ -119,6 +119,17 @@ def test_stays_lie_in_the_row_of_their_host_as_long_as_they_last() -> None:
     assert second["height"] == third["height"] == pytest.approx(first["height"] / 2)
 
 
+def test_a_legend_tells_what_the_pale_bars_are() -> None:
+    root = parsed(gantt_chart("Hosts", 1, [Stay(0, 7, Activity.RUN, 0, 60_000)], 60_000, lambda vm_id: vm_id))
+    texts = {str(text.text): text for text in root.iter(f"{SVG}text")}
+    told = ["starts", "leaves for another", "returns", "ends"]
+    assert set(told) < set(texts)
+    assert any(text.startswith("runs, in the colour of its request") for text in texts)
+    last = texts["ends"]
+    assert float(str(last.get("x"))) + LETTER_PX * len("ends") < float(str(root.get("width")))
+    assert float(str(last.get("y"))) < float(str(root.get("height")))
+
+
 def test_instants_of_a_long_simulation_keep_their_digits() -> None:
     stay = Stay(0, 1, Activity.RUN, 1_234_567_000, 2_591_999_500)
     assert "request 1, VM 1: run, 1234567 s to 2591999.5 s" in told(
