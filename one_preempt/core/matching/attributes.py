@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from one_preempt.core.matching.column_texts import ColumnTexts
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Datastore, Network
 
@@ -62,7 +63,8 @@ class Column:
     distinct: list[Values]
     _numbers: tuple[FloatArray, BoolArray] | None = field(default=None, repr=False)
     _integers: tuple[npt.NDArray[np.int64], BoolArray] | None = field(default=None, repr=False)
-    _texts: tuple[list[str], BoolArray] | None = field(default=None, repr=False)
+    _first_texts: tuple[ColumnTexts, BoolArray] | None = field(default=None, repr=False)
+    _all_texts: ColumnTexts | None = field(default=None, repr=False)
     _all_integers: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = field(default=None, repr=False)
     _all_numbers: tuple[npt.NDArray[np.int64], FloatArray] | None = field(default=None, repr=False)
 
@@ -72,12 +74,21 @@ class Column:
         return spread
 
     @property
-    def texts(self) -> tuple[list[str], BoolArray]:
+    def first_texts(self) -> tuple[ColumnTexts, BoolArray]:
         """The first text of each distinct entry, and where there is one."""
-        if self._texts is None:
-            first = [values[0] if values else "" for values in self.distinct]
-            self._texts = (first, verdicts(self.distinct, bool))
-        return self._texts
+        if self._first_texts is None:
+            first = ((entry, values[0]) for entry, values in enumerate(self.distinct) if values)
+            present = np.fromiter(map(bool, self.distinct), dtype=np.bool_, count=len(self.distinct))
+            self._first_texts = (ColumnTexts(len(self.distinct), first), present)
+        return self._first_texts
+
+    @property
+    def all_texts(self) -> ColumnTexts:
+        """Every text of each distinct entry."""
+        if self._all_texts is None:
+            pairs = ((entry, text) for entry, values in enumerate(self.distinct) for text in values)
+            self._all_texts = ColumnTexts(len(self.distinct), pairs)
+        return self._all_texts
 
     @property
     def integers(self) -> tuple[npt.NDArray[np.int64], BoolArray]:
@@ -118,7 +129,10 @@ class Column:
 
 
 class AttributeTable:
-    """The attributes of several objects of one kind, one row each."""
+    """The attributes of several objects of one kind, one row each.
+
+    `trials` counts what the comparisons that were tested on it took (`column_texts.py`).
+    """
 
     def __init__(self, layout: Layout, rows: Sequence[Attributes]) -> None:
         self.layout = layout
@@ -126,6 +140,7 @@ class AttributeTable:
         self._columns: dict[str, Column] = {}
         self._paths_there_are: frozenset[str] | None = None
         self._masks: dict[tuple[str, str, object], BoolArray] = {}
+        self.trials = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -222,11 +237,6 @@ def network_attributes(network: Network) -> Attributes:
         "USED_LEASES": (str(network.used_leases),),
         **network.attributes,
     }
-
-
-def verdicts(distinct: Sequence[Values], test: Callable[[Values], bool]) -> BoolArray:
-    """`test` over distinct values, as an array."""
-    return np.fromiter((test(values) for values in distinct), dtype=np.bool_, count=len(distinct))
 
 
 def leading_integer(text: str) -> int | None:

@@ -8,7 +8,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, AttributeTable, datastore_attributes
 from one_preempt.core.matching.demands import moves, returns_to_its_disks
-from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions
+from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions, UnreadableExpression
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
@@ -63,16 +63,26 @@ class DatastoreMatch:
             found = self._found[key] = self._match(vm, previous_id, prematch)
         return found
 
+    def _usable(self, vm: VirtualMachine) -> tuple[Datastore, ...]:
+        """`candidates`, none where they are not known any more and their owner's requirements took too long since."""
+        try:
+            return self.candidates(vm)
+        except UnreadableExpression:
+            return ()
+
     def are_all_shared(self, vm: VirtualMachine) -> bool:
         """Whatever it takes there, it takes of all hosts of a cluster alike."""
-        return all(store.shared for store in self.candidates(vm))
+        try:
+            return all(store.shared for store in self.candidates(vm))
+        except UnreadableExpression:
+            return False
 
     def choose(self, vm: VirtualMachine, host: Host, room: Room) -> Datastore | None:
-        """The best datastore that the host can use and that has room, or None."""
+        """The best datastore that the host can use and that has room, or None; none where that cannot be read now."""
         needed_mib = room.demand_of(vm).system_mib
         already_there = moves(vm) or returns_to_its_disks(vm)
         unmonitored: Datastore | None = None
-        for store in self.candidates(vm):
+        for store in self._usable(vm):
             if host.cluster_id not in store.cluster_ids:
                 continue
             if not store.shared:
@@ -102,7 +112,7 @@ class DatastoreMatch:
 
     def why_none(self, vm: VirtualMachine, host: Host) -> str:
         """The code of the reason for which `choose` found nothing on a host."""
-        usable = [store for store in self.candidates(vm) if host.cluster_id in store.cluster_ids]
+        usable = [store for store in self._usable(vm) if host.cluster_id in store.cluster_ids]
         unmonitored = bool(usable) and not any(is_monitored(store) or not store.shared for store in usable)
         return reasons.UNMONITORED if unmonitored else reasons.DATASTORE
 
@@ -122,7 +132,7 @@ class DatastoreMatch:
             ("AUTOMATIC_DS_REQUIREMENTS", vm.automatic_datastore_requirements),
             ("SCHED_DS_REQUIREMENTS", vm.sched_datastore_requirements),
         )
-        met = self._expressions.all_met(requirements, self._table)
+        met = self._expressions.all_met(requirements, self._table, uid=vm.uid)
         scores = self._expressions.rank(vm.sched_datastore_rank or self._default_rank).scores(self._table)
         return tuple(
             self._stores[row]

@@ -8,6 +8,7 @@ import numpy as np
 
 from one_preempt.core.matching.attributes import AttributeTable, BoolArray
 from one_preempt.core.matching.expression_tokens import ExpressionError
+from one_preempt.core.matching.owners_trials import EXPRESSION_TRIALS, OwnersTrials, reading_trials
 from one_preempt.core.matching.rank import Rank, parse_rank
 from one_preempt.core.matching.requirements import Requirement, Residents, nowhere, parse_requirement
 
@@ -24,6 +25,10 @@ class UnreadableExpression(Exception):
     """A VM's expression cannot be read; the message names the attribute and the place."""
 
 
+class TooExpensive(UnreadableExpression):
+    """A VM's expression takes too long on what there is now; the message says what to write instead."""
+
+
 def speaks_of_load(expression: str) -> bool:
     """Might it have another value when VMs come or go?"""
     upper = expression.upper()
@@ -32,8 +37,9 @@ def speaks_of_load(expression: str) -> bool:
 
 @dataclass(slots=True)
 class Expressions:
-    """Remembers what was read, and what could not be."""
+    """Remembers what was read, and what could not be, and how long it took whom in this cycle."""
 
+    trials: OwnersTrials = field(default_factory=OwnersTrials)
     _requirements: dict[str, Requirement | ExpressionError] = field(default_factory=dict)
     _ranks: dict[str, Rank | ExpressionError] = field(default_factory=dict)
     _characters: int = 0
@@ -53,16 +59,38 @@ class Expressions:
         return known
 
     def all_met(
-        self, parts: tuple[tuple[str, str], ...], table: AttributeTable, residents: Residents = nowhere
+        self, parts: tuple[tuple[str, str], ...], table: AttributeTable, residents: Residents = nowhere, *, uid: int
     ) -> BoolArray:
-        """The rows that meet all of several (attribute, text) requirements. Raises UnreadableExpression.
+        """The rows that meet all of several (attribute, text) requirements of a VM whose owner is `uid`.
 
-        Each is read by itself: a parenthesis in one cannot undo another.
+        Each is read by itself: a parenthesis in one cannot undo another. Raises UnreadableExpression, and TooExpensive
+        where one of them, or all of its owner's in this cycle, would take longer than they may.
         """
         mask = np.ones(len(table), dtype=np.bool_)
         for attribute, text in parts:
-            mask &= self.requirement(attribute, text).mask(table, residents)
+            if text:
+                requirement, before = self._affordable(attribute, text, table, uid), table.trials
+                mask &= requirement.mask(table, residents)
+                self.trials.spend(uid, table.trials - before)
         return mask
+
+    def _affordable(self, attribute: str, text: str, table: AttributeTable, uid: int) -> Requirement:
+        # What oned wrote is not held against the owner's other VMs: nobody can have it written without end.
+        if not attribute.startswith("AUTOMATIC_") and not self.trials.has_left(uid):
+            raise TooExpensive(
+                f"{attribute} waits for a later cycle: the requirements of its owner's VMs took as long as they may "
+                "in this one. Write fewer patterns, and the same text for many VMs."
+            )
+        if text not in self._requirements:
+            self.trials.spend(uid, reading_trials(text))
+        requirement = self.requirement(attribute, text)
+        self.trials.spend(uid, len(requirement.program))
+        if requirement.pattern_trials(table) > EXPRESSION_TRIALS:
+            raise TooExpensive(
+                f"{attribute} takes too long: its patterns (texts with * ? or [) would be tried on too many values. "
+                "Write fewer of them, or whole values."
+            )
+        return requirement
 
     def rank(self, text: str) -> Rank:
         """The rank `text`; one that cannot be read makes all equal, as it does for the matchmaker."""

@@ -12,7 +12,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import HOST_LAYOUT, Attributes, AttributeTable, BoolArray, host_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import Expressions, UnreadableExpression, speaks_of_load
+from one_preempt.core.matching.expressions import Expressions, TooExpensive, UnreadableExpression, speaks_of_load
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import CURRENT_VMS
 from one_preempt.core.matching.room import Room
@@ -38,6 +38,7 @@ class HostMatch:
     refusal: Unplaced | None = None
     follows_current_vms: bool = False
     follows_load: bool = False
+    is_put_off: bool = False
 
 
 # So many kinds of VMs and ranks are kept in any case, however few VMs there are.
@@ -77,6 +78,7 @@ class StaticHostMatch:
         self._attributes: list[Attributes | None] = [None] * len(ordered)
         self._found: dict[tuple[object, ...], HostMatch] = {}
         self._found_by_load: list[tuple[object, ...]] = []
+        self._put_off: list[tuple[object, ...]] = []
         self._lasting: dict[tuple[object, ...], _Found] = {}
         self.turned = TurnedHosts(len(ordered))
 
@@ -102,6 +104,9 @@ class StaticHostMatch:
         What was found is looked at again where more than the load has changed of them.
         """
         before = self._hosts.hosts
+        for key in self._put_off:
+            del self._found[key]
+        self._put_off.clear()
         if hosts is self._hosts:
             self._snapshot = snapshot
             self.__dict__.pop("_observed", None)
@@ -158,7 +163,9 @@ class StaticHostMatch:
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = self._looked_up(key, vm, leaving_id, prematch)
-            if found.follows_load:
+            if found.is_put_off:
+                self._put_off.append(key)
+            elif found.follows_load:
                 self._found_by_load.append(key)
         return found
 
@@ -173,15 +180,25 @@ class StaticHostMatch:
             if not known.match.follows_load:
                 self._lasting[key] = known
         elif rows and known.met is not None:
-            known.met[rows] = self._expressions.all_met(_requirements(vm), self.table_of(rows))
+            try:
+                known.met[rows] = self._expressions.all_met(_requirements(vm), self.table_of(rows), uid=vm.uid)
+            except TooExpensive as error:
+                del self._lasting[key]
+                return _refused(len(self._hosts.ids), error)
             known.number, match = self.turned.number, self._tested(vm, leaving_id, prematch, known.met)
             if not _say_the_same(match, known.match):
                 known.match = match
         return known.match
 
     def requirements_now(self, vm: VirtualMachine, room: Room) -> BoolArray:
-        """The hosts that meet the requirements with the VMs placed so far counted as theirs."""
-        return self._expressions.all_met(_requirements(vm), self.table, room.rows_of)
+        """The hosts that meet the requirements with the VMs placed so far counted as theirs.
+
+        None of them once the requirements of its owner have taken as long as they may.
+        """
+        try:
+            return self._expressions.all_met(_requirements(vm), self.table, room.rows_of, uid=vm.uid)
+        except TooExpensive:
+            return np.zeros(len(self._hosts.ids), dtype=np.bool_)
 
     def _match(self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None) -> _Found:
         nothing, number = np.zeros(len(self._hosts.ids), dtype=np.bool_), self.turned.number
@@ -189,9 +206,9 @@ class StaticHostMatch:
         if refusal is not None:
             return _Found(HostMatch(nothing, {}, refusal), None, number)
         try:
-            met = self._expressions.all_met(_requirements(vm), self.table, self._observed.rows_of)
+            met = self._expressions.all_met(_requirements(vm), self.table, self._observed.rows_of, uid=vm.uid)
         except UnreadableExpression as error:
-            return _Found(HostMatch(nothing, {}, reasons.unplaced(reasons.UNREADABLE, str(error))), None, number)
+            return _Found(_refused(len(nothing), error), None, number)
         return _Found(self._tested(vm, leaving_id, prematch, met), met, number)
 
     def _tested(
@@ -219,6 +236,12 @@ class StaticHostMatch:
         if self._access is None:
             return np.ones(len(self._hosts.ids), dtype=np.bool_)
         return self._access.hosts(self._access.owner_of(vm), self._hosts.ids, self._cluster_ids)
+
+
+def _refused(hosts: int, error: UnreadableExpression) -> HostMatch:
+    refusal, put_off = reasons.unplaced(reasons.UNREADABLE, str(error)), isinstance(error, TooExpensive)
+    nowhere = np.zeros(hosts, dtype=np.bool_)
+    return HostMatch(nowhere, {}, refusal, follows_load=put_off, is_put_off=put_off)
 
 
 def _is_public(host: Host) -> bool:

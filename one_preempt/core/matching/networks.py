@@ -8,7 +8,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions
+from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions, UnreadableExpression
 from one_preempt.core.matching.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
@@ -62,6 +62,13 @@ class NetworkMatch:
             found = self._found[key] = self._match(vm, nic, allowed)
         return found
 
+    def _usable(self, vm: VirtualMachine, nic: Nic) -> tuple[Network, ...]:
+        """`candidates`, none where they are not known any more and their owner's requirements took too long since."""
+        try:
+            return self.candidates(vm, nic)
+        except UnreadableExpression:
+            return ()
+
     def why_no_candidate(self, vm: VirtualMachine, nic: Nic) -> Unplaced:
         """The reason for which `candidates` found nothing for a NIC."""
         return reasons.none_usable(
@@ -83,7 +90,7 @@ class NetworkMatch:
             network = next(
                 (
                     network
-                    for network in self.candidates(vm, nic)
+                    for network in self._usable(vm, nic)
                     if host.cluster_id in network.cluster_ids
                     and not (self._different_networks and network.id in used)
                     and room.free_leases(network.id) > used.get(network.id, 0)
@@ -101,7 +108,7 @@ class NetworkMatch:
             ("AUTOMATIC_NIC_REQUIREMENTS", vm.automatic_nic_requirements),
             (f"SCHED_REQUIREMENTS of NIC {nic.id}", nic.sched_requirements),
         )
-        met = self._expressions.all_met(requirements, self._table)
+        met = self._expressions.all_met(requirements, self._table, uid=vm.uid)
         scores = self._expressions.rank(nic.sched_rank or self._default_rank).scores(self._table)
         ordered = [(self._networks[row], bool(met[row])) for row in best_first(scores).tolist()]
         if allowed is not None:

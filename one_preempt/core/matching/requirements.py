@@ -23,8 +23,8 @@ from one_preempt.core.matching.attributes import (
     BoolArray,
     Column,
     Layout,
-    verdicts,
 )
+from one_preempt.core.matching.column_texts import COMPARISON_TRIALS
 from one_preempt.core.matching.expression_tokens import (
     MAX_DEPTH,
     ExpressionError,
@@ -39,6 +39,7 @@ from one_preempt.core.matching.glob import Glob, compile_glob
 MAX_COMPARISONS = 1024
 MAX_PATTERNS = 200
 CURRENT_VMS = "CURRENT_VMS"
+_ROWS_A_TRIAL = 64
 
 _NAME = re.compile(r"/?[A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)*", re.ASCII)
 
@@ -62,6 +63,7 @@ class Comparison:
     def mask(self, table: AttributeTable, residents: Residents) -> BoolArray:
         """The rows for which it is true."""
         if self.name == CURRENT_VMS and table.layout is HOST_LAYOUT:
+            table.trials += COMPARISON_TRIALS + len(table) // _ROWS_A_TRIAL
             return self._mask_of_current_vms(len(table), residents)
         return table.remembered((self.name, self.operator, self._key), lambda: self._mask_of_attribute(table))
 
@@ -69,7 +71,18 @@ class Comparison:
     def _key(self) -> object:
         return self.value.pattern if isinstance(self.value, Glob) else (type(self.value), self.value)
 
+    def pattern_trials(self, table: AttributeTable) -> int:
+        """What it takes on this table beyond what every comparison takes; the same whatever is remembered."""
+        if not isinstance(self.value, Glob) or (self.name == CURRENT_VMS and table.layout is HOST_LAYOUT):
+            return 0
+        column = None if self.value.literal is not None else table.column(self.name)
+        if column is None:
+            return 0
+        texts = column.all_texts if self.operator == "@>" else column.first_texts[0]
+        return texts.trials(self.value)
+
     def _mask_of_attribute(self, table: AttributeTable) -> BoolArray:
+        table.trials += COMPARISON_TRIALS + len(table) // _ROWS_A_TRIAL + self.pattern_trials(table)
         column = table.column(self.name)
         if column is None or self.value is None:
             return np.zeros(len(table), dtype=np.bool_)
@@ -84,12 +97,13 @@ class Comparison:
         return mask if self.operator == "=" else np.zeros(count, dtype=np.bool_)
 
     def _verdicts(self, column: Column, value: int | float | Glob) -> BoolArray:
-        if self.operator == "@>":
-            return _any_of(column, value)
         if isinstance(value, Glob):
-            texts, present = column.texts
-            matched = np.array(value.matches_of(texts), dtype=np.bool_)
-            return present & (matched if self.operator == "=" else ~matched)
+            if self.operator == "@>":
+                return column.all_texts.matching(value)
+            texts, present = column.first_texts
+            return texts.matching(value) if self.operator == "=" else present & ~texts.matching(value)
+        if self.operator == "@>":
+            return column.holding(value)
         numbers, present = column.integers if isinstance(value, int) else column.numbers
         limit = value if isinstance(value, int) else np.float32(value)
         if self.operator == "=":
@@ -99,13 +113,6 @@ class Comparison:
         else:
             outcome = numbers > limit if self.operator == ">" else numbers < limit
         return np.asarray(outcome & present, dtype=np.bool_)
-
-
-def _any_of(column: Column, value: int | float | Glob) -> BoolArray:
-    """The distinct entries of which any value matches."""
-    if isinstance(value, Glob):
-        return verdicts(column.distinct, lambda values: any(map(value.matches, values)))
-    return column.holding(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,10 @@ class Requirement:
     def follows_current_vms(self) -> bool:
         """Does the answer change when VMs are placed?"""
         return any(isinstance(step, Comparison) and step.name == CURRENT_VMS for step in self.program)
+
+    def pattern_trials(self, table: AttributeTable) -> int:
+        """What its patterns take on this table, if none of them was tried before."""
+        return sum(step.pattern_trials(table) for step in self.program if isinstance(step, Comparison))
 
     def mask(self, table: AttributeTable, residents: Residents = nowhere) -> BoolArray:
         """The rows that meet it; `residents` tells where VMs are, for CURRENT_VMS."""

@@ -81,6 +81,7 @@ class SinglePlacement:
             # Which hosts suit a VM does not depend on what is stored where.
             self._datastores = DatastoreMatch(snapshot, self._access, self.expressions, options, {})
         self.snapshot, self.hosts = snapshot, hosts
+        self.expressions.trials.begin_cycle()
         self._preferences.load_has_changed()
         return True
 
@@ -286,11 +287,8 @@ class SinglePlacement:
                 found[place] = store is not None and self._networks_on(vm, host, room, nics) is not None
             return found[place]
 
-        try:
-            by_cluster = self._datastores.are_all_shared(vm)
-            return [row for row in rows if is_served(row)]
-        except UnreadableExpression:
-            return []
+        by_cluster = self._datastores.are_all_shared(vm)
+        return [row for row in rows if is_served(row)]
 
     def _networks_on(
         self, vm: VirtualMachine, host: Host, room: Room, nics: dict[int, ChosenNetworks]

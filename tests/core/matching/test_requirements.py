@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from one_preempt.core.matching import attributes
 from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, HOST_LAYOUT, AttributeTable
 from one_preempt.core.matching.expression_tokens import ExpressionError
+from one_preempt.core.matching.glob import compile_glob
 from one_preempt.core.matching.requirements import parse_requirement
+from tests.counted_work import lines_run
 
 HOST = {
     "ID": ("7",),
@@ -314,6 +316,41 @@ def test_thousands_of_comparisons_read_each_value_of_a_host_once(monkeypatch: py
         assert np.flatnonzero(parse_requirement(text).mask(table)).tolist() == ([5, 6, 7, 8, 9] if not end else [])
 
     assert len(read) == 40
+
+
+several_texts = st.lists(st.lists(st.text("abc7", max_size=4), max_size=4).map(tuple), min_size=1, max_size=6)
+
+
+@given(rows=several_texts, pattern=st.text("abc7*?[]!-", min_size=1, max_size=6))
+def test_texts_of_a_column_match_as_if_each_was_tried_by_itself(rows: list[tuple[str, ...]], pattern: str) -> None:
+    table, glob = AttributeTable(HOST_LAYOUT, [{"TEMPLATE/A": texts} for texts in rows]), compile_glob(pattern)
+
+    def mask(operator: str) -> list[bool]:
+        return [bool(meets) for meets in parse_requirement(f'A {operator} "{pattern}"').mask(table)]
+
+    assert mask("@>") == [any(map(glob.matches, texts)) for texts in rows]
+    assert mask("=") == [bool(texts) and glob.matches(texts[0]) for texts in rows]
+    assert mask("!=") == [bool(texts) and not glob.matches(texts[0]) for texts in rows]
+
+
+def lines_of(text: str, hosts: int) -> int:
+    """What it takes on hosts that have 50 texts in common and one of their own, whose texts were looked at before."""
+    shared = tuple(f"shared{number}" for number in range(50))
+    table = AttributeTable(HOST_LAYOUT, [{"TEMPLATE/A": (*shared, str(number))} for number in range(hosts)])
+    parse_requirement("A = x | A @> x").mask(table)
+    requirement = parse_requirement(text)
+    return lines_run(lambda: requirement.mask(table))
+
+
+def test_thousands_of_texts_are_found_without_looking_at_the_hosts() -> None:
+    for operator in ("@>", "=", "!="):
+        text = " | ".join(f'A {operator} "text{number}"' for number in range(500))
+        assert lines_of(text, hosts=100) < 1.1 * lines_of(text, hosts=10)
+
+
+def test_a_pattern_is_tried_once_on_what_hosts_have_in_common() -> None:
+    # For each host anew it would be tried 5,100 times.
+    assert lines_of('A @> "*[xyz]*[!a]z*"', hosts=100) < 20 * (50 + 100)
 
 
 def test_a_name_that_nobody_has_is_looked_for_on_all_hosts_once() -> None:
