@@ -22,6 +22,8 @@ from one_preempt.adapters.daemon_socket.messages import Message, MessageError, p
 from one_preempt.errors import OnePreemptError
 
 MAX_CLIENTS = 16
+# Hooks ring all at once: who waits here is answered, or refused in words, a moment later.
+MAX_WAITING = 128
 ACCEPT_AGAIN_S = 0.1
 _PEER = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
@@ -152,7 +154,7 @@ def _listener(path: Path) -> socket.socket:
         listener.bind(str(aside))
         aside.chmod(0o600)
         aside.replace(path)
-        listener.listen(MAX_CLIENTS)
+        listener.listen(MAX_WAITING)
     except OSError as error:
         listener.close()
         raise SocketUnavailable(f"no socket at {path}: {error.strerror or error}; see socket.path") from None

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -255,6 +255,52 @@ def test_a_question_that_the_daemon_leaves_open_is_no_answer_at_once(tmp_path: P
         began_s = time.monotonic()
         assert ask_daemon("place", {}, str(path), PATIENCE_S) is None
     assert time.monotonic() - began_s < PATIENCE_S / 2
+
+
+@contextmanager
+def full(folder: Path) -> Iterator[socket.socket]:
+    """A socket at which as many wait as can, and nobody is let in yet."""
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as waiting:
+        listener.bind(str(folder / "daemon.sock"))
+        listener.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(str(folder / "daemon.sock"))
+                client.shutdown(socket.SHUT_WR)
+        yield listener
+
+
+def test_a_daemon_that_is_asked_by_too_many_does_not_count_as_away(tmp_path: Path) -> None:
+    with full(tmp_path):
+        answer = ask_daemon("place", {}, str(tmp_path / "daemon.sock"), 0.05)
+    told = f"more ask at {tmp_path / 'daemon.sock'} than the daemon can answer in 0.05 s"
+    assert answer == {"ok": False, "error": told}
+
+
+def test_who_finds_others_waiting_waits_as_well_and_is_answered(tmp_path: Path) -> None:
+    with full(tmp_path) as listener:
+
+        def let_all_in() -> None:
+            line = b""
+            while not line:
+                connection, _ = listener.accept()
+                with connection:
+                    line = connection.recv(4096)
+                    connection.sendall(b'{"ok": true}\n')
+
+        thread = threading.Thread(target=let_all_in)
+        thread.start()
+        assert ask_daemon("place", {}, str(tmp_path / "daemon.sock"), PATIENCE_S) == {"ok": True}
+        thread.join()
+
+
+def test_who_is_refused_before_it_has_asked_is_told_why(tmp_path: Path) -> None:
+    with listening(tmp_path, max_clients=0) as (path, heard):
+        for _ in range(100):
+            assert ask_daemon("place", {}, path) == {"ok": False, "error": "0 others are being answered"}
+    assert heard == []
 
 
 def test_no_daemon_is_no_answer(tmp_path: Path) -> None:
