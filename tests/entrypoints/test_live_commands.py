@@ -135,6 +135,19 @@ def test_a_recording_rehearses_like_the_cloud_it_was_made_of(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("endpoint")
+def test_who_records_reads_which_attributes_users_chose(cloud: SimulatedCloud, tmp_path: Path) -> None:
+    assert "Before you pass it on" not in run("record", str(tmp_path / "before")).output
+    for number in range(25):
+        cloud.hosts[0].template[f"CHOSEN{number:02}"] = ["7"]
+    vm = next(iter(cloud.vms.values()))
+    vm.user_template["SCHED_RANK"] = [" + ".join(f"CHOSEN{number:02}" for number in range(25))]
+
+    output = run("record", str(tmp_path / "after")).output
+    assert "Before you pass it on: it has CHOSEN00, CHOSEN01, " in output
+    assert "CHOSEN19 and 5 more, as users' requirements or ranks name them." in output
+
+
+@pytest.mark.usefixtures("endpoint")
 def test_a_rehearsal_with_another_policy_says_so_and_an_unknown_one_is_refused() -> None:
     assert json.loads(run("plan", "--policy", "mov", "--json").output)["policy"] == "MOV"
     result = run("plan", "--policy", "best")

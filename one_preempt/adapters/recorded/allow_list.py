@@ -2,7 +2,8 @@
 
 Everything is left out that is not named here: CONTEXT, GRAPHICS, passwords, tokens and all that users and
 administrators write into templates for other purposes. Of templates, those attributes come along that the
-recorded requirements and ranks name, unless they sound like a secret.
+recorded requirements and ranks name, unless they sound like a secret. Users write those and so choose what comes
+along: whoever records is told what is there for their sake alone.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ from lxml.etree import _Element
 # Elements by name: None keeps the text, a table keeps what it names of the children.
 Allowed = Mapping[str, Union["Allowed", None]]
 
-_EXPRESSIONS = frozenset({
-    "AUTOMATIC_REQUIREMENTS", "AUTOMATIC_DS_REQUIREMENTS", "AUTOMATIC_NIC_REQUIREMENTS", "SCHED_REQUIREMENTS",
-    "SCHED_DS_REQUIREMENTS", "SCHED_RANK", "SCHED_DS_RANK", "RANK",
+_EXPRESSIONS_OF_ONED = frozenset({
+    "AUTOMATIC_REQUIREMENTS", "AUTOMATIC_DS_REQUIREMENTS", "AUTOMATIC_NIC_REQUIREMENTS",
 })  # fmt: skip
+_EXPRESSIONS_OF_USERS = frozenset({
+    "SCHED_REQUIREMENTS", "SCHED_DS_REQUIREMENTS", "SCHED_RANK", "SCHED_DS_RANK", "RANK",
+})  # fmt: skip
+# Where attributes come along that expressions name.
+_REFERRED_IN = ("hostpool.info", "hostpool.monitoring", "clusterpool.info", "datastorepool.info", "vnpool.info")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SOUNDS_SECRET = re.compile(
-    r"PASS|PWD|SECRET|TOKEN|KEY|CRED|AUTH|PRIVATE|CERT|LOGIN|COOKIE|SESSION|IPMI|BMC|ILO|FENCE|REDFISH", re.IGNORECASE
+    r"PASS|PWD|SECRET|TOKEN|KEY|CRED|AUTH|PRIVATE|CERT|LOGIN|COOKIE|SESSION|IPMI|BMC|ILO|DRAC|FENCE|REDFISH|^POWER_"
+    r"|PSK|WPA|WIFI|SNMP|COMMUNITY|PHRASE|VAULT|SSH|TLS|SSL|LDAP|RADIUS|TOTP|_OTP|JWT|BEARER|HMAC|SALT|HASH|DSN|WEBHOOK"
+    r"|USER_?NAME|CONSOLE",
+    re.IGNORECASE,
 )
 
 
@@ -38,8 +46,31 @@ def secret_sounding(name: str) -> bool:
 
 def names_in_expressions(documents: Iterable[_Element]) -> frozenset[str]:
     """Every name that a requirement or a rank in `documents` might refer to."""
-    texts = (element.text or "" for root in documents for element in root.iter(*sorted(_EXPRESSIONS)))
+    return _names_in(documents, _EXPRESSIONS_OF_ONED | _EXPRESSIONS_OF_USERS)
+
+
+def named_by_users_alone(documents: Mapping[str, _Element], kept: Mapping[str, _Element]) -> tuple[str, ...]:
+    """The attributes in `kept` that are there because users' requirements or ranks in `documents` name them."""
+    without = allowed_in(_names_in(documents.values(), _EXPRESSIONS_OF_ONED), frozenset())
+    named = (_names_beyond(kept[document], without[document]) for document in _REFERRED_IN if document in kept)
+    return tuple(sorted(frozenset().union(*named)))
+
+
+def _names_in(documents: Iterable[_Element], expressions: frozenset[str]) -> frozenset[str]:
+    texts = (element.text or "" for root in documents for element in root.iter(*sorted(expressions)))
     return frozenset(name for text in texts for name in _NAME.findall(text) if not secret_sounding(name))
+
+
+def _names_beyond(element: _Element, allowed: Allowed) -> frozenset[str]:
+    """The elements below `element` that `allowed` does not name."""
+    found: set[str] = set()
+    for child in element:
+        name = str(child.tag)
+        if name not in allowed:
+            found.add(name)
+        elif (below := allowed[name]) is not None:
+            found |= _names_beyond(child, below)
+    return frozenset(found)
 
 
 def allowed_in(names: frozenset[str], extra_user_attributes: frozenset[str]) -> dict[str, Allowed]:

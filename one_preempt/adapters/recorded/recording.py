@@ -16,7 +16,12 @@ from lxml import etree
 
 from one_preempt.adapters.opennebula.snapshot_assembly import VERSION
 from one_preempt.adapters.opennebula.xml_document import parse_document
-from one_preempt.adapters.recorded.allow_list import allowed_copy, allowed_in, names_in_expressions
+from one_preempt.adapters.recorded.allow_list import (
+    allowed_copy,
+    allowed_in,
+    named_by_users_alone,
+    names_in_expressions,
+)
 from one_preempt.errors import OnePreemptError
 
 if TYPE_CHECKING:
@@ -49,16 +54,17 @@ def write_recording(
     path: Path,
     observed_at_s: int,
     extra_user_attributes: frozenset[str] = frozenset(),
-) -> None:
+) -> tuple[str, ...]:
     """Read all pools and write them to `path`, whole or not at all, readable by the owner only.
 
-    `extra_user_attributes` are the names that the administrator's rules look at in user templates.
+    `extra_user_attributes` are the names that the administrator's rules look at in user templates. What comes back are
+    the attributes of hosts and the like that are in it only because users' requirements or ranks name them.
     Raises `CloudUnavailable`, and `RecordingError` where the file cannot be written.
     """
     # Only writing needs a network: whoever reads a recording shall not wait for its libraries.
     from one_preempt.adapters.opennebula.pool_reader import read_documents
 
-    documents = without_secrets(read_documents(transport), extra_user_attributes)
+    documents, named_by_users = without_secrets(read_documents(transport), extra_user_attributes)
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -66,14 +72,21 @@ def write_recording(
         "documents": {name: documents[name].decode(errors="replace") for name in sorted(documents)},
     }
     _write_whole(path, gzip.compress(json.dumps(content).encode(), mtime=0))
+    return named_by_users
 
 
-def without_secrets(documents: Mapping[str, bytes], extra_user_attributes: frozenset[str]) -> dict[str, bytes]:
-    """`documents` with only what the allow-list names; characters that XML forbids are gone as well."""
+def without_secrets(
+    documents: Mapping[str, bytes], extra_user_attributes: frozenset[str]
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """`documents` with only what the allow-list names, and the attributes that only users' expressions name.
+
+    Characters that XML forbids are gone as well.
+    """
     roots = {name: parse_document(text, [], name) for name, text in documents.items() if text and name != VERSION}
     allowed = allowed_in(names_in_expressions(roots.values()), extra_user_attributes)
-    kept = {name: etree.tostring(allowed_copy(root, allowed[name])) for name, root in roots.items() if name in allowed}
-    return {VERSION: documents.get(VERSION, b"")[:40], **kept}
+    kept = {name: allowed_copy(root, allowed[name]) for name, root in roots.items() if name in allowed}
+    texts = {name: etree.tostring(root) for name, root in kept.items()}
+    return {VERSION: documents.get(VERSION, b"")[:40], **texts}, named_by_users_alone(roots, kept)
 
 
 def read_recording(path: Path) -> Recording:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -11,18 +12,29 @@ from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.recorded.recording import write_recording
 from one_preempt.composition import open_transport
 from one_preempt.entrypoints.cli.options import config_option
+from one_preempt.explain import printable
 from one_preempt.settings import Settings, load_settings
+
+MOST_SHOWN = 20
 
 
 @click.command("record")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @config_option
 def record_command(path: Path, config_path: Path | None) -> None:
-    """Write the cloud to FILE: only what a decision looks at, and no secrets."""
+    """Write the cloud to FILE: only what a decision looks at, and nothing that is called like a secret."""
     settings = load_settings(config_path)
     with closing(open_transport(settings)) as transport:
-        write_recording(transport, path, SystemClock().now_s(), attributes_of_rules(settings))
+        named_by_users = write_recording(transport, path, SystemClock().now_s(), attributes_of_rules(settings))
     click.echo(f"Recorded {path}; rehearse on it with: one-preempt plan --from {path}")
+    if named_by_users:
+        listed = _listed(named_by_users)
+        click.echo(f"Before you pass it on: it has {listed}, as users' requirements or ranks name them.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(printable(name, 40) for name in names[:MOST_SHOWN]) + more
 
 
 def attributes_of_rules(settings: Settings) -> frozenset[str]:

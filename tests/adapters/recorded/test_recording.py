@@ -86,6 +86,14 @@ PLANTED = [
     ("vmpool.infoextended", "<MONITORING>", "<GUEST>{0}</GUEST>"),
     ("hostpool.info", "<TEMPLATE>", "<IPMI_PASSWORD>{0}</IPMI_PASSWORD><REDFISH_TOKEN>{0}</REDFISH_TOKEN>"),
     ("hostpool.info", "<TEMPLATE>", "<NOTE>{0}</NOTE><VAULT><KEY>{0}</KEY></VAULT>"),
+    (
+        "vmpool.infoextended",
+        "<USER_TEMPLATE>",
+        "<SCHED_RANK>SNMP_COMMUNITY + WIFI_PSK + POWER_USER + POWER_ADDRESS + DB_DSN + BIOS_PASSPHRASE</SCHED_RANK>",
+    ),
+    ("hostpool.info", "<TEMPLATE>", "<SNMP_COMMUNITY>{0}</SNMP_COMMUNITY><WIFI_PSK>{0}</WIFI_PSK>"),
+    ("hostpool.info", "<TEMPLATE>", "<POWER_USER>{0}</POWER_USER><POWER_ADDRESS>{0}</POWER_ADDRESS>"),
+    ("hostpool.info", "<TEMPLATE>", "<DB_DSN>{0}</DB_DSN><BIOS_PASSPHRASE>{0}</BIOS_PASSPHRASE>"),
     ("hostpool.monitoring", "<CAPACITY>", "<TOKEN>{0}</TOKEN>"),
     ("datastorepool.info", "<TEMPLATE>", "<CEPH_SECRET>{0}</CEPH_SECRET><S3_KEY>{0}</S3_KEY><NOTE>{0}</NOTE>"),
     ("clusterpool.info", "<TEMPLATE>", "<PROVIDER><TOKEN>{0}</TOKEN></PROVIDER><NOTE>{0}</NOTE>"),
@@ -131,6 +139,17 @@ def test_host_attributes_come_along_only_where_a_requirement_or_rank_names_them(
         "TEMPLATE/RACK", "TEMPLATE/ROOM", "TEMPLATE/ZONE_TAG",
     }  # fmt: skip
     assert not {"TEMPLATE/FLOOR", "TEMPLATE/MODELNAME", "TEMPLATE/PARTITION"} & set(attributes)
+
+
+def test_who_records_is_told_what_is_there_for_users_expressions_alone(tmp_path: Path) -> None:
+    transport = Replayed("7.4.0")
+    transport.plant("hostpool.info", "<TEMPLATE>", "<ROOM>4</ROOM><ZONE_TAG>z</ZONE_TAG><FLOOR>2</FLOOR>")
+    transport.plant("datastorepool.info", "<TEMPLATE>", "<TIER>gold</TIER>")
+    transport.plant("vmpool.infoextended", "<SCHED_RANK>", "ROOM + NOBODY_HAS_IT + HYPERVISOR + ")
+    transport.plant("vmpool.infoextended", "<USER_TEMPLATE>", "<SCHED_DS_RANK>TIER + ZONE_TAG</SCHED_DS_RANK>")
+    transport.plant("vmpool.infoextended", "<AUTOMATIC_REQUIREMENTS>", '"ZONE_TAG" = z &amp; ')
+
+    assert write_recording(transport, tmp_path / "cloud", SEEN_AT_S) == ("RACK", "ROOM", "TIER")
 
 
 def test_user_attributes_come_along_only_where_the_rules_name_them(tmp_path: Path) -> None:
