@@ -1,4 +1,4 @@
-"""Requirements that are within all limits and meant to keep the cycle busy: they cost their owner his own VMs."""
+"""Requirements and ranks within all limits that are meant to keep the cycle busy: they cost their owner his own VMs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from one_preempt.core.matching import owners_trials, reasons
+from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable, FloatArray
 from one_preempt.core.matching.placement import Matchmaker
+from one_preempt.core.matching.rank import parse_rank
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import parse_requirement
 from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
@@ -88,7 +90,7 @@ def test_who_took_long_keeps_only_himself_waiting_and_is_looked_at_again(monkeyp
     assert told(maker, asking(1, patterns(1, 4))).endswith("Change SCHED_REQUIREMENTS, or wait for such a host.")
 
     late = asking(2, 'NAME = "node[12]"')
-    assert told(maker, late).startswith("SCHED_REQUIREMENTS waits for a later cycle: the requirements of its owner's ")
+    assert told(maker, late).startswith("SCHED_REQUIREMENTS waits for a later cycle: the expressions of its owner's ")
     assert len(told(maker, late)) < 250
     assert told(maker, asking(3, late.sched_requirements, uid=5)) == ""
     assert told(maker, asking(4, "")) == ""
@@ -124,3 +126,43 @@ def test_no_network_or_datastore_is_given_to_who_asks_again_and_took_too_long_si
     refused = maker.place(picky, maker.new_room())
     assert isinstance(refused, Unplaced)
     assert refused.reason.text.startswith("SCHED_DS_REQUIREMENTS waits for a later cycle")
+
+
+def test_ranks_that_took_too_long_make_all_hosts_equal_until_the_next_cycle() -> None:
+    snapshot = cloud(CROWDED)
+    maker = matchmaker(snapshot)
+    wish = replace(asking(1, ""), sched_rank="0 - ID")
+    maker.expressions.trials.spend(MALLORY, owners_trials.OWNER_TRIALS)
+
+    assert maker.preference(wish).tolist() == [3, 2, 1, 0]
+    assert maker.preference(replace(wish, uid=5)).tolist() == [0, 1, 2, 3]
+    assert maker.rank_problem(replace(wish, sched_rank="ID ID")) == ""
+
+    assert maker.follow(snapshot, maker.hosts, maker.options)
+    assert maker.preference(wish).tolist() == [0, 1, 2, 3]
+    assert "cannot be read" in maker.rank_problem(replace(wish, sched_rank="ID ID"))
+
+
+def test_many_ranks_of_one_owner_take_no_longer_than_he_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners_trials, "OWNER_TRIALS", 20_000)
+
+    def work(crowd: int) -> int:
+        maker = matchmaker(cloud(CROWDED))
+        wishes = [replace(asking(1, ""), sched_rank=f"{'ID + ' * 200} {number}") for number in range(crowd)]
+        return lines_run(lambda: [maker.preference(wish) for wish in wishes])
+
+    assert work(160) < 1.1 * work(80)
+
+
+def test_a_name_that_stands_in_a_rank_a_thousand_times_is_read_of_the_hosts_once() -> None:
+    asked: list[str] = []
+
+    class Watched(AttributeTable):
+        def numbers(self, name: str) -> FloatArray:
+            asked.append(name)
+            return super().numbers(name)
+
+    table = Watched(HOST_LAYOUT, [{"ID": ("1",)}, {"ID": ("2",)}])
+
+    assert parse_rank(" + ".join(["ID"] * 1000)).scores(table).tolist() == [1000, 2000]
+    assert asked == ["ID"]

@@ -133,7 +133,10 @@ class DatastoreMatch:
             ("SCHED_DS_REQUIREMENTS", vm.sched_datastore_requirements),
         )
         met = self._expressions.all_met(requirements, self._table, uid=vm.uid)
-        scores = self._expressions.rank(vm.sched_datastore_rank or self._default_rank).scores(self._table)
+        if vm.sched_datastore_rank:
+            scores = self._expressions.scores("SCHED_DS_RANK", vm.sched_datastore_rank, self._table, uid=vm.uid)
+        else:
+            scores = self._expressions.rank(self._default_rank).scores(self._table)
         return tuple(
             self._stores[row]
             for row in best_first(scores).tolist()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from one_preempt.core.matching.attributes import AttributeTable, BoolArray
 from one_preempt.core.matching.expression_tokens import ExpressionError
-from one_preempt.core.matching.owners_trials import EXPRESSION_TRIALS, OwnersTrials, reading_trials
+from one_preempt.core.matching.owners_trials import EXPRESSION_TRIALS, OwnersTrials, rank_trials, reading_trials
 from one_preempt.core.matching.rank import Rank, parse_rank
 from one_preempt.core.matching.requirements import Requirement, Residents, nowhere, parse_requirement
 
@@ -76,11 +77,8 @@ class Expressions:
 
     def _affordable(self, attribute: str, text: str, table: AttributeTable, uid: int) -> Requirement:
         # What oned wrote is not held against the owner's other VMs: nobody can have it written without end.
-        if not attribute.startswith("AUTOMATIC_") and not self.trials.has_left(uid):
-            raise TooExpensive(
-                f"{attribute} waits for a later cycle: the requirements of its owner's VMs took as long as they may "
-                "in this one. Write fewer patterns, and the same text for many VMs."
-            )
+        if not attribute.startswith("AUTOMATIC_"):
+            self._demand_trials(attribute, uid)
         if text not in self._requirements:
             self.trials.spend(uid, reading_trials(text))
         requirement = self.requirement(attribute, text)
@@ -92,13 +90,39 @@ class Expressions:
             )
         return requirement
 
+    def _demand_trials(self, attribute: str, uid: int) -> None:
+        if not self.trials.has_left(uid):
+            raise TooExpensive(
+                f"{attribute} waits for a later cycle: the expressions of its owner's VMs took as long as they may "
+                "in this one. Write fewer patterns, and the same text for many VMs."
+            )
+
+    def scores(self, attribute: str, text: str, table: AttributeTable, *, uid: int) -> npt.NDArray[np.int64]:
+        """Each row's rank by `text`, which a VM of the owner `uid` has as `attribute`.
+
+        Raises TooExpensive where all expressions of its owner have taken as long as they may in this cycle.
+        """
+        self._demand_trials(attribute, uid)
+        if text not in self._ranks:
+            self.trials.spend(uid, reading_trials(text))
+        rank = self.rank(text)
+        self.trials.spend(uid, rank_trials(len(rank.program), len(table)))
+        return rank.scores(table)
+
     def rank(self, text: str) -> Rank:
         """The rank `text`; one that cannot be read makes all equal, as it does for the matchmaker."""
         known = self._read_rank(text)
         return known if isinstance(known, Rank) else parse_rank("")
 
-    def rank_problem(self, attribute: str, text: str) -> str:
-        """What is wrong with the rank `text`, which the VM has as `attribute`; "" where nothing is."""
+    def rank_problem(self, attribute: str, text: str, *, uid: int) -> str:
+        """What is wrong with the rank `text`, which a VM of the owner `uid` has as `attribute`; "" where nothing is.
+
+        Nor where it was not read yet and its owner's expressions have taken as long as they may: a later cycle tells.
+        """
+        if text not in self._ranks:
+            if not self.trials.has_left(uid):
+                return ""
+            self.trials.spend(uid, reading_trials(text))
         known = self._read_rank(text)
         return "" if isinstance(known, Rank) else f"{attribute} cannot be read and counts for nothing: {known}."
 

@@ -109,7 +109,11 @@ class NetworkMatch:
             (f"SCHED_REQUIREMENTS of NIC {nic.id}", nic.sched_requirements),
         )
         met = self._expressions.all_met(requirements, self._table, uid=vm.uid)
-        scores = self._expressions.rank(nic.sched_rank or self._default_rank).scores(self._table)
+        if nic.sched_rank:
+            attribute = f"SCHED_RANK of NIC {nic.id}"
+            scores = self._expressions.scores(attribute, nic.sched_rank, self._table, uid=vm.uid)
+        else:
+            scores = self._expressions.rank(self._default_rank).scores(self._table)
         ordered = [(self._networks[row], bool(met[row])) for row in best_first(scores).tolist()]
         if allowed is not None:
             return tuple(network for network, _ in ordered if network.id in allowed)

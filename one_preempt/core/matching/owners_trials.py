@@ -1,4 +1,4 @@
-"""How long the requirements of an owner may take: users write them, and must not keep the cycle from the others.
+"""How long the requirements and ranks of an owner may take: users write them, and others wait for the same cycle.
 
 Trials are counted (`column_texts.py`), not seconds: the same plan on every machine, however busy it is.
 """
@@ -6,19 +6,25 @@ Trials are counted (`column_texts.py`), not seconds: the same plan on every mach
 from __future__ import annotations
 
 EXPRESSION_TRIALS = 500_000
-OWNER_TRIALS = 2_000_000
-_CHARACTERS_A_TRIAL = 2
+OWNER_TRIALS = 1_000_000
 _STAR_TRIALS = 32
 _BRACKET_TRIALS = 8
+_STEP_TRIALS = 2
+_ROWS_A_TRIAL = 512
 
 
 def reading_trials(text: str) -> int:
-    """What it takes to read a requirement: what stands between two stars is compiled by itself."""
-    return len(text) // _CHARACTERS_A_TRIAL + _STAR_TRIALS * text.count("*") + _BRACKET_TRIALS * text.count("[")
+    """What it takes to read an expression: what stands between two stars is compiled by itself."""
+    return len(text) + _STAR_TRIALS * text.count("*") + _BRACKET_TRIALS * text.count("[")
+
+
+def rank_trials(steps: int, rows: int) -> int:
+    """What it takes to count a rank of so many terms and operators."""
+    return steps * (_STEP_TRIALS + rows // _ROWS_A_TRIAL)
 
 
 class OwnersTrials:
-    """What the requirements of each owner took in this cycle."""
+    """What the expressions of each owner took in this cycle."""
 
     def __init__(self) -> None:
         self._spent: dict[int, int] = {}
@@ -28,9 +34,9 @@ class OwnersTrials:
         self._spent.clear()
 
     def spend(self, uid: int, trials: int) -> None:
-        """The requirements of this owner took so much more."""
+        """The expressions of this owner took so much more."""
         self._spent[uid] = self._spent.get(uid, 0) + trials
 
     def has_left(self, uid: int) -> bool:
-        """May one more requirement of this owner be looked at?"""
+        """May one more expression of this owner be looked at?"""
         return self._spent.get(uid, 0) < OWNER_TRIALS

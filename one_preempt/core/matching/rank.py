@@ -39,10 +39,13 @@ class Rank:
     def scores(self, table: AttributeTable) -> npt.NDArray[np.int64]:
         """The rank of each row; higher is better. All equal for an empty expression."""
         stack: list[FloatArray] = []
+        # The same name may stand there thousands of times.
+        names = {str(name) for kind, name in self.program if kind is TokenKind.TEXT}
+        numbers = {name: table.numbers(name) for name in names}
         with np.errstate(all="ignore"):
             for kind, value in self.program:
                 if kind is TokenKind.TEXT:
-                    stack.append(table.numbers(str(value)))
+                    stack.append(numbers[str(value)])
                 elif kind is not TokenKind.SYMBOL:
                     stack.append(np.full(len(table), value, dtype=np.float32))
                 elif value == _NEGATE:

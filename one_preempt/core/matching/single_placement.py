@@ -100,14 +100,19 @@ class SinglePlacement:
 
     def preference(self, vm: VirtualMachine) -> IntArray:
         """All hosts' rows, best first: by the VM's SCHED_RANK, else by the host selection policy."""
-        return self._preferences.order(vm.sched_rank)
+        return self._preferences.order(vm.sched_rank, vm.uid)
 
     def rank_problem(self, vm: VirtualMachine) -> str:
         """Which of the VM's ranks cannot be read, as one sentence; "" where all can. Such a rank makes all equal."""
         ranks = [("SCHED_RANK", vm.sched_rank), ("SCHED_DS_RANK", vm.sched_datastore_rank)]
         ranks += [(f"SCHED_RANK of NIC {nic.id}", nic.sched_rank) for nic in vm.nics if nic.automatic]
         return next(
-            (problem for name, text in ranks if text and (problem := self.expressions.rank_problem(name, text))), ""
+            (
+                problem
+                for name, text in ranks
+                if text and (problem := self.expressions.rank_problem(name, text, uid=vm.uid))
+            ),
+            "",
         )
 
     def place(
