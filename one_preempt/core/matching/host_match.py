@@ -80,6 +80,7 @@ class StaticHostMatch:
         self._found_by_load: list[tuple[object, ...]] = []
         self._put_off: list[tuple[object, ...]] = []
         self._lasting: dict[tuple[object, ...], _Found] = {}
+        self._last_asked: tuple[Sequence[int], AttributeTable] | None = None
         self.turned = TurnedHosts(len(ordered))
 
     @cached_property
@@ -92,7 +93,11 @@ class StaticHostMatch:
 
     def table_of(self, rows: Sequence[int]) -> AttributeTable:
         """The attributes of some hosts."""
-        return AttributeTable(HOST_LAYOUT, [host_attributes(self._hosts.hosts[row]) for row in rows])
+        # What was found before is mostly of one age: most kinds ask for the same rows, one after the other.
+        if self._last_asked is None or self._last_asked[0] != rows:
+            attributes = [host_attributes(self._hosts.hosts[row]) for row in rows]
+            self._last_asked = rows, AttributeTable(HOST_LAYOUT, attributes)
+        return self._last_asked[1]
 
     @cached_property
     def _observed(self) -> Room:
@@ -120,6 +125,7 @@ class StaticHostMatch:
         self.__dict__.pop("_observed", None)
         if rows:
             self.__dict__.pop("table", None)
+            self._last_asked = None
             for row in rows:
                 self._attributes[row] = None
             for key in self._found_by_load:

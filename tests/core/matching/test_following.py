@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from one_preempt.core.matching import host_match
+from one_preempt.core.matching.attributes import Attributes, host_attributes
 from one_preempt.core.matching.host_match import KINDS_KEPT
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.matching.placement import Matchmaker
@@ -55,6 +58,27 @@ def test_a_host_that_was_changed_by_somebody_is_matched_again() -> None:
         maker = following(first, second)
         assert maker is not None
         assert_matches_as_anew(maker, second)
+
+
+def test_a_host_that_was_changed_is_read_once_for_all_kinds_of_vms(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Host] = []
+
+    def reads(one: Host) -> Attributes:
+        read.append(one)
+        return host_attributes(one)
+
+    monkeypatch.setattr(host_match, "host_attributes", reads)
+    kinds = [replace(vm(1), sched_requirements=f"NAME = n{number}", sched_rank=f"ID * {number}") for number in range(9)]
+    now = cloud([host(number) for number in range(20)])
+    maker = matchmaker(now)
+    for turn in range(4):
+        for machine in kinds:
+            maker.match(machine)
+            maker.preference(machine)
+        now = replace(now, hosts={of: replace(one, attributes={"T": (str(turn),)}) for of, one in now.hosts.items()})
+        assert maker.follow(now, table_after(now.hosts, maker.hosts), maker.options)
+
+    assert len(read) == 4 * 20
 
 
 def test_a_host_in_place_of_another_one_is_not_followed() -> None:
