@@ -18,7 +18,14 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preparations import who_must_leave
-from one_preempt.core.phases.room_ahead import GivingWay, firm_ceiling, firm_room_left, free_but_for, there_at
+from one_preempt.core.phases.room_ahead import (
+    GivingWay,
+    firm_ceiling,
+    firm_room_left,
+    free_but_for,
+    is_short,
+    there_at,
+)
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
 from tests.scenario_reader import NOW_S
@@ -219,9 +226,43 @@ def test_what_a_stay_leaves_of_its_hosts_is_what_all_hosts_have() -> None:
                     for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
                         expected[row] -= amounts
                     left = firm_room_left(draft, lease, stay, there_at(draft, lease, stay))
-                    assert left == {row: expected[row].tolist() for row in rows}
+                    least = {row: np.min(list(parts.values()), axis=0).tolist() for row, parts in left.items()}
+                    assert least == {row: expected[row].tolist() for row in rows}
                     asked += 1
     assert asked == 45
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_those_who_are_there_count_until_they_end(seed: int) -> None:
+    """Second by second it is the same."""
+    chance, draft = Random(seed), _draft()
+    lease, ends_s = draft.state.leases[7], {1: 0, 2: 0}
+    draft.timeline.withdraw(7)
+    for lease_id in (20, 21, 22):
+        start_s = NOW_S + chance.randint(0, 20)
+        draft.timeline.replace(lease_id, (_stay(lease_id, start_s, start_s + 8, chance.randrange(3)),))
+    there: list[GivingWay] = []
+    for lease_id, row in ((1, 0), (2, chance.randrange(2))):
+        ends_s[lease_id] = NOW_S + chance.randint(1, 30)
+        _stands_there(draft, lease_id, row, ends_s[lease_id])
+        there += draft.giving_way or ()
+    draft.giving_way = tuple(there)
+    draft.giving_way_on = {row: [one for one in there if row in one.rows] for row in range(3)}
+    start_s, end_s = NOW_S + chance.randint(0, 5), NOW_S + chance.randint(10, 35)
+    seconds = []
+    for second_s in range(start_s, end_s):
+        free = free_but_for(draft.timeline, 7, second_s, second_s + 1, firmly=True)
+        for one in there:
+            if ends_s[one.lease.id] > max(start_s, second_s):
+                free[one.rows[0]] -= ONE_VM
+        seconds.append(free)
+    expected = np.min(seconds, axis=0)
+    ceiling = firm_ceiling(draft, lease, start_s, end_s)
+    assert ceiling is not None
+    assert ceiling.tolist() == expected.tolist()
+    stay = _stay(7, start_s, end_s, 0, 1)
+    left = firm_room_left(draft, lease, stay, there_at(draft, lease, stay))
+    assert is_short(left) is bool((expected[:2] < ONE_VM).any())
 
 
 def _next_to(draft: PlanDraft, chance: Random) -> None:

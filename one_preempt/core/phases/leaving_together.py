@@ -16,6 +16,7 @@ from one_preempt.core.phases.reschedule import hold_target
 from one_preempt.core.phases.room_ahead import (
     ceiling_for_the_rest,
     firm_room_left,
+    is_short,
     preemptions_under_way,
     stay_at,
 )
@@ -86,7 +87,7 @@ def who_hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[Poss
             continue
         rows = [draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms]
         longer = stay_at(one.lease, vms, rows, ends_s, left_s, firm=True)
-        if any(amount < 0 for left in firm_room_left(draft, preemptor, longer, ()).values() for amount in left):
+        if is_short(firm_room_left(draft, preemptor, longer, ())):
             found.add(one.lease.id)
     return Hindered(frozenset(found), TOO_LATE) if found else None
 

@@ -310,7 +310,7 @@ def _free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[Possible
     held = [stays for stays in held if stays and stays[0].firm and stays[0].start_s <= now_s]
     for stays in held:
         draft.timeline.replace(stays[0].lease_id, stays[1:])
-    firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s)
+    firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s, throughout=True)
     for stays in held:
         draft.timeline.replace(stays[0].lease_id, stays)
     if firm is None:

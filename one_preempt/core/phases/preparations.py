@@ -8,8 +8,10 @@ same minutes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 
 from one_preempt.core.availability.lanes import Operation
+from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.known_leavers import InTheWay
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
@@ -116,15 +118,23 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
 
 
 def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay]) -> Leaving:
-    short = {row: [-amount for amount in amounts] for row, amounts in firm_room_left(draft, lease, stay, there).items()}
+    left = firm_room_left(draft, lease, stay, there)
     leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
     for one in sorted(there, key=_largest_first):
-        if not any(amount > 0 for row in one.rows if row in short for amount in short[row]):
+        # Whoever ends sooner is in nobody's way from then on.
+        until_s = END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
+        in_the_way = [
+            (parts, from_s, amounts)
+            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True)
+            for parts in [left.get(row, {})]
+            for from_s in parts
+            if from_s < until_s
+        ]
+        if not any(amount < 0 for parts, from_s, _ in in_the_way for amount in parts[from_s]):
             continue
         leaving += zip(one.vms, one.methods, strict=True)
-        for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
-            if row in short:
-                short[row] = [lacks - amount for lacks, amount in zip(short[row], amounts, strict=True)]
+        for parts, from_s, amounts in in_the_way:
+            parts[from_s] = list(map(add, parts[from_s], amounts))
     return leaving
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from operator import sub
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power_draft import needs_hardware
 from one_preempt.core.victims import first_methods, has_left, has_overrun
+
+# What somebody takes of a host, and when he ends; None: nobody knows.
+_Taken = tuple[int | None, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,48 +117,106 @@ def ceiling_for_the_rest(draft: PlanDraft, lease: Lease) -> IntArray | None:
     return ceiling(draft, draft.state.now_s, end_at_s if end_at_s is None or end_at_s > draft.state.now_s else None)
 
 
-def firm_ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> IntArray | None:
+def firm_ceiling(
+    draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None, *, throughout: bool = False
+) -> IntArray | None:
     """What nobody but `lease` was promised firmly between two instants, less those who are still there at the start.
 
-    Promises of the queue do not count: they are made anew behind what is firm.
+    Each of them counts until it ends, or `throughout`. Promises of the queue do not count: they are made anew behind
+    what is firm.
     """
     timeline = draft.timeline
     if timeline.is_empty:
         return None
     free = free_but_for(draft.timeline, lease.id, start_s, end_s, firmly=True)
-    leaving = leaving_leases(draft)
-    for one in giving_way(draft):
-        if (
-            one.lease.id != lease.id
-            and one.lease.id not in leaving
-            and (one.ends_at_s is None or one.ends_at_s > start_s)
-        ):
-            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
-                free[row] -= amounts
+    others = (one for one in giving_way(draft) if one.lease.id != lease.id)
+    there = _amounts_by_row(draft, (one for one in others if one.ends_at_s is None or one.ends_at_s > start_s))
+    lifted = {} if throughout else _as_they_end(draft, lease, start_s, end_s, free, there)
+    for row, takes in there.items():
+        for _, amounts in takes:
+            free[row] -= amounts
+    for row, least in lifted.items():
+        free[row] = least
     return free
 
 
-def firm_room_left(draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[GivingWay]) -> dict[int, list[int]]:
-    """`firm_ceiling` of a stay less the stay itself, on its own hosts alone, by row; `there` are those still on them.
+def _as_they_end(
+    draft: PlanDraft,
+    lease: Lease,
+    start_s: int,
+    end_s: int | None,
+    free: IntArray,
+    there: Mapping[int, Sequence[_Taken]],
+) -> dict[int, IntArray]:
+    """The least that is left of hosts on which somebody ends in between and, later than at first, more is promised.
 
-    Where it is below zero there is not room enough.
+    Elsewhere who ends makes no difference: there is least while all are there.
+    """
+    rows = tuple(row for row, takes in there.items() if _end_in(takes, start_s, end_s))
+    if not rows:
+        return {}
+    at_first = free_but_for(draft.timeline, lease.id, start_s, start_s + 1, rows, firmly=True)
+    less_later = (free[list(rows)] != at_first).any(axis=1).tolist()
+    return {
+        row: np.min(list(_room_in_parts(draft, lease, row, start_s, end_s, there[row]).values()), axis=0)
+        for row, is_less in zip(rows, less_later, strict=True)
+        if is_less
+    }
+
+
+def firm_room_left(
+    draft: PlanDraft, lease: Lease, stay: Stay, there: Iterable[GivingWay]
+) -> dict[int, dict[int, list[int]]]:
+    """`firm_ceiling` of a stay less the stay itself, on its own hosts alone; `there` are those still on them.
+
+    By row, and by the instant from which on it is so. Where it is below zero there is not room enough; where there is
+    room enough even with all of `there` throughout, it is told for the whole stay together.
     """
     rows = {row: place for place, row in enumerate(dict.fromkeys(stay.host_rows))}
-    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True)
-    left = dict(zip(rows, free.tolist(), strict=True))
-    takes = list(zip(stay.host_rows, stay.amounts, strict=True))
-    there = list(there)
-    if there:
-        leaving = leaving_leases(draft)
-        takes += [
-            taken
-            for one in there
-            if one.lease.id not in leaving
-            for taken in zip(one.rows, amounts_of(one.vms), strict=True)
-            if taken[0] in rows
-        ]
-    for row, amounts in takes:
-        left[row] = [have - amount for have, amount in zip(left[row], amounts, strict=True)]
+    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True).tolist()
+    takes = _amounts_by_row(draft, there)
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        takes.setdefault(row, []).append((None, amounts))
+    left = {row: {stay.start_s: _less(free[place], takes[row])} for row, place in rows.items()}
+    for row, parts in left.items():
+        if min(parts[stay.start_s]) < 0 and _end_in(takes[row], stay.start_s, stay.end_s):
+            left[row] = _room_in_parts(draft, lease, row, stay.start_s, stay.end_s, takes[row])
+    return left
+
+
+def _amounts_by_row(draft: PlanDraft, there: Iterable[GivingWay]) -> dict[int, list[_Taken]]:
+    """What those who are not being sent out already take of each host."""
+    there, found = list(there), dict[int, list[_Taken]]()
+    leaving = leaving_leases(draft) if there else frozenset()
+    for one in there:
+        if one.lease.id not in leaving:
+            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True):
+                found.setdefault(row, []).append((one.ends_at_s, amounts))
+    return found
+
+
+def _end_in(takes: Iterable[_Taken], start_s: int, end_s: int | None) -> list[int]:
+    """When those who end between two instants do, ascending."""
+    until_s = END_OF_TIME_S if end_s is None else end_s
+    return sorted({at_s for at_s, _ in takes if at_s is not None and start_s < at_s < until_s})
+
+
+def _room_in_parts(
+    draft: PlanDraft, lease: Lease, row: int, start_s: int, end_s: int | None, takes: Sequence[_Taken]
+) -> dict[int, list[int]]:
+    """What is left of a host beside what is firm, as those there end one after the other: from each instant on."""
+    instants = [start_s, *_end_in(takes, start_s, end_s)]
+    parts = {}
+    for from_s, until_s in zip(instants, [*instants[1:], end_s], strict=True):
+        (free,) = free_but_for(draft.timeline, lease.id, from_s, until_s, (row,), firmly=True).tolist()
+        parts[from_s] = _less(free, [one for one in takes if one[0] is None or one[0] > from_s])
+    return parts
+
+
+def _less(have: Sequence[int], takes: Iterable[_Taken]) -> list[int]:
+    left = list(have)
+    for _, amounts in takes:
+        left = list(map(sub, left, amounts))
     return left
 
 
@@ -247,8 +309,12 @@ def is_taken(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
     is_held = stay.firm and stay in timeline.stays.get(lease.id, ())
     if not there and is_held and not meets_overbooked(stay, timeline.firm_stays.overbooked()):
         return False
-    left = firm_room_left(draft, lease, stay, there)
-    return any(amount < 0 for amounts in left.values() for amount in amounts)
+    return is_short(firm_room_left(draft, lease, stay, there))
+
+
+def is_short(left: Mapping[int, Mapping[int, Sequence[int]]]) -> bool:
+    """Some host has not room enough at some time, as `firm_room_left` tells it."""
+    return any(amount < 0 for parts in left.values() for amounts in parts.values() for amount in amounts)
 
 
 def meets_overbooked(stay: Stay, overbooked: Mapping[int, int]) -> bool:
