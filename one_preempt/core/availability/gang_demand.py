@@ -20,13 +20,14 @@ class LikeVms:
     """VMs of a gang that nothing tells apart: they are counted.
 
     `members` are rows of the gang's `needs`, `need` has shape (R,), `allowed` (H,); a host takes at most
-    `most_per_host` of them.
+    `most_per_host` of them, and no fewer than `fewest_per_host`, if any.
     """
 
     members: tuple[int, ...]
     need: IntArray
     allowed: BoolArray
     most_per_host: int
+    fewest_per_host: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class GangDemand:
         allowed: Shape (N, H): where each VM may go at all.
         separate: Anti-affinity: groups of VMs (rows of `needs`) that must be on different hosts.
         host_order: Rows of all hosts, the preferred one first; None = ascending.
+        on_one_host: All must be on one host; only looked at where nothing tells them apart.
 
     Raises:
         ValueError: Shapes do not agree or an amount is negative.
@@ -47,6 +49,7 @@ class GangDemand:
     allowed: BoolArray
     separate: tuple[tuple[int, ...], ...] = ()
     host_order: IntArray | None = None
+    on_one_host: bool = False
 
     def __post_init__(self) -> None:
         if self.needs.ndim != 2 or not len(self.needs) or self.allowed.shape[:1] != self.needs.shape[:1]:
@@ -65,7 +68,7 @@ class GangDemand:
     def classes(self) -> tuple[LikeVms, ...]:
         """The VMs by likeness, in the order of their first members."""
         if not self.separate and self.allowed.strides[0] == 0 and bool((self.needs == self.needs[0]).all()):
-            return (LikeVms(tuple(range(self.size)), self.needs[0], self.allowed[0], self.size),)
+            return (self._like(list(range(self.size)), self.size),)
         members_by_likeness: dict[tuple[bytes, bytes, tuple[int, ...]], list[int]] = {}
         # Rows of one and the same memory say the same.
         alike = self.allowed[0].tobytes() if self.allowed.strides[0] == 0 else None
@@ -75,9 +78,13 @@ class GangDemand:
             likeness = (self.needs[vm].tobytes(), allowed, groups)
             members_by_likeness.setdefault(likeness, []).append(vm)
         return tuple(
-            LikeVms(tuple(members), self.needs[members[0]], self.allowed[members[0]], 1 if groups else len(members))
+            self._like(members, 1 if groups else len(members))
             for (_, _, groups), members in members_by_likeness.items()
         )
+
+    def _like(self, members: list[int], most_per_host: int) -> LikeVms:
+        fewest = self.size if self.on_one_host and len(members) == most_per_host == self.size else 1
+        return LikeVms(tuple(members), self.needs[members[0]], self.allowed[members[0]], most_per_host, fewest)
 
     @cached_property
     def packing_rows(self) -> IntArray:

@@ -172,6 +172,8 @@ class HostSteps:
             fitting = free_of_resource // amount if amount else np.where(free_of_resource >= 0, most, 0)
             np.minimum(counts, fitting, out=counts)
         np.maximum(counts, 0, out=counts)
+        if like.fewest_per_host > 1:
+            counts[counts < like.fewest_per_host] = 0
         occurring = [0, *(np.flatnonzero(np.bincount(counts)[1:]) + 1).tolist()]
         return times, [(counts >= level, level - lower) for lower, level in pairwise(occurring)]
 

@@ -345,6 +345,8 @@ def _spread(demand: GangDemand, like: LikeVms, room: IntArray) -> tuple[int, ...
         if amount:
             np.minimum(places, room[:, resource] // amount, out=places)
     np.maximum(places, 0, out=places)
+    if like.fewest_per_host > 1:
+        places[places < like.fewest_per_host] = 0
     order = np.arange(len(places)) if demand.host_order is None else demand.host_order
     behind = places[order].cumsum()
     size = len(like.members)

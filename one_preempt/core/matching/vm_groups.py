@@ -7,7 +7,7 @@ the others follow once it has started. So do members that are to be rescheduled,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,12 @@ def role_of(vm: VirtualMachine, snapshot: PoolSnapshot) -> tuple[VmGroup, VmGrou
         return None
     role = next((role for role in group.roles if role.name == vm.vm_group_role), None)
     return None if role is None else (group, role)
+
+
+def are_tied(vms: Sequence[VirtualMachine], snapshot: PoolSnapshot) -> bool:
+    """Several VMs that their VM group has share one host."""
+    found = role_of(vms[0], snapshot) if len(vms) > 1 else None
+    return found is not None and any({vm.id for vm in vms} <= together for together in _affined_sets(*found))
 
 
 def is_unreadable(vm: VirtualMachine, snapshot: PoolSnapshot) -> bool:

@@ -13,7 +13,7 @@ from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay, Timeline
-from one_preempt.core.matching.vm_groups import group_rules, role_of
+from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption
@@ -90,6 +90,7 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArr
         needs=np.array(amounts_of(vms), dtype=np.int64),
         allowed=together,
         separate=tuple(tuple(rows) for rows in rows_by_role.values() if len(rows) > 1),
+        on_one_host=are_tied(vms, draft.state.snapshot),
         host_order=np.array(draft.matchmaker.preference(vms[0]), dtype=np.int64),
     )
 

@@ -181,11 +181,14 @@ class Case:
         vms = [self.random.choice(kinds[: self.random.randint(1, 2)]) for _ in range(self.random.randint(1, 4))]
         separate = (tuple(range(len(vms))),) if self.random.random() < 0.2 else ()
         order = np.array(self.random.sample(range(self.hosts), self.hosts)) if self.random.random() < 0.5 else None
-        return GangDemand(np.array([need for need, _ in vms]), np.array([may for _, may in vms]), separate, order)
+        needs, allowed = np.array([need for need, _ in vms]), np.array([may for _, may in vms])
+        on_one_host = not separate and all(vm == vms[0] for vm in vms) and self.random.random() < 0.5
+        return GangDemand(needs, allowed, separate, order, on_one_host)
 
     def ways(self, demand: GangDemand, start: int, end: int) -> list[tuple[int, ...]]:
         needs = [tuple(need) for need in demand.needs.tolist()]
         ways = self.naive.places(needs, [np.flatnonzero(row).tolist() for row in demand.allowed], start, end)
+        ways = [rows for rows in ways if not demand.on_one_host or len(set(rows)) == 1]
         return [rows for rows in ways if not demand.separate or len(set(rows)) == len(rows)]
 
     def compare(self, now: int) -> None:
