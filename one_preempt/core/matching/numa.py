@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from one_preempt.core.model.host import KIB_PER_MIB, Host, NumaCore, NumaNode
 from one_preempt.core.model.virtual_machine import NumaNodeRequest, Topology, VirtualMachine
 
-_RESERVED = -2
+# What oned writes for the VM of a thread that is kept for the host itself.
+RESERVED_THREAD = -2
 _FREE = -1
 
 
@@ -231,7 +232,7 @@ def _read(node: NumaNode) -> _Node:
 def _read_core(core: NumaCore) -> _Core:
     residents: dict[int, list[int]] = {}
     for cpu, vm_id in core.threads:
-        if vm_id != _RESERVED:
+        if vm_id != RESERVED_THREAD:
             on_thread = residents.setdefault(cpu, [])
             if vm_id != _FREE:
                 on_thread.append(vm_id)

@@ -12,6 +12,7 @@ from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.matching.emptied_cluster import emptied_snapshot, emptied_table
 from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
 from one_preempt.core.matching.full_hosts import needs_of
 from one_preempt.core.matching.gang import Trials
@@ -93,6 +94,12 @@ class SinglePlacement:
     def new_room(self) -> Room:
         """All that is free, counted with these options."""
         return Room(self.snapshot, self.hosts, memory_system_ds_scale=self.options.memory_system_ds_scale)
+
+    def emptied_room(self) -> Room:
+        """All that there would be if nobody had anything."""
+        emptied = emptied_snapshot(self.snapshot)
+        hosts = emptied_table(self.hosts, emptied)
+        return Room(emptied, hosts, memory_system_ds_scale=self.options.memory_system_ds_scale)
 
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` whatever is free on them."""

@@ -26,6 +26,7 @@ from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
+from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import is_unanswered
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
@@ -77,6 +78,9 @@ def accept(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
 
 
 def _book(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
+    never = never_placed(draft, vms)
+    if never is not None:
+        return never
     return _book_deadline(draft, lease, vms) if lease.terms.deadline_at_s else _book_start(draft, lease, vms)
 
 

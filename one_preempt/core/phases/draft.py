@@ -106,6 +106,7 @@ class PlanDraft:
     giving_way: tuple[GivingWay, ...] | None = None
     giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
+    emptied_room: Room | None = None
     tried: Set[int | None] | None = None
     wake_at_s: int | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)

@@ -29,6 +29,7 @@ from one_preempt.core.phases.leaving_together import (
     victim_ceiling,
     who_hold_others_up,
 )
+from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import lay_back, prepare
 from one_preempt.core.phases.request_problem import price_of, request_problem
@@ -151,6 +152,9 @@ def _preempt_for(
 
     Else say why there is none, and who of those chosen had better stay; a reason alone is advice.
     """
+    never = never_placed(draft, wanted.vms) if wanted.start_s > draft.state.now_s else None
+    if never is not None:
+        return Hindered(frozenset(), never)
     policies = draft.policies
     taking_part = frozenset(draft.busy_leases) | staying
     possible, spared = possible_victims(

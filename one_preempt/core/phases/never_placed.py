@@ -1,0 +1,70 @@
+"""What no host could give to VMs whoever left: nobody waits for that, and nobody is sent out for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.reasons import Unplaced, without_mend
+from one_preempt.core.matching.room import Room
+from one_preempt.core.matching.vm_groups import is_unreadable
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.observed_room import amounts_of
+from one_preempt.core.phases.draft import PlanDraft
+
+# What may be otherwise a while later though no VM leaves; and what the slot table answers itself.
+_FOR_NOW = frozenset({reasons.NO_HOSTS, reasons.NOT_ENABLED, reasons.UNMONITORED, reasons.TOO_SMALL})
+
+
+def never_placed(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """Why these VMs, of which none is on a host, would find no room together even if nobody else had any.
+
+    None where they would, or where nobody can tell now.
+    """
+    if any(vm.host_id is not None or is_unreadable(vm, draft.state.snapshot) for vm in vms):
+        return None
+    of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
+    if all(_wants_capacity_alone(draft, vm) for vm in of_kinds):
+        return None
+    unplaced = _placed_alone(draft, vms)
+    if unplaced is None or unplaced.reason.code in _FOR_NOW:
+        return None
+    if unplaced.reason.code == reasons.CAPACITY and all(vm.vm_group_id is None for vm in vms):
+        return None
+    return Reason(unplaced.reason.code, without_mend(unplaced.reason.text).removesuffix("."))
+
+
+def _wants_capacity_alone(draft: PlanDraft, vm: VirtualMachine) -> bool:
+    """Some host suits it, and CPU and memory are all that it could lack there."""
+    plain = vm.vm_group_id is None and draft.room.takes_capacity_alone(vm)
+    return plain and bool(draft.matchmaker.match(vm).mask.any())
+
+
+def _placed_alone(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Unplaced | None:
+    """What keeps VMs from being placed where nobody else is; None where they find room."""
+    if draft.emptied_room is None:
+        draft.emptied_room = draft.matchmaker.emptied_room()
+    room, matchmaker = draft.emptied_room, draft.matchmaker
+    mark = room.checkpoint()
+    placed = matchmaker.place(vms[0], room, limited=False) if len(vms) == 1 else matchmaker.place_together(vms, room)
+    room.rollback(mark)
+    if not isinstance(placed, Unplaced) or _fits_on_one_host(draft, vms, room):
+        return None
+    return placed
+
+
+def _fits_on_one_host(draft: PlanDraft, vms: Sequence[VirtualMachine], room: Room) -> bool:
+    """VMs of one affined role go where the first does: its best host may be too small for all of them."""
+    if len(vms) == 1 or any(vm.vm_group_id is None for vm in vms):
+        return False
+    mark = room.checkpoint()
+    together = np.array(amounts_of(vms), dtype=np.int64).sum(axis=0)
+    for row in np.flatnonzero((room.free >= together).all(axis=1)).tolist():
+        placed = draft.matchmaker.place_together(vms, room, np.arange(len(room.free)) == row)
+        room.rollback(mark)
+        if not isinstance(placed, Unplaced):
+            return True
+    return False
