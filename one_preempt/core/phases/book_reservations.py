@@ -7,7 +7,7 @@ take its room. What cannot be had is refused, or waits as a best-effort lease wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from one_preempt.core.availability.gang_demand import GangDemand
@@ -31,7 +31,7 @@ from one_preempt.core.phases.preparations import lay_back, prepare, spared_until
 from one_preempt.core.phases.promised import is_unanswered
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
 from one_preempt.core.phases.shares import share_exceeded, within_share_from_s
-from one_preempt.core.phases.unknown_ends import overruns_going_on
+from one_preempt.core.phases.unknown_ends import no_overrun_giving_way, overruns_going_on
 from one_preempt.core.victims import method_is_possible, methods_of
 
 # Where others must leave first, or hosts boot in turns, a lease with a deadline starts later: at once, and then.
@@ -94,8 +94,7 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         return exceeded
     demand = gang_demand(draft, vms)
     late: Reason | None = None
-    for table in tables_for(draft, lease):
-        rows = table.fit_at(demand, start_at_s, end_at_s)
+    for rows in _tried_at(draft, lease, demand, start_at_s, end_at_s):
         if rows is None or _beside_promises(draft, lease, whole_s, start_at_s) != start_at_s:
             continue
         stay = stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
@@ -108,6 +107,18 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
             return None
         late = _too_late(needed_s)
     return late or _no_room(draft, lease, demand, start_at_s, whole_s)
+
+
+def _tried_at(
+    draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int, end_at_s: int | None
+) -> Iterator[tuple[int, ...] | None]:
+    """Hosts for it at that time, first where nobody has to leave, not even what outlives its time; None where none."""
+    with no_overrun_giving_way(draft, lease) as is_any:
+        beside = draft.timeline.all_stays.table.fit_at(demand, start_at_s, end_at_s) if is_any else None
+    if beside is not None:
+        yield beside
+    for table in tables_for(draft, lease):
+        yield table.fit_at(demand, start_at_s, end_at_s)
 
 
 def _beside_promises(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:

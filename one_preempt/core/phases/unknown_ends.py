@@ -5,7 +5,7 @@ The queue expects it to end any second, and so says the timeline (see `observed_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from one_preempt.core.availability.reservation import SlotReservation
@@ -22,8 +22,21 @@ def overruns_going_on(draft: PlanDraft, lease: Lease) -> Iterator[None]:
 
     What gives way is sent out for who may preempt, and for nobody else.
     """
-    table = draft.timeline.all_stays.table
-    going_on = list(_going_on(draft, lease))
+    with _held(draft, _going_on(draft, lease, gives_way=False)):
+        yield
+
+
+@contextmanager
+def no_overrun_giving_way(draft: PlanDraft, lease: Lease) -> Iterator[bool]:
+    """Meanwhile what overruns and would give way to `lease` keeps its room there as well; whether there is any."""
+    staying = list(_going_on(draft, lease, gives_way=True))
+    with _held(draft, staying):
+        yield bool(staying)
+
+
+@contextmanager
+def _held(draft: PlanDraft, going_on: Iterable[SlotReservation]) -> Iterator[None]:
+    table, going_on = draft.timeline.all_stays.table, list(going_on)
     for one in going_on:
         table.reserve(one)
     try:
@@ -33,7 +46,7 @@ def overruns_going_on(draft: PlanDraft, lease: Lease) -> Iterator[None]:
             table.release(one)
 
 
-def _going_on(draft: PlanDraft, lease: Lease) -> Iterator[SlotReservation]:
+def _going_on(draft: PlanDraft, lease: Lease, *, gives_way: bool) -> Iterator[SlotReservation]:
     any_second_s = draft.state.now_s + 1
     late = [
         (draft.state.leases[lease_id], stays[0])
@@ -44,7 +57,7 @@ def _going_on(draft: PlanDraft, lease: Lease) -> Iterator[SlotReservation]:
     for other, stay in late:
         if other.id in leaving or not _is_late(other, stay, draft.state.now_s):
             continue
-        if lease.preempts and draft.gives_way(other):
+        if (lease.preempts and draft.gives_way(other)) is not gives_way:
             continue
         yield SlotReservation(other.id, any_second_s, None, stay.host_rows, stay.amounts)
 
