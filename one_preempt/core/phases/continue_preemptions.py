@@ -26,6 +26,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.observed_room import left_of_promise
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.lent_room import lent_room
 from one_preempt.core.phases.promised import has_exact_start, is_promised
 from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
@@ -113,9 +114,32 @@ def _prepare(draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding
     draft.actions.extend(sequence_actions(draft, preemption, lease, ours, ()))
     draft.hold_memory_images(outstanding)
     draft.busy_leases.update({lease.id, *preemption.victim_lease_ids})
-    draft.wake_by(lease.terms.start_at_s or 0)
-    draft.statuses[lease.id] = f"reserved: starts at {utc_text(lease.terms.start_at_s or 0)}; room is being made for it"
+    start_at_s = lease.terms.start_at_s or 0
+    draft.wake_by(start_at_s)
+    if outstanding and _gone_at_s(draft, preemption, outstanding) > start_at_s:
+        warn_of_late_leavers(draft, lease, start_at_s)
+    else:
+        draft.statuses[lease.id] = f"reserved: starts at {utc_text(start_at_s)}; room is being made for it"
     return None
+
+
+def _gone_at_s(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> int:
+    """When the last of its victims will have left if that takes as long as is planned."""
+    vms, exclusion = draft.state.snapshot.vms, draft.policies.time.exclusion
+    unsent = [victim for victim in outstanding if not _is_under_way(draft, preemption, victim)]
+    # Those that have left already had their turn before the others.
+    sent = [victim for victim in preemption.victims if victim.vm_id in vms and victim not in unsent]
+    sent_at_s = [
+        record.intended_at_s if record.outcome_at_s is None else record.outcome_at_s
+        for victim in sent
+        if (record := draft.state.actions.get(leave_id(preemption, victim))) is not None
+    ]
+    first_s = max(draft.state.now_s, preemption.decided_at_s + draft.policies.time.grace_s)
+    return max(
+        began_s + leave_s([(vms[victim.vm_id], victim.method) for victim in leaving], draft.rates, exclusion)
+        for began_s, leaving in ((min(sent_at_s, default=first_s), sent), (first_s, unsent))
+        if leaving
+    )
 
 
 def _ours(draft: PlanDraft, preemption: Preemption, outstanding: list[Victim]) -> list[Victim]:

@@ -15,13 +15,14 @@ from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
 from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
@@ -147,7 +148,7 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     if stays:
         _make_room_in_time(draft, lease, vms, stays[0])
         return
-    _warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it is lost")
+    warn(draft, lease, f"it cannot start at {utc_text(start_at_s)} as things stand: a host of it is lost")
 
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
@@ -160,7 +161,7 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
                 _make_room_in_time(draft, lease, vms, elsewhere)
                 return
             text = _STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
-            _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
+            warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
     if _moves_aside(draft, lease, vms, stay):
         return
@@ -185,10 +186,9 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         # Those that must begin before it were looked at: nothing has gone wrong yet.
         draft.wake_by(max(begin_s, draft.state.now_s + 1))
     elif obstacle is not None:
-        _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
+        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
     elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
-        text = "others leave for it, and may not have left by then"
-        _warn(draft, lease, f"it may start later than {utc_text(stay.start_s)}: {text}")
+        warn_of_late_leavers(draft, lease, stay.start_s)
 
 
 def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:
@@ -313,7 +313,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         if stays and stays[0].start_s == now_s + 1:
             # Somebody who should have left is still there: no instant tells when he will have.
             if lease.terms.deadline_at_s is not None:
-                _warn(draft, lease, f"its DEADLINE may not be kept: {_STILL_THERE}")
+                warn(draft, lease, f"its DEADLINE may not be kept: {_STILL_THERE}")
             else:
                 draft.statuses[lease.id] = "reserved: starts as soon as the room for it is really free"
             return
@@ -325,7 +325,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         _make_room_in_time(draft, lease, vms, stays[0])
         return
     what = "its DEADLINE" if lease.terms.deadline_at_s is not None else "a time for it"
-    _warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time")
+    warn(draft, lease, f"{what} cannot be kept as things stand: there is no room in time")
 
 
 def _has_left_its_slot(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
@@ -441,11 +441,3 @@ def _wait(draft: PlanDraft, lease: Lease, unplaced: Unplaced) -> None:
     draft.waits[lease.id] = unplaced.reason
     if lacks_room(unplaced):
         draft.lacking_room.add(lease.id)
-
-
-def _warn(draft: PlanDraft, lease: Lease, text: str) -> None:
-    """Say to the owner, before it is too late, what will go wrong as things stand."""
-    draft.waits[lease.id] = Reason("reservation-in-danger", text)
-    draft.statuses[lease.id] = text
-    if lease.state is LeaseState.WAITING:
-        draft.lacking_room.discard(lease.id)
