@@ -26,6 +26,7 @@ from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
+from one_preempt.core.phases.matched_then import matched_then
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import is_unanswered
@@ -94,10 +95,14 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         return exceeded
     demand = gang_demand(draft, vms)
     late: Reason | None = None
-    for rows in _tried_at(draft, lease, demand, start_at_s, end_at_s):
+    lacking: Reason | None = None
+    for table, rows in _tried_at(draft, lease, demand, start_at_s, end_at_s):
         if rows is None or _beside_promises(draft, lease, whole_s, start_at_s) != start_at_s:
             continue
-        stay = stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
+        stay = matched_then(draft, vms, stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True), demand, table)
+        if isinstance(stay, Reason):
+            lacking = stay
+            continue
         if not lease.preempts and is_taken(draft, lease, stay):
             # Somebody who should have ended is there, and nobody knows for how long.
             continue
@@ -106,19 +111,22 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
             accept(draft, lease, [stay])
             return None
         late = _too_late(needed_s)
-    return late or _no_room(draft, lease, demand, start_at_s, whole_s)
+    return late or lacking or _no_room(draft, lease, demand, start_at_s, whole_s)
 
 
 def _tried_at(
     draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int, end_at_s: int | None
-) -> Iterator[tuple[int, ...] | None]:
-    """Hosts for it at that time, first where nobody has to leave, not even what outlives its time; None where none."""
+) -> Iterator[tuple[SlotTable, tuple[int, ...] | None]]:
+    """Hosts for it at that time, first where nobody has to leave, not even what outlives its time; None where none.
+
+    With them the table that says what is free.
+    """
     with no_overrun_giving_way(draft, lease) as is_any:
         beside = draft.timeline.all_stays.table.fit_at(demand, start_at_s, end_at_s) if is_any else None
     if beside is not None:
-        yield beside
+        yield draft.timeline.all_stays.table, beside
     for table in tables_for(draft, lease):
-        yield table.fit_at(demand, start_at_s, end_at_s)
+        yield table, table.fit_at(demand, start_at_s, end_at_s)
 
 
 def _beside_promises(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:

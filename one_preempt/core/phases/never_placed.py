@@ -16,7 +16,9 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 
 # What may be otherwise a while later though no VM leaves; and what the slot table answers itself.
-_FOR_NOW = frozenset({reasons.NO_HOSTS, reasons.NOT_ENABLED, reasons.UNMONITORED, reasons.TOO_SMALL})
+_FOR_NOW = frozenset(
+    {reasons.NO_HOSTS, reasons.NOT_ENABLED, reasons.INCOMPLETE, reasons.UNMONITORED, reasons.TOO_SMALL}
+)
 
 
 def never_placed(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:

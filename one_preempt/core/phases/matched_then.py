@@ -1,0 +1,134 @@
+"""Devices, cores and the rules of VM groups at a time to come: the slot table counts CPU and memory alone.
+
+The matchmaker is asked as if that time had come: who ends by then is gone, who gives way as well, and what was promised
+firmly for the same time has its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
+from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.reasons import Unplaced, without_mend
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power_draft import needs_hardware
+from one_preempt.core.phases.room_ahead import giving_way, rows_of
+from one_preempt.core.victims import has_overrun
+
+# What else it lacks now, space and addresses, others may have given back by then.
+_LACKING = frozenset({reasons.DEVICES, reasons.NUMA, reasons.AFFINITY})
+_PLENTY = 1 << 40
+
+
+def matched_then(
+    draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay, demand: GangDemand, table: SlotTable
+) -> Stay | Reason:
+    """The stay, on other hosts where its own lack devices, cores or a place beside its VM group; else what is lacking.
+
+    `demand` says where the VMs may go, `table` what is free there.
+    """
+    lease = draft.state.leases[stay.lease_id]
+    if not any(_is_matched(vm) for vm in vms):
+        return stay
+    beside = _promised_beside(draft, lease, stay)
+    rows, groups = set(stay.host_rows), _groups(vms)
+    near = [one for one in beside if not rows.isdisjoint(one[1].host_rows) or not groups.isdisjoint(_groups(one[0]))]
+    instants = sorted({stay.start_s, *(one.start_s for _, one in near if one.start_s > stay.start_s)})
+    if all(_fits_at(draft, lease, vms, stay, near, at_s) for at_s in instants):
+        return stay
+    room = _room_at(draft, lease, stay.start_s, beside)
+    with room.beside(table.free_during(stay.start_s, stay.end_s) - room.free):
+        placed = _placed(draft, vms, room, np.logical_or.reduce(demand.allowed))
+    if not isinstance(placed, Unplaced):
+        return replace(stay, host_rows=rows_of(draft, placed))
+    return Reason(placed.reason.code, without_mend(placed.reason.text).removesuffix("."))
+
+
+def _is_matched(vm: VirtualMachine) -> bool:
+    return needs_hardware(vm) or vm.vm_group_id is not None
+
+
+def _groups(vms: Sequence[VirtualMachine]) -> Set[int]:
+    return {vm.vm_group_id for vm in vms if vm.vm_group_id is not None}
+
+
+def _promised_beside(draft: PlanDraft, lease: Lease, stay: Stay) -> list[tuple[Sequence[VirtualMachine], Stay]]:
+    """What was promised to others for some of the same time, and is more than CPU and memory; first come first."""
+    until_s = END_OF_TIME_S if stay.end_s is None else stay.end_s
+    found = []
+    for lease_id, stays in draft.timeline.stays.items():
+        other = draft.state.leases.get(lease_id)
+        if other is None or lease_id == lease.id:
+            continue
+        for one in stays:
+            overlaps = one.start_s < until_s and (one.end_s is None or one.end_s > stay.start_s)
+            if one.firm and overlaps and len(one.host_rows) == len(other.vm_ids):
+                vms = draft.members(other)
+                if any(map(_is_matched, vms)) and all(vm.host_id is None for vm in vms):
+                    found.append((vms, one))
+    return sorted(found, key=lambda promised: (promised[1].start_s, promised[1].lease_id))
+
+
+def _fits_at(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    stay: Stay,
+    beside: Sequence[tuple[Sequence[VirtualMachine], Stay]],
+    at_s: int,
+) -> bool:
+    """Its own hosts have all of it at an instant, beside those who are there then."""
+    then = [promised for promised in beside if promised[1].start_s <= at_s < (promised[1].end_s or END_OF_TIME_S)]
+    room = _room_at(draft, lease, at_s, then)
+    with room.beside(np.full_like(room.free, _PLENTY)):
+        placed = draft.matchmaker.place_at(vms, _there(draft, vms, stay), room)
+    return not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING
+
+
+def _room_at(
+    draft: PlanDraft, lease: Lease, at_s: int, beside: Sequence[tuple[Sequence[VirtualMachine], Stay]]
+) -> Room:
+    """What is left of devices and cores at an instant; CPU and memory are no question."""
+    room = draft.matchmaker.new_room()
+    leaving = frozenset({one.lease.id for one in giving_way(draft)} if lease.preempts else ())
+    for vm in draft.state.snapshot.vms.values():
+        if vm.host_id is not None and _is_matched(vm) and _is_gone(draft, vm, at_s, leaving):
+            room.leave(vm.id)
+    for vms, stay in beside:
+        for placement in _there(draft, vms, stay):
+            room.take(placement)
+    return room
+
+
+def _is_gone(draft: PlanDraft, vm: VirtualMachine, at_s: int, leaving: Set[int]) -> bool:
+    lease_id = draft.state.lease_of_vm.get(vm.id, -1)
+    lease, stays = draft.state.leases.get(lease_id), draft.timeline.stays.get(lease_id, ())
+    if lease is None or lease_id in leaving:
+        return lease is not None
+    ends_s = stays[0].end_s if stays and not has_overrun(lease, draft.state.now_s) else None
+    return ends_s is not None and ends_s <= at_s
+
+
+def _there(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) -> list[Placement]:
+    ids = draft.state.hosts.ids
+    return [Placement(vm.id, int(ids[row])) for vm, row in zip(vms, stay.host_rows, strict=True)]
+
+
+def _placed(
+    draft: PlanDraft, vms: Sequence[VirtualMachine], room: Room, among: BoolArray
+) -> tuple[Placement, ...] | Unplaced:
+    if len(vms) > 1:
+        return draft.matchmaker.place_together(vms, room, among)
+    alone = draft.matchmaker.place(vms[0], room, among, limited=False)
+    return alone if isinstance(alone, Unplaced) else (alone,)
