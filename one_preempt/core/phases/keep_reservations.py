@@ -23,6 +23,7 @@ from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
+from one_preempt.core.phases.matched_then import matched_then
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
 from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
@@ -208,11 +209,13 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     if most_places(free if able is None else free[able], smallest_need(vms)) < len(vms):
         # So it is for most, wherever they may go.
         return False
-    rows = fit_in(gang_demand(draft, vms, able), free)
+    demand = gang_demand(draft, vms, able)
+    rows = fit_in(demand, free)
     if rows is None:
         return False
-    aside = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
-    if is_taken(draft, lease, aside) or turns_lack_s(draft, lease, [aside]):
+    there = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
+    aside = matched_then(draft, vms, there, demand, timeline.all_stays.table)
+    if isinstance(aside, Reason) or is_taken(draft, lease, aside) or turns_lack_s(draft, lease, [aside]):
         return False
     book(draft, lease, [aside, *timeline.stays.get(lease.id, ())[1:]])
     return True
@@ -226,10 +229,14 @@ def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[Virtua
     if not lease.preempts:
         return None
     free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, firmly=True)
-    rows = fit_in(gang_demand(draft, vms, _beside_sleepers(draft, stay)), free)
+    demand = gang_demand(draft, vms, _beside_sleepers(draft, stay))
+    rows = fit_in(demand, free)
     if rows is None:
         return None
-    elsewhere = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
+    there = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
+    elsewhere = matched_then(draft, vms, there, demand, draft.timeline.firm_stays)
+    if isinstance(elsewhere, Reason):
+        return None
     leaving = who_must_leave(draft, lease, elsewhere)
     if turns_lack_s(draft, lease, [elsewhere]) or (not leaving and is_taken(draft, lease, elsewhere)):
         return None

@@ -10,6 +10,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_then import matched_then
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
 from one_preempt.core.phases.unknown_ends import overruns_going_on
@@ -64,8 +65,10 @@ def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_
     before = draft.timeline.withdraw(lease.id)
     for table in tables_for(draft, lease):
         rows = table.fit_at(demand, start_at_s, end_at_s)
-        stay = None if rows is None else stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True)
-        if stay is not None and not turns_lack_s(draft, lease, [stay]):
+        if rows is None:
+            continue
+        stay = matched_then(draft, vms, stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True), demand, table)
+        if isinstance(stay, Stay) and not turns_lack_s(draft, lease, [stay]):
             book(draft, lease, [stay])
             return
     if before:
