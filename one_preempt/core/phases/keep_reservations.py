@@ -169,7 +169,7 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
     lock = lock_on(vms)
     if lock is not None:
         # Whoever left would be out, and his room idle, for as long as it is locked.
-        _warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
+        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
