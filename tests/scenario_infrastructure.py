@@ -194,8 +194,9 @@ def disks_of(given: Given) -> tuple[Disk, ...]:
 
 
 def nics_of(given: Given) -> tuple[Nic, ...]:
-    """`nics: [{requirements: ..., rank: ...}]`: each leaves its network to the scheduler."""
+    """`nics: [{requirements: ..., rank: ..., given: 5}]`: each leaves its network to the scheduler, or has one."""
+    told = [nic or {} for nic in given.get("nics", ())]
     return tuple(
-        Nic(number, None, True, (nic or {}).get("requirements", ""), (nic or {}).get("rank", ""))
-        for number, nic in enumerate(given.get("nics", ()))
+        Nic(number, nic.get("given"), True, nic.get("requirements", ""), nic.get("rank", ""))
+        for number, nic in enumerate(told)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -165,6 +165,7 @@ class StaticHostMatch:
             vm.extended,
             prematch.host_ids if prematch else None,
             _asks_for_public_cloud(vm),
+            _given_networks(vm),
         )
         found = self._found.get(key)
         if found is None:
@@ -225,7 +226,7 @@ class StaticHostMatch:
             reasons.OTHER_HOST_WANTED: self._hosts.ids != (-1 if leaving_id is None else leaving_id),
             reasons.PINNED_ONLY: self._pinned_only if vm.is_pinned else ~self._pinned_only,
             reasons.NOT_AUTHORIZED: self._authorized(vm, prematch),
-            reasons.REQUIREMENTS: met,
+            reasons.REQUIREMENTS: met & self._reached_by(_given_networks(vm)),
         }
         mask = np.ones(len(self._hosts.ids), dtype=np.bool_)
         counts: dict[str, int] = {}
@@ -235,6 +236,15 @@ class StaticHostMatch:
         refusal = None if mask.any() else reasons.no_host(counts, "a VM of this kind")
         follows_load = any(speaks_of_load(text) for _, text in _requirements(vm))
         return HostMatch(mask, counts, refusal, CURRENT_VMS in vm.sched_requirements, follows_load)
+
+    def _reached_by(self, network_ids: Iterable[int]) -> BoolArray:
+        """The hosts in clusters of all these networks: what an automatic NIC was given stays in no requirement."""
+        known = self._snapshot.networks
+        reached = np.ones(len(self._hosts.ids), dtype=np.bool_)
+        for network_id in network_ids:
+            if network_id in known:
+                reached &= np.isin(self._cluster_ids, known[network_id].cluster_ids)
+        return reached
 
     def _authorized(self, vm: VirtualMachine, prematch: Prematch | None) -> BoolArray:
         if prematch is not None:
@@ -274,6 +284,10 @@ def _requirements(vm: VirtualMachine) -> tuple[tuple[str, str], ...]:
         ("AUTOMATIC_REQUIREMENTS", vm.automatic_requirements),
         ("SCHED_REQUIREMENTS", vm.sched_requirements),
     )
+
+
+def _given_networks(vm: VirtualMachine) -> tuple[int, ...]:
+    return tuple([nic.network_id for nic in vm.nics if nic.automatic and nic.network_id is not None]) if vm.nics else ()
 
 
 def _asks_for_public_cloud(vm: VirtualMachine) -> bool:
