@@ -36,6 +36,7 @@ class AlikeNodes:
 
     def __init__(self, nodes: int, since_s: int = 0) -> None:
         self.profile = AvailabilityProfile(nodes, since_s)
+        self._nodes = nodes
         self._held: dict[int, HeldNodes] = {}
         self._taken: dict[int, tuple[HeldNodes, ...]] = {}
         self._times_freed = 0
@@ -94,6 +95,10 @@ class AlikeNodes:
             return False
         self.hold(request, start_s)
         return True
+
+    def is_hopeless(self, request: TimedRequest[int]) -> bool:
+        """It asks for more nodes than there are."""
+        return request.demand > self._nodes
 
     def bring_forward(self, request: TimedRequest[int], not_before_s: int) -> int:
         """Let a lease that is promised nodes start earlier, if that has become possible; returns its start."""

@@ -58,6 +58,10 @@ class UnlikeHosts:
         self.hold(request, GangSlot(start_s, host_rows))
         return True
 
+    def is_hopeless(self, _request: TimedRequest[GangDemand]) -> bool:
+        """Never known: what hosts have without those who are there is not kept here."""
+        return False
+
     def bring_forward(self, request: TimedRequest[GangDemand], not_before_s: int) -> int:
         """Let a lease that is promised hosts start earlier, if that has become possible; returns its start."""
         stay = self._stays[request.lease_id]

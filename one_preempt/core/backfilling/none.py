@@ -1,5 +1,5 @@
 """No backfilling: leases start in the order of the queue. The first that has to wait is promised a start and stops all
-behind it.
+behind it, unless it asks for what no host could ever give.
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ class Availability(Protocol[AnyDemand]):
     def place_at(self, request: TimedRequest[AnyDemand], start_s: int) -> bool:
         """Hold room from exactly then on, if there is enough for the duration."""
 
+    def is_hopeless(self, request: TimedRequest[AnyDemand]) -> bool:
+        """There would be no room for it if nobody else had any: asked of what was not placed just now."""
+
     def bring_forward(self, request: TimedRequest[AnyDemand], not_before_s: int) -> int:
         """Let a lease that is promised a start have an earlier one, if there is one by now; returns its start."""
 

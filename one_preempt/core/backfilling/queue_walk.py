@@ -43,10 +43,11 @@ class QueueWalk:
         starting: list[int] = []
         promised: list[PromisedStart] = []
         waiting: list[int] = []
+        is_held_up = False
         for request in queue:
             lease_id, not_before_s = request.lease_id, max(now_s, request.ready_at_s)
             start_s = None
-            if self.overtaking or not (promised or waiting):
+            if self.overtaking or not is_held_up:
                 if lease_id in kept:
                     start_s = availability.bring_forward(request, not_before_s)
                 elif self.promises is None or (len(promised) < self.promises and not_before_s == now_s):
@@ -56,9 +57,12 @@ class QueueWalk:
                     start_s = now_s
             if start_s is None:
                 waiting.append(lease_id)
+                # Whoever asks for what there is not holds nobody up.
+                is_held_up = self.overtaking or is_held_up or not availability.is_hopeless(request)
             elif start_s <= now_s:
                 starting.append(lease_id)
             else:
+                is_held_up = True
                 promised.append(PromisedStart(lease_id, start_s, before[lease_id]))
                 if self.shielded:
                     availability.shield(lease_id)

@@ -18,6 +18,7 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.reschedule import reschedule
 from one_preempt.core.phases.room_ahead import (
     ceiling,
@@ -99,6 +100,13 @@ class QueueRoom:
             return False
         self._take(turn, placed, start_s, end_s)
         return True
+
+    def is_hopeless(self, request: TimedRequest[Turn]) -> bool:
+        """No host could take it whoever left, as far as that is known."""
+        turn, unplaced = request.demand, self.unplaced.get(request.lease_id)
+        if turn.marked or unplaced is None:
+            return False
+        return unplaced.reason.code == reasons.TOO_SMALL or never_placed(self._draft, turn.vms) is not None
 
     def bring_forward(self, request: TimedRequest[Turn], not_before_s: int) -> int:
         """Start it now, or let it keep its promise, or have an earlier one."""

@@ -98,11 +98,11 @@ def test_an_advance_reservation_is_not_overtaken_by_anybody() -> None:
         assert [one.start_s for one in decision.promised] == [160]
 
 
-def test_a_lease_that_never_fits_holds_back_nobody_but_without_backfilling() -> None:
+def test_a_lease_that_never_fits_holds_back_nobody() -> None:
     queue = [TimedRequest(2, 11, 10), TimedRequest(3, 4, 200)]
     for policy in ALL:
         decision = policy.decide(queue, full_until(100), 0)
-        assert decision.starting == (() if policy is none.POLICY else (3,))
+        assert decision.starting == (3,)
         assert 2 in decision.waiting
 
 
