@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from one_preempt.entrypoints.cli import experiment as command
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 
 
 def run(*arguments: str) -> Result:
@@ -136,3 +136,14 @@ def test_a_required_claim_that_does_not_hold_ends_with_1(
     result = run("run", "claims")
     assert result.exit_code == exit_code
     assert told in result.output
+
+
+def test_wide_rows_go_over_several_tables_with_what_belongs_together(capsys: pytest.CaptureFixture[str]) -> None:
+    policies = [f"policy{number}" for number in range(4)]
+    figures = [f"{policy} {figure}" for policy in policies for figure in ("kWh", "boots", "broken", "late")]
+    everywhere: Row = {"setting": "files", "at": "30", **dict.fromkeys(figures, 1.5)}
+    partly: Row = {"setting": "drawn", "at": "5", **dict.fromkeys(figures), "policy0 kWh": 2.5}
+    command.show(ExperimentResult("wide", (everywhere, partly), ()))
+    tables = capsys.readouterr().out.split("wide")[1:]
+    assert [[policy for policy in policies if policy in table] for table in tables] == [policies[:3], policies[3:]]
+    assert [["files" in table, "drawn" in table] for table in tables] == [[True, True], [True, False]]

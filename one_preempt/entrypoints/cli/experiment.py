@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby, takewhile
 from pathlib import Path
 
 import click
@@ -18,6 +19,8 @@ from one_preempt.simulation.experiments.replicated import ReplicatedExperiment
 from one_preempt.simulation.experiments.runner import folder_of, run
 
 WITHIN = "within"
+# More are not read side by side in the usual width of a terminal.
+MOST_COLUMNS = 14
 RESULTS_FOLDER = Path("experiment-results")
 _VERDICTS = {True: "yes", False: "NO", None: "too small to tell"}
 
@@ -133,11 +136,27 @@ def document(result: ExperimentResult) -> JsonObject:
 
 
 def show(result: ExperimentResult) -> None:
-    """The result as tables; columns that say nothing in any row are left out."""
+    """The result as tables; columns that say nothing in any row are left out, and wide rows go over several tables."""
     columns = [name for name in next(iter(result.rows), {}) if any(row[name] is not None for row in result.rows)]
-    write_table(result.name, columns, ([in_words(row[column]) for column in columns] for row in result.rows))
+    for shown in _side_by_side(result, columns):
+        # "PEMP kWh" is one of several figures of PEMP: of whom a row says none it has no place among them.
+        told = [column for column in shown if " " in column]
+        rows = [row for row in result.rows if not told or any(row[column] is not None for column in told)]
+        write_table(result.name, shown, ([in_words(row[column]) for column in shown] for row in rows))
     if result.claims:
         write_table(f"{result.name}: claims", ("claim", "published", "ours", "holds"), map(_of_claim, result.claims))
+
+
+def _side_by_side(result: ExperimentResult, columns: Sequence[str]) -> list[list[str]]:
+    """The columns of each table: those whose names begin alike together, and in each of them the words of a row."""
+    words = list(takewhile(lambda name: any(isinstance(row[name], str) for row in result.rows), columns))
+    tables = [list(words)]
+    for _, alike in groupby(columns[len(words) :], key=lambda name: name.split(" ")[0]):
+        group = list(alike)
+        if len(columns) > MOST_COLUMNS and len(tables[-1]) > len(words) and len(tables[-1]) + len(group) > MOST_COLUMNS:
+            tables.append(list(words))
+        tables[-1] += group
+    return tables
 
 
 def _of_claim(claim: Claim) -> tuple[str, str, str, str]:
