@@ -301,7 +301,7 @@ def promised_stay(draft: PlanDraft, lease_id: int) -> Stay | None:
 
 
 def start_id(vm: VirtualMachine, *, returning: bool) -> str:
-    """The id of the action that starts `vm`: another one for each stay on a host."""
+    """The id of the action that starts `vm`: one for its first stay on a host, one for all that follow."""
     return f"{'return' if returning else 'deploy'}/{vm.id}/{len(vm.history)}"
 
 
