@@ -280,6 +280,36 @@ def test_energy_is_told_where_hosts_may_be_switched(tmp_path: Path) -> None:
     assert "kWh" in (plots / "energy_kwh.svg").read_text()
 
 
+def test_energy_policies_are_compared_in_one_run(tmp_path: Path) -> None:
+    path, power = quiet_afternoon(tmp_path), with_power(tmp_path, "enforce")
+    named = ("--energy-policy", "always-on", "--energy-policy", "LOOK-AHEAD")
+    always_on, look_ahead = answer(path, *power, *named)["runs"]
+    assert (always_on["energy_policy"], look_ahead["energy_policy"]) == ("always-on", "look-ahead")
+    assert always_on["figures"]["boots"] == 0 < look_ahead["figures"]["boots"]
+    assert look_ahead["figures"]["energy_kwh"] < always_on["figures"]["energy_kwh"]
+    csv_file, records = tmp_path / "runs.csv", tmp_path / "records"
+    table = run(path, *power, *named, "--csv", csv_file, "--records", records).output
+    assert "MOML, always-on" in table
+    assert "MOML, look-ahead" in table
+    rows = csv.DictReader(csv_file.read_text().splitlines())
+    assert [row["energy_policy"] for row in rows] == ["always-on", "look-ahead"]
+    assert json.loads(records.read_text().splitlines()[0])["energy_policy"] == "always-on"
+
+
+@pytest.mark.parametrize("mode", [None, "advise"])
+def test_energy_policies_need_hosts_that_may_sleep(mode: str | None, tmp_path: Path) -> None:
+    power = with_power(tmp_path, mode) if mode is not None else ()
+    result = run(quiet_afternoon(tmp_path), *power, "--energy-policy", "pemp")
+    assert result.exit_code == 2
+    assert "power.mode: enforce" in result.output
+
+
+def test_an_energy_policy_that_there_is_not_is_told(tmp_path: Path) -> None:
+    result = run(quiet_afternoon(tmp_path), *with_power(tmp_path, "enforce"), "--energy-policy", "none-such")
+    assert result.exit_code == 1
+    assert "none-such" in result.output
+
+
 def test_advice_takes_what_always_on_takes(tmp_path: Path) -> None:
     (played,) = answer(quiet_afternoon(tmp_path), *with_power(tmp_path, "advise"))["runs"]
     told = played["figures"]

@@ -38,6 +38,10 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option("--nodes", type=click.IntRange(1, 1_000_000), help="So many nodes instead of those the trace names.")
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Preemption policy; repeat it to compare.")
 @click.option("--backfilling", multiple=True, metavar="NAME", help="Backfilling policy; repeat it to compare.")
+@click.option(
+    "--energy-policy", "energy_policies", multiple=True, metavar="NAME",
+    help="Who sleeps of the hosts handed over by the configuration; repeat it to compare.",
+)  # fmt: skip
 @click.option("--queue", metavar="NAME", help="Order of the queue.")
 @click.option(
     "--suspension", type=click.Choice(["none", "serial-only", "all"]), help="Who may be suspended for reservations."
@@ -78,6 +82,7 @@ def simulate_command(
     nodes: int | None,
     policies: tuple[str, ...],
     backfilling: tuple[str, ...],
+    energy_policies: tuple[str, ...],
     queue: str | None,
     suspension: str | None,
     seed: int | None,
@@ -93,6 +98,7 @@ def simulate_command(
         nodes=nodes,
         policies=policies,
         backfilling=backfilling,
+        energy_policies=energy_policies,
         queue=queue,
         suspension=suspension,
         seed=seed,

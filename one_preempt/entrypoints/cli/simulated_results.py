@@ -75,8 +75,7 @@ def document(study: Study, runs: Sequence[Run]) -> JsonObject:
         "provenance": list(workload.provenance),
         "runs": [
             {
-                "policy": run.variant.policy,
-                "backfilling": run.variant.backfilling,
+                **run.variant.names,
                 "seed": run.seed,
                 "figures": dict(run.played.figures.flat()),
             }
@@ -89,8 +88,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     """One flat row a run."""
     return [
         {
-            "policy": run.variant.policy,
-            "backfilling": run.variant.backfilling,
+            **run.variant.names,
             "seed": run.seed,
             **run.played.figures.flat(),
         }
@@ -101,7 +99,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
 def record_lines(runs: Sequence[Run]) -> Iterator[bytes]:
     """One JSON line a request and run: what became of it, and what it had asked for."""
     for run in runs:
-        of_run: JsonObject = {"policy": run.variant.policy, "backfilling": run.variant.backfilling, "seed": run.seed}
+        of_run: JsonObject = {**run.variant.names, "seed": run.seed}
         requests = {request.id: request for request in run.workload.requests}
         result = run.played.result
         for record, line in zip(result.records, result.json_lines(), strict=True):

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from one_preempt.core.model.policies import Verification
-from one_preempt.policy_registry import backfilling_policy, preemption_policy, queue_order_policy
+from one_preempt.policy_registry import backfilling_policy, energy_policy, preemption_policy, queue_order_policy
 from one_preempt.settings import Settings
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
@@ -33,6 +33,7 @@ class Asked:
     nodes: int | None = None
     policies: tuple[str, ...] = ()
     backfilling: tuple[str, ...] = ()
+    energy_policies: tuple[str, ...] = ()
     queue: str | None = None
     suspension: str | None = None
     seed: int | None = None
@@ -44,11 +45,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One scheduler to compare."""
+    """One scheduler to compare. `energy_policy` is None where no host sleeps."""
 
     policy: str
     backfilling: str
+    energy_policy: str | None
     label: str
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Its policies by what they decide, for results."""
+        energy = {} if self.energy_policy is None else {"energy_policy": self.energy_policy}
+        return {"policy": self.policy, "backfilling": self.backfilling} | energy
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +139,31 @@ def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> 
 
 
 def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
-    """Every policy with every backfilling policy; the label says what differs."""
+    """Every policy with every backfilling policy and energy policy; the label says what differs beside the first."""
     of_scenario = (scenario.policies, scenario.backfilling) if scenario is not None else ((), ())
     policies = asked.policies or tuple(of_scenario[0]) or (asked.settings.preemption_policy,)
     backfilling = asked.backfilling or tuple(of_scenario[1]) or (asked.settings.time.backfilling,)
-    named = dict.fromkeys(
-        (preemption_policy(policy).name, backfilling_policy(name).name)
-        for policy, name in product(policies, backfilling)
+    named = list(
+        dict.fromkeys(
+            (preemption_policy(policy).name, backfilling_policy(name).name, energy)
+            for policy, name, energy in product(policies, backfilling, _energy_policies(asked))
+        )
     )
-    several = len({name for _, name in named}) > 1
-    return tuple(Variant(policy, name, f"{policy}, {name}" if several else policy) for policy, name in named)
+    differ = [0, *(place for place in (1, 2) if len({one[place] for one in named}) > 1)]
+    return tuple(Variant(*one, label=", ".join(str(one[place]) for place in differ)) for one in named)
+
+
+def _energy_policies(asked: Asked) -> tuple[str | None, ...]:
+    """Those to compare, or the configured one; none where the configuration lets nobody sleep."""
+    power = asked.settings.power
+    if power.mode == "enforce" and power.hosts:
+        return tuple(energy_policy(name).name for name in asked.energy_policies or (power.policy,))
+    if asked.energy_policies:
+        raise click.UsageError(
+            "no host would sleep: hand hosts over in a configuration (power.hosts) with power.mode: enforce, "
+            "and name its file by --config"
+        )
+    return (None,)
 
 
 def _hosts(nodes: int | None, workload: Workload) -> tuple[MachineSet, ...]:
@@ -176,10 +199,13 @@ def _of_run(on_progress: Callable[[float], None], number: int, machines: int) ->
 
 def _trial(asked: Study, variant: Variant, seed: int, workload: Workload) -> Trial:
     time = msgspec.structs.replace(asked.settings.time, backfilling=variant.backfilling)
+    power = asked.settings.power
+    if variant.energy_policy is not None:
+        power = msgspec.structs.replace(power, policy=variant.energy_policy)
     return Trial(
         workload=workload,
         site=replace(asked.site, seed=seed),
-        settings=msgspec.structs.replace(asked.settings, time=time),
+        settings=msgspec.structs.replace(asked.settings, time=time, power=power),
         policy=variant.policy,
         verification=asked.verification,
         until_s=asked.until_s,
