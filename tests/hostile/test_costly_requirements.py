@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
 from tests.core.matching.small_cloud import cloud, host, matchmaker, network, vm
 from tests.core.matching.test_following import table_after
 from tests.counted_work import lines_run
+from tests.hostile.front_row import front_row
 
 MALLORY = 77
 CROWDED = [host(number, vm_ids=tuple(range(number * 500, number * 500 + 500))) for number in range(4)]
@@ -166,3 +168,20 @@ def test_a_name_that_stands_in_a_rank_a_thousand_times_is_read_of_the_hosts_once
 
     assert parse_rank(" + ".join(["ID"] * 1000)).scores(table).tolist() == [1000, 2000]
     assert asked == ["ID"]
+
+
+def test_who_was_put_off_has_his_turn_once_the_others_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader makes all pools anew for each cycle; what an owner's texts took to be read is spent once."""
+
+    def names(number: int) -> str:
+        return " | ".join(f'HOSTNAME = \\"node{(number * 7 + one) % 10000:04d}\\"' for one in range(120))
+
+    monkeypatch.setattr(owners_trials, "OWNER_TRIALS", 60_000)
+    with front_row(tmp_path, instant=True) as row:
+        for number in range(25):
+            row.submit("eva", cpu="50", more=f'SCHED_REQUIREMENTS="{names(number)} | ID < 100"')
+        last = row.submit("eva", more='SCHED_REQUIREMENTS="ID < 100"')
+        row.run(4)
+        assert row.is_running(last)

@@ -88,11 +88,11 @@ class SqlLeaseStore:
         lost they raise; it is taken anew by the call after that, so that whoever acts begins afresh in between.
         `set_paused` by another process needs none.
         """
-        if self._writer_lost:
-            self._open_anew()
-        if self._writer is not None:
+        if self._writer is not None and not self._writer_lost:
             self._check_writer()
             return
+        self._open_anew()
+        self.release_writer()
         with failures_in_words(self._name):
             self._writer = take_writer_lock(self._engine, self._name, self._is_sqlite)
 
@@ -103,7 +103,6 @@ class SqlLeaseStore:
             raise LeaseStoreError(text)
         self._engine.dispose()
         require_current(self._engine, self._name)
-        self.release_writer()
 
     def release_writer(self) -> None:
         """Let another daemon write: this one's front-end does not lead any more."""

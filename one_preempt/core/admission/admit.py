@@ -7,7 +7,7 @@ next to nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
@@ -63,6 +63,7 @@ def admit(
     now_s: int,
     under_preemption: Container[int] | None = None,
     concerned: Concerned | None = None,
+    unreadable_vm_ids: Set[int] = frozenset(),
 ) -> Admission:
     """Sort VMs into leases.
 
@@ -73,10 +74,11 @@ def admit(
         now_s: the instant of the decision, from which a relative START is counted.
         under_preemption: ids of leases that are victims of an open preemption. None: any may be.
         concerned: the leases and VMs to look at; all others stand as they are, and are not told of. None: all of them.
+        unreadable_vm_ids: VMs that exist and are not among `vms`.
     """
     if concerned is not None and not (concerned.lease_ids or concerned.vm_ids):
         return NOTHING_NEW
-    desk = _AdmissionDesk(rules, now_s, recorded)
+    desk = _AdmissionDesk(rules, now_s, recorded, unreadable_vm_ids)
     for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
@@ -118,6 +120,7 @@ class _AdmissionDesk:
     rules: AdmissionRules
     now_s: int
     recorded: Mapping[int, LeaseRecord]
+    unreadable: Set[int]
     leases: list[Lease] = field(default_factory=list)
     records: list[LeaseRecord] = field(default_factory=list)
     notes: list[AdmissionNote] = field(default_factory=list)
@@ -141,7 +144,8 @@ class _AdmissionDesk:
         if reviewed.code:
             self.notes.append(AdmissionNote(reviewed.code, reviewed.text, members[0].id))
         self.reviewed[record.id] = standing = reviewed.record
-        lease = _lease(standing, members, self.rules.rights_of(members[0]))
+        ended = not self.unreadable or self.unreadable.isdisjoint(record.vm_ids)
+        lease = _lease(standing, members, self.rules.rights_of(members[0]), all_seen=ended)
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
 
@@ -295,13 +299,15 @@ def _plain_lease(vm: VirtualMachine) -> Lease:
     )
 
 
-def _lease(record: LeaseRecord, members: Sequence[VirtualMachine], rights: GroupRights) -> Lease:
+def _lease(
+    record: LeaseRecord, members: Sequence[VirtualMachine], rights: GroupRights, *, all_seen: bool = True
+) -> Lease:
     """A recorded lease. One whose reservation was refused, and of which nothing has started, waits on HOLD.
 
     So does a gang of which a member was ended before it ever began: it would begin in part.
     """
     refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
-    if not refused and len(members) < len(record.vm_ids) and _never_began(record, members):
+    if not refused and all_seen and len(members) < len(record.vm_ids) and _never_began(record, members):
         return _incomplete_lease(_gang_key(record.uid, record.terms), members, _why_incomplete(record, members), record)
     return _new_lease(
         id=record.id,

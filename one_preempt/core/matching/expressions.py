@@ -30,6 +30,10 @@ class TooExpensive(UnreadableExpression):
     """A VM's expression takes too long on what there is now; the message says what to write instead."""
 
 
+class NotThisCycle(TooExpensive):
+    """It was not looked at: the expressions of its owner have taken as long as they may in this cycle."""
+
+
 def speaks_of_load(expression: str) -> bool:
     """Might it have another value when VMs come or go?"""
     upper = expression.upper()
@@ -92,7 +96,7 @@ class Expressions:
 
     def _demand_trials(self, attribute: str, uid: int) -> None:
         if not self.trials.has_left(uid):
-            raise TooExpensive(
+            raise NotThisCycle(
                 f"{attribute} waits for a later cycle: the expressions of its owner's VMs took as long as they may "
                 "in this one. Write fewer patterns, and the same text for many VMs."
             )

@@ -12,7 +12,13 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
 from one_preempt.core.matching.attributes import HOST_LAYOUT, Attributes, AttributeTable, BoolArray, host_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import Expressions, TooExpensive, UnreadableExpression, speaks_of_load
+from one_preempt.core.matching.expressions import (
+    Expressions,
+    NotThisCycle,
+    TooExpensive,
+    UnreadableExpression,
+    speaks_of_load,
+)
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.requirements import CURRENT_VMS
 from one_preempt.core.matching.room import Room
@@ -255,7 +261,8 @@ class StaticHostMatch:
 
 
 def _refused(hosts: int, error: UnreadableExpression) -> HostMatch:
-    refusal, put_off = reasons.unplaced(reasons.UNREADABLE, str(error)), isinstance(error, TooExpensive)
+    code = reasons.NEXT_CYCLE if isinstance(error, NotThisCycle) else reasons.UNREADABLE
+    refusal, put_off = reasons.unplaced(code, str(error)), isinstance(error, TooExpensive)
     nowhere = np.zeros(hosts, dtype=np.bool_)
     return HostMatch(nowhere, {}, refusal, follows_load=put_off, is_put_off=put_off)
 

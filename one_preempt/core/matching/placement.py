@@ -14,6 +14,7 @@ import numpy as np
 from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
+from one_preempt.core.matching.expressions import Expressions
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
 from one_preempt.core.matching.gang import alike, like_the_first, search
 from one_preempt.core.matching.host_match import HostMatch
@@ -41,8 +42,9 @@ class Matchmaker(SinglePlacement):
         hosts: HostTable,
         options: MatchOptions,
         prematched: Mapping[int, Prematch] | None = None,
+        expressions: Expressions | None = None,
     ) -> None:
-        super().__init__(snapshot, hosts, options, prematched)
+        super().__init__(snapshot, hosts, options, prematched, expressions)
         self._said_full: dict[int, SaidFull] = {}
         self._said_left_over: dict[int, SaidFull] = {}
         self._gangs = KnownGangs()

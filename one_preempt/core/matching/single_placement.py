@@ -13,7 +13,7 @@ from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore
 from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.emptied_cluster import emptied_snapshot, emptied_table
-from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
+from one_preempt.core.matching.expressions import Expressions, NotThisCycle, UnreadableExpression
 from one_preempt.core.matching.full_hosts import needs_of
 from one_preempt.core.matching.gang import Trials
 from one_preempt.core.matching.host_match import KINDS_KEPT, HostMatch, StaticHostMatch
@@ -37,7 +37,8 @@ new_placement = quick_constructor(Placement)
 class SinglePlacement:
     """Matches VMs with the hosts, datastores and networks of one snapshot.
 
-    `prematched`: what oned matched already, by VM id, where a driver document says so.
+    `prematched`: what oned matched already, by VM id, where a driver document says so. `expressions` are those that
+    another one has read: who has read an owner's texts once need not take the time again.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class SinglePlacement:
         hosts: HostTable,
         options: MatchOptions,
         prematched: Mapping[int, Prematch] | None = None,
+        expressions: Expressions | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.hosts = hosts
         self.options = options
-        self.expressions = Expressions()
+        self.expressions = Expressions() if expressions is None else expressions
+        self.expressions.trials.begin_cycle()
         self._access = access = AccessRules(snapshot.directory, snapshot.zone_id) if options.check_access else None
         known = prematched or {}
         self.has_prematched = bool(known)
@@ -197,7 +200,8 @@ class SinglePlacement:
             stores = self._datastores.candidates(vm)
             nics = [(nic, self._networks.candidates(vm, nic)) for nic in self._networks.open_nics(vm)]
         except UnreadableExpression as error:
-            return reasons.unplaced(reasons.UNREADABLE, str(error))
+            code = reasons.NEXT_CYCLE if isinstance(error, NotThisCycle) else reasons.UNREADABLE
+            return reasons.unplaced(code, str(error))
         if not stores:
             return self._datastores.why_no_candidate(vm)
         for nic, networks in nics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from one_preempt.core.matching.reasons import without_mend
+from one_preempt.core.matching.reasons import NEXT_CYCLE, without_mend
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
@@ -21,7 +21,7 @@ def answer_at_once(draft: PlanDraft) -> None:
             draft.judge(lease, Verdict.ACCEPTED, "starts at once")
         elif is_unanswered(draft, lease):
             wait = draft.waits.get(lease.id)
-            if wait is not None and wait.code == "next-cycle":
+            if wait is not None and wait.code == NEXT_CYCLE:
                 # Nobody has looked at it yet.
                 continue
             why = without_mend(wait.text) if wait is not None else "it cannot start now"

@@ -14,6 +14,7 @@ from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching.reasons import NEXT_CYCLE
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
 from one_preempt.core.model.plan import Reason
@@ -26,7 +27,7 @@ from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
-from one_preempt.core.phases.matched_then import matched_then
+from one_preempt.core.phases.matched_then import is_matched, matched_then
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import is_unanswered
@@ -39,6 +40,9 @@ from one_preempt.core.victims import method_is_possible, methods_of
 STARTS_TRIED = 2
 # Where its owners may have so much only later as well, room and their share may have to be tried in turn.
 STARTS_TRIED_WITH_A_SHARE = 8
+# Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some.
+MATCHED_A_CYCLE = 40
+_LATER = Reason(NEXT_CYCLE, "others that ask for devices, cores or by a VM group are judged first: it is next")
 
 
 def book_reservations(draft: PlanDraft) -> None:
@@ -48,8 +52,15 @@ def book_reservations(draft: PlanDraft) -> None:
         for lease in draft.concerns.all(Concern.TIME).values()
         if lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
     ]
+    matched = 0
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
+        matched += is_matched(vms)
+        put_off = _put_off(draft, vms) if matched <= MATCHED_A_CYCLE or not is_matched(vms) else _LATER
+        if put_off is not None:
+            draft.reserved.add(lease.id)
+            draft.waits[lease.id] = put_off
+            continue
         grant_hosts(draft, lease)
         with overruns_going_on(draft, lease):
             answer = _book(draft, lease, vms)
@@ -57,6 +68,12 @@ def book_reservations(draft: PlanDraft) -> None:
                 answer = _book(draft, lease, vms)
         if answer is not None:
             turn_down(draft, lease, answer)
+
+
+def _put_off(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """Why nothing can be said of them in this cycle."""
+    refusals = (draft.matchmaker.match(vm).refusal for vm in vms)
+    return next((one.reason for one in refusals if one is not None and one.reason.code == NEXT_CYCLE), None)
 
 
 def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:

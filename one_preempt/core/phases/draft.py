@@ -106,6 +106,7 @@ class PlanDraft:
     giving_way: tuple[GivingWay, ...] | None = None
     giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
+    matched_guests: Sequence[VirtualMachine] | None = None
     emptied_room: Room | None = None
     tried: Set[int | None] | None = None
     wake_at_s: int | None = None
@@ -297,7 +298,8 @@ def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies)
     known = memory.matchmaker
     if known is not None and known.follow(state.snapshot, state.hosts, policies.match):
         return known
-    return Matchmaker(state.snapshot, state.hosts, policies.match)
+    read = None if known is None else known.expressions
+    return Matchmaker(state.snapshot, state.hosts, policies.match, expressions=read)
 
 
 def _timeline(

@@ -13,7 +13,7 @@ import numpy as np
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.slot_table import fit_in
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
@@ -26,7 +26,7 @@ from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.matched_then import matched_then
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
-from one_preempt.core.phases.preempt_for_waiting import NEXT_CYCLE, RoomWanted, preempt_in_time
+from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.queue_room import lacks_room

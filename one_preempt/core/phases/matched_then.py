@@ -6,8 +6,9 @@ firmly for the same time has its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from one_preempt.core.victims import has_overrun
 # What else it lacks now, space and addresses, others may have given back by then.
 _LACKING = frozenset({reasons.DEVICES, reasons.NUMA, reasons.AFFINITY})
 _PLENTY = 1 << 40
+# So many other hosts are tried for one VM at all instants of its time, before it is tried beside all promises at once.
+HOSTS_TRIED = 16
+_Promised = tuple[Sequence[VirtualMachine], Stay]
 
 
 def matched_then(
@@ -39,20 +43,23 @@ def matched_then(
     `demand` says where the VMs may go, `table` what is free there.
     """
     lease = draft.state.leases[stay.lease_id]
-    if not any(_is_matched(vm) for vm in vms):
+    if not is_matched(vms):
         return stay
     beside = _promised_beside(draft, lease, stay)
-    rows, groups = set(stay.host_rows), _groups(vms)
-    near = [one for one in beside if not rows.isdisjoint(one[1].host_rows) or not groups.isdisjoint(_groups(one[0]))]
-    instants = sorted({stay.start_s, *(one.start_s for _, one in near if one.start_s > stay.start_s)})
-    if all(_fits_at(draft, lease, vms, stay, near, at_s) for at_s in instants):
-        return stay
+    for one in (stay, *_elsewhere(vms, stay, demand, table)):
+        if _fits_throughout(draft, lease, vms, one, beside):
+            return one
     room = _room_at(draft, lease, stay.start_s, beside)
     with room.beside(table.free_during(stay.start_s, stay.end_s) - room.free):
         placed = _placed(draft, vms, room, np.logical_or.reduce(demand.allowed))
     if not isinstance(placed, Unplaced):
         return replace(stay, host_rows=rows_of(draft, placed))
     return Reason(placed.reason.code, without_mend(placed.reason.text).removesuffix("."))
+
+
+def is_matched(vms: Sequence[VirtualMachine]) -> bool:
+    """Does any of these ask for more than can be counted?"""
+    return any(map(_is_matched, vms))
 
 
 def _is_matched(vm: VirtualMachine) -> bool:
@@ -63,7 +70,7 @@ def _groups(vms: Sequence[VirtualMachine]) -> Set[int]:
     return {vm.vm_group_id for vm in vms if vm.vm_group_id is not None}
 
 
-def _promised_beside(draft: PlanDraft, lease: Lease, stay: Stay) -> list[tuple[Sequence[VirtualMachine], Stay]]:
+def _promised_beside(draft: PlanDraft, lease: Lease, stay: Stay) -> list[_Promised]:
     """What was promised to others for some of the same time, and is more than CPU and memory; first come first."""
     until_s = END_OF_TIME_S if stay.end_s is None else stay.end_s
     found = []
@@ -80,12 +87,33 @@ def _promised_beside(draft: PlanDraft, lease: Lease, stay: Stay) -> list[tuple[S
     return sorted(found, key=lambda promised: (promised[1].start_s, promised[1].lease_id))
 
 
+def _elsewhere(vms: Sequence[VirtualMachine], stay: Stay, demand: GangDemand, table: SlotTable) -> Iterator[Stay]:
+    """A few of the other hosts on which one VM alone would have CPU and memory; those of a gang are sought together."""
+    if len(vms) > 1:
+        return
+    free = table.free_during(stay.start_s, stay.end_s)
+    able = demand.allowed[0] & (free >= np.array(stay.amounts[0])).all(axis=1)
+    order = np.arange(len(able)) if demand.host_order is None else demand.host_order
+    others = (int(row) for row in order[able[order]] if row != stay.host_rows[0])
+    yield from (replace(stay, host_rows=(row,)) for row in islice(others, HOSTS_TRIED))
+
+
+def _fits_throughout(
+    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay, beside: Sequence[_Promised]
+) -> bool:
+    """Its own hosts have all of it, at its start and whenever somebody else's time comes."""
+    rows, groups = set(stay.host_rows), _groups(vms)
+    near = [one for one in beside if not rows.isdisjoint(one[1].host_rows) or not groups.isdisjoint(_groups(one[0]))]
+    instants = sorted({stay.start_s, *(one.start_s for _, one in near if one.start_s > stay.start_s)})
+    return all(_fits_at(draft, lease, vms, stay, near, at_s) for at_s in instants)
+
+
 def _fits_at(
     draft: PlanDraft,
     lease: Lease,
     vms: Sequence[VirtualMachine],
     stay: Stay,
-    beside: Sequence[tuple[Sequence[VirtualMachine], Stay]],
+    beside: Sequence[_Promised],
     at_s: int,
 ) -> bool:
     """Its own hosts have all of it at an instant, beside those who are there then."""
@@ -102,13 +130,21 @@ def _room_at(
     """What is left of devices and cores at an instant; CPU and memory are no question."""
     room = draft.matchmaker.new_room()
     leaving = frozenset({one.lease.id for one in giving_way(draft)} if lease.preempts else ())
-    for vm in draft.state.snapshot.vms.values():
-        if vm.host_id is not None and _is_matched(vm) and _is_gone(draft, vm, at_s, leaving):
+    for vm in _guests(draft):
+        if _is_gone(draft, vm, at_s, leaving):
             room.leave(vm.id)
     for vms, stay in beside:
         for placement in _there(draft, vms, stay):
             room.take(placement)
     return room
+
+
+def _guests(draft: PlanDraft) -> Sequence[VirtualMachine]:
+    """Who is on a host and has more of it than CPU and memory; looked for once a decision."""
+    if draft.matched_guests is None:
+        vms = draft.state.snapshot.vms.values()
+        draft.matched_guests = [vm for vm in vms if vm.host_id is not None and _is_matched(vm)]
+    return draft.matched_guests
 
 
 def _is_gone(draft: PlanDraft, vm: VirtualMachine, at_s: int, leaving: Set[int]) -> bool:

@@ -17,7 +17,14 @@ from one_preempt.core.phases.draft import PlanDraft
 
 # What may be otherwise a while later though no VM leaves; and what the slot table answers itself.
 _FOR_NOW = frozenset(
-    {reasons.NO_HOSTS, reasons.NOT_ENABLED, reasons.INCOMPLETE, reasons.UNMONITORED, reasons.TOO_SMALL}
+    {
+        reasons.NO_HOSTS,
+        reasons.NOT_ENABLED,
+        reasons.INCOMPLETE,
+        reasons.UNMONITORED,
+        reasons.TOO_SMALL,
+        reasons.NEXT_CYCLE,
+    }
 )
 
 
@@ -32,7 +39,8 @@ def never_placed(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | No
     if all(_wants_capacity_alone(draft, vm) for vm in of_kinds):
         return None
     unplaced = _placed_alone(draft, vms)
-    if unplaced is None or unplaced.reason.code in _FOR_NOW:
+    if unplaced is None or unplaced.reason.code in _FOR_NOW or unplaced.counts.get(reasons.NOT_ENABLED):
+        # What is closed for now may have what they ask for.
         return None
     if unplaced.reason.code == reasons.CAPACITY and all(vm.vm_group_id is None for vm in vms):
         return None

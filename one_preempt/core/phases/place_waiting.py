@@ -165,6 +165,14 @@ def lock_on(vms: Sequence[VirtualMachine]) -> Reason | None:
     return None if locked is None else Reason("locked", f"VM {locked.id} is locked: it starts when it is unlocked")
 
 
+def being_cancelled(draft: PlanDraft, lease: Lease) -> Reason | None:
+    """An administrator's command is ending its VMs, one after the other."""
+    records = draft.state.actions.values()
+    if any(one.lease_id == lease.id and one.reason_code == CANCELLED for one in records):
+        return Reason(CANCELLED, "an administrator is cancelling it")
+    return None
+
+
 def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
     """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
     lock = lock_on(vms)
@@ -175,8 +183,9 @@ def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
     if lease.id not in tried_lately(draft):
         return None
-    if any(one.lease_id == lease.id and one.reason_code == CANCELLED for one in draft.state.actions.values()):
-        return Reason(CANCELLED, "an administrator is cancelling it")
+    cancelled = being_cancelled(draft, lease)
+    if cancelled is not None:
+        return cancelled
     returning = lease.state in RETURNING_STATES
     for vm in vms:
         action_id = start_id(vm, returning=returning)

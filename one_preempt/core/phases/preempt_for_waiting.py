@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
-from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
@@ -55,7 +55,6 @@ from one_preempt.core.victims import (
 
 # Choosing among thousands of leases takes a second or two; what is not looked at now is looked at next.
 CHOICES_A_CYCLE = 4
-NEXT_CYCLE = "next-cycle"
 # Knuth's multiplier: consecutive instants, and those at any steady interval, come to fall far apart.
 _SCATTER = 2654435761
 

@@ -16,6 +16,7 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.lent_room import amounts_by_host, set_aside
+from one_preempt.core.phases.place_waiting import being_cancelled
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import is_guarded
 
@@ -93,7 +94,7 @@ def _resume(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> No
     """Locks first: from then on its owner may resume it, too. What stands against its start holds up no unlocking."""
     unlocks = [_unlock(draft, vm, "there is room for it again") for vm in vms if vm.id in draft.in_place.own_locks]
     draft.actions.extend(unlocks)
-    hindrance = _hindrance(draft, vms)
+    hindrance = being_cancelled(draft, lease) or _hindrance(draft, vms)
     if hindrance is not None:
         draft.waits[lease.id] = hindrance
         return

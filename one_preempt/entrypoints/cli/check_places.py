@@ -56,8 +56,8 @@ def judge_events(events: EventSettings) -> Iterator[Finding]:
         return
     try:
         _connect(events.endpoint)
-    except OSError as error:
-        why = printable(error.strerror or str(error), 200)
+    except (OSError, UnicodeError) as error:
+        why = printable(getattr(error, "strerror", None) or str(error), 200)
         text = f"nothing can be heard at {printable(events.endpoint, 200)} ({why}): changes are seen a cycle later"
         mend = "start opennebula-hem, correct events.endpoint, or write events.enabled: false"
         yield Finding("events", Grade.WARN, text, mend)

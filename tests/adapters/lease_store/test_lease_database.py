@@ -457,6 +457,22 @@ def test_a_daemon_goes_on_with_the_database_that_was_put_in_the_place_of_its_own
     assert store.load(NOW_S).paused
 
 
+def test_a_database_that_was_replaced_while_another_front_end_led_is_opened_anew(
+    open_store: Callable[[], SqlLeaseStore], database: Path, tmp_path: Path
+) -> None:
+    store = open_store()
+    store.acquire_writer()
+    store.load(NOW_S)
+    store.release_writer()
+    with closing(sqlite3.connect(database)) as old, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        old.backup(copy)
+    (tmp_path / "copy.db").replace(database)
+    with closing(SqlLeaseStore(f"sqlite:///{database}")) as command:
+        command.set_paused(True, NOW_S)
+    store.acquire_writer()
+    assert store.load(NOW_S).paused
+
+
 def test_a_daemon_whose_database_is_gone_makes_no_other(
     open_store: Callable[[], SqlLeaseStore], database: Path
 ) -> None:

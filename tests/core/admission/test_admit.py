@@ -398,3 +398,9 @@ def test_every_vm_is_in_exactly_one_lease_whatever_the_order(
     shuffled = list(vms)
     shuffler.shuffle(shuffled)
     assert admitted(*shuffled) == admission
+
+
+def test_a_gang_of_which_a_member_cannot_be_read_has_lost_nobody() -> None:
+    records = records_of(admitted(vm(4, GANG), vm(5, GANG)))
+    seen = admit({5: vm(5, GANG)}, records, GENEROUS, NOW_S, unreadable_vm_ids={4})
+    assert lease_of(seen, 5).state is LeaseState.WAITING
