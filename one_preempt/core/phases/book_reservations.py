@@ -60,6 +60,7 @@ def book_reservations(draft: PlanDraft) -> None:
         if put_off is not None:
             draft.reserved.add(lease.id)
             draft.waits[lease.id] = put_off
+            draft.wake_by(draft.state.now_s + 1)
             continue
         grant_hosts(draft, lease)
         with overruns_going_on(draft, lease):
