@@ -29,4 +29,4 @@ def test_whoever_is_not_judged_in_this_cycle_is_next(monkeypatch: pytest.MonkeyP
     decided = scenario_reader.play(scenario_reader.load(path))
     assert {one.lease_id: one.verdict for one in decided.plan.verdicts} == dict.fromkeys((1, 2, 4), Verdict.ACCEPTED)
     assert [(one.lease_id, one.reason.code) for one in decided.plan.refusals] == [(3, "next-cycle")]
-    assert decided.plan.wake_at_s == scenario_reader.NOW_S + 1
+    assert decided.plan.wake_at_s == scenario_reader.NOW_S + book_reservations.JUDGED_AGAIN_S

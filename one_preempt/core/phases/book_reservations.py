@@ -42,6 +42,7 @@ STARTS_TRIED = 2
 STARTS_TRIED_WITH_A_SHARE = 8
 # Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some.
 MATCHED_A_CYCLE = 40
+JUDGED_AGAIN_S = 10
 _LATER = Reason(NEXT_CYCLE, "others that ask for devices, cores or by a VM group are judged first: it is next")
 
 
@@ -55,13 +56,15 @@ def book_reservations(draft: PlanDraft) -> None:
     matched = 0
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
-        matched += is_matched(vms)
-        put_off = _put_off(draft, vms) if matched <= MATCHED_A_CYCLE or not is_matched(vms) else _LATER
+        must_match = is_matched(vms)
+        put_off = _LATER if must_match and matched >= MATCHED_A_CYCLE else _put_off(draft, vms)
         if put_off is not None:
             draft.reserved.add(lease.id)
             draft.waits[lease.id] = put_off
-            draft.wake_by(draft.state.now_s + 1)
+            # Not at once: whoever floods the scheduler with wishes is not to keep it busy without a pause.
+            draft.wake_by(draft.state.now_s + JUDGED_AGAIN_S)
             continue
+        matched += must_match
         grant_hosts(draft, lease)
         with overruns_going_on(draft, lease):
             answer = _book(draft, lease, vms)
