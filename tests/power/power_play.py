@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 
@@ -61,7 +60,7 @@ class PowerPlay:
         self,
         hosts: int = 3,
         rules: PowerRules = RULES,
-        database: Path | None = None,
+        store: MemoryLeaseStore | SqlLeaseStore | None = None,
         control: Callable[[SimulatedHostPower], PowerControl] | None = None,
         copy_s: float = 0,
         victims: VictimSettings | None = None,
@@ -71,9 +70,7 @@ class PowerPlay:
         self.machines = SimulatedHostPower(self.cloud, HostPower(boot_s=BOOT_S, shutdown_s=20))
         self.control: PowerControl = self.machines if control is None else control(self.machines)
         self.rules, self.victims = rules, victims
-        self.store: MemoryLeaseStore | SqlLeaseStore = (
-            MemoryLeaseStore() if database is None else SqlLeaseStore(f"sqlite:///{database}")
-        )
+        self.store = MemoryLeaseStore() if store is None else store
         self.reports: list[CycleReport] = []
         self.start_daemon()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
 from one_preempt.core.model.power_standing import PowerAttempt
@@ -23,11 +24,11 @@ PATIENCE = PatienceSettings(first_pause_s=1, longest_pause_s=1, failures=2, open
 class Guarded:
     """A cloud of one host whose power control has patience, and counts what gets through to the machine."""
 
-    def __init__(self, database: Path | None = None) -> None:
+    def __init__(self, store: MemoryLeaseStore | SqlLeaseStore | None = None) -> None:
         self.counting: Counting
         self.guard: GuardedPowerControl
         rules = replace(RULES, longest_pause_s=300)
-        self.play = PowerPlay(hosts=1, rules=rules, database=database, control=self._control)
+        self.play = PowerPlay(hosts=1, rules=rules, store=store, control=self._control)
 
     def _control(self, machines: SimulatedHostPower) -> GuardedPowerControl:
         self.counting = Counting(machines)
@@ -48,10 +49,10 @@ class Guarded:
         return 0 if standing is None else standing.failures
 
 
-@pytest.fixture(params=["memory", "database"])
-def stuck(request: pytest.FixtureRequest, tmp_path: Path) -> Guarded:
+@pytest.fixture
+def stuck(any_store: MemoryLeaseStore | SqlLeaseStore) -> Guarded:
     """A machine that was asleep, is wanted, and does not get through its boot."""
-    site = Guarded(tmp_path / "leases.db" if request.param == "database" else None)
+    site = Guarded(any_store)
     play = site.play
     play.until(lambda: play.asleep() == [0])
     play.machines.mishaps[0] = PowerMishap.NEVER_UP

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.energy.energy_account import EnergyAccount, accounts
 from one_preempt.core.energy.power_model import HostPower, linear_power
 from one_preempt.core.energy.power_rules import PowerMode
@@ -42,9 +43,8 @@ def taken_kwh(found: Sequence[EnergyAccount]) -> float:
     return sum(one.taken_kwh for one in found)
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_what_is_recorded_is_what_a_meter_at_the_machines_counts(on_disk: bool, tmp_path: Path) -> None:
-    play = PowerPlay(rules=METERED, database=tmp_path / "leases.db" if on_disk else None)
+def test_what_is_recorded_is_what_a_meter_at_the_machines_counts(any_store: MemoryLeaseStore | SqlLeaseStore) -> None:
+    play = PowerPlay(rules=METERED, store=any_store)
     play.machines.power = WATTS
     meter = EnergyMeter(play.cloud, play.machines)
     start_s = now_s(play)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 from tests.stories.group_rules import DAEMON, DEPLOY
@@ -24,7 +25,7 @@ WAITS = ("1/0", "2/0")
 
 def rows(world: World, query: str) -> list[dict[str, Any]]:
     """Of the daemon's ledger."""
-    with sqlite3.connect(f"file:{world.ledger}?mode=ro", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{world.ledger}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(query)]
 

@@ -377,6 +377,6 @@ def _pause(world: World) -> None:
 
 
 def _open_records(world: World, vm_id: int) -> list[str]:
-    with sqlite3.connect(f"file:{world.ledger}?mode=ro", uri=True) as ledger:
+    with closing(sqlite3.connect(f"file:{world.ledger}?mode=ro", uri=True)) as ledger:
         found = ledger.execute("SELECT kind FROM actions WHERE vm_id = ? AND closed_at_s IS NULL", (vm_id,))
         return [kind for (kind,) in found]

@@ -79,7 +79,11 @@ class SqlLeaseStore:
         self._writer: WriterLock | None = None
         self._writer_lost = False
         self._orders_seen: dict[int, PowerOrder] = {}
-        require_current(self._engine, self._name)
+        try:
+            require_current(self._engine, self._name)
+        except LeaseStoreError:
+            self._engine.dispose()
+            raise
 
     def acquire_writer(self) -> None:
         """Become the one daemon that writes, until `release_writer`, `close` or death; raises where another one is.

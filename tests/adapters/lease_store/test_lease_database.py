@@ -68,6 +68,11 @@ def refusal_of(url: str, **options: float) -> str:
     return message
 
 
+def write_once(url: str) -> None:
+    with closing(SqlLeaseStore(url)) as store:
+        store.acquire_writer()
+
+
 def test_the_migrations_lead_to_the_tables_of_the_code(url: str) -> None:
     engine = create_engine(url)
     with engine.connect() as connection:
@@ -117,7 +122,7 @@ def test_opening_a_current_database_does_not_import_alembic(url: str) -> None:
 
 
 def test_a_newer_database_is_refused_and_left_alone(url: str, database: Path) -> None:
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0999'")
     assert "a newer one_preempt has written it" in refusal_of(url)
     with pytest.raises(LeaseStoreError, match="0999"):
@@ -236,12 +241,12 @@ def test_a_file_of_another_user_is_named_with_its_owner_and_the_mend(
     os.chown(file, 0, 0)
     me = pwd.getpwuid(NOBODY_UID).pw_name
     with as_nobody(), pytest.raises(LeaseStoreError) as refused:
-        SqlLeaseStore(url).acquire_writer()
+        write_once(url)
     assert str(refused.value).startswith(f"cannot {told}")
     assert str(refused.value).endswith(f"it belongs to root, and this runs as {me}: chown {me} {file}")
     os.chown(file, 1, 1)
     with as_nobody(), pytest.raises(LeaseStoreError, match=f"run this as {pwd.getpwuid(1).pw_name}$"):
-        SqlLeaseStore(url).acquire_writer()
+        write_once(url)
 
 
 def test_a_missing_folder_is_created_for_the_owner_alone(tmp_path: Path) -> None:
@@ -366,9 +371,8 @@ def test_a_row_that_cannot_be_read_is_named_with_a_way_out(
     booking = Booking(7, (Reservation(7, NOW_S, None, (3,)),))
     store.record_plan(Plan(NOW_S, "moml", (stop,), (preemption,), bookings=(booking,)))
     store.load(NOW_S)
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute(statement)
-    connection.close()
     with pytest.raises(LeaseStoreError) as caught:
         store.load(NOW_S)
     message = str(caught.value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
-from one_preempt.adapters.lease_store.database import open_engine, parsed_url
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power_history import HostUse, HostUseStay, HostUseTotal
@@ -79,12 +80,12 @@ def test_a_daemon_that_comes_back_finds_what_lasts(url: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["host_use", "host_use_totals"])
-def test_a_row_that_nobody_wrote_is_named(url: str, table: str) -> None:
+def test_a_row_that_nobody_wrote_is_named(url: str, database: Path, table: str) -> None:
     store = SqlLeaseStore(url)
     store.record_host_use((ENDED, OFF))
     store.prune(NOW_S + 101)
-    with open_engine(parsed_url(url), 1).begin() as connection:
-        connection.execute(text(f"UPDATE {table} SET use = 'dozing'"))
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE {table} SET use = 'dozing'")
     with pytest.raises(Exception, match=f"table {table}, host 4: use is 'dozing'"):
         store.lasting_host_use() if table == "host_use" else store.host_use_totals()
     store.close()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
-from one_preempt.adapters.lease_store.database import open_engine, parsed_url
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.ledger import Ledger, LedgerChanges, Outcome
@@ -122,14 +123,14 @@ def test_what_a_host_did_long_ago_is_forgotten(store: AnyStore) -> None:
     assert store.power_standings() == (HUNG,)
 
 
-def test_a_restarted_daemon_finds_what_power_control_remembered(url: str) -> None:
+def test_a_restarted_daemon_finds_what_power_control_remembered(url: str, database: Path) -> None:
     store = SqlLeaseStore(url)
     store.apply(LedgerChanges(power_standings=(HUNG,)))
     store.close()
     store = SqlLeaseStore(url)
     assert store.power_standings() == (HUNG,)
-    with open_engine(parsed_url(url), 1).begin() as connection:
-        connection.execute(text("UPDATE power_standings SET attempt = 'dance'"))
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("UPDATE power_standings SET attempt = 'dance'")
     with pytest.raises(Exception, match="power_standings, host node-4: attempt"):
         store.power_standings()
     store.close()
@@ -151,11 +152,11 @@ def test_a_store_in_memory_may_begin_where_a_ledger_stands() -> None:
 @pytest.mark.parametrize(
     ("column", "value"), [("phase", "'dozing'"), ("outcome", "'maybe'"), ("emptied_vm_ids", "'x'")]
 )
-def test_a_row_that_nobody_wrote_is_named(url: str, column: str, value: str) -> None:
+def test_a_row_that_nobody_wrote_is_named(url: str, database: Path, column: str, value: str) -> None:
     store = SqlLeaseStore(url)
     store.record_plan(begun(BEGUN))
-    with open_engine(parsed_url(url), 1).begin() as connection:
-        connection.execute(text(f"UPDATE host_power SET {column} = {value}"))
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE host_power SET {column} = {value}")
     with pytest.raises(Exception, match=f"host_power, host 4: {column}"):
         store.load(NOW_S)
     store.close()

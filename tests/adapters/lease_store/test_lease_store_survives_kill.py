@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,9 +131,8 @@ def test_a_writer_killed_while_it_writes_loses_nothing_it_acknowledged(
     survivor.close()
     assert kept == list(range(len(kept)))[::-1]
     assert len(kept) - acknowledged in (0, 1)
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
 
 
 def test_the_lock_of_a_killed_writer_is_free_at_once(url: str) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 _SUSHY_TOOLS = "sushy-tools==2.2.0"
 _ASYNCSSH = "asyncssh==2.24.1"
-_DEBIAN_PACKAGES = ("openipmi", "libopenipmi0", "ipmitool")
+_DEBIAN_PACKAGES = ("openipmi", "ipmitool")
 _FETCH_S = 120
 _looked_for: dict[str, Path | str] = {}
 
@@ -106,11 +106,13 @@ def _unpack(root: Path) -> None:
 
 
 def _missing_libraries() -> list[str]:
-    """The libraries that the packages depend on and that are not installed."""
-    said = _run(["apt-cache", "depends", *_DEBIAN_PACKAGES], "run apt-get update")
+    """The libraries that the packages depend on, as this Debian names them, and theirs, where they are lacking."""
+    needs = ["--recurse", "--no-recommends", "--no-suggests", "--no-enhances", "--no-conflicts", "--no-breaks"]
+    said = _run(["apt-cache", "depends", *needs, "--no-replaces", *_DEBIAN_PACKAGES], "run apt-get update")
     names = {line.split(":", 1)[1].strip() for line in said.splitlines() if line.strip().startswith("Depends: lib")}
     known = subprocess.run(["dpkg-query", "-W", "-f", "${Package}\n"], capture_output=True, text=True, check=False)
-    return sorted(names - set(known.stdout.split()) - set(_DEBIAN_PACKAGES))
+    lacking = names - set(known.stdout.split())
+    return sorted(name for name in lacking if not name.endswith("-perl"))
 
 
 def _own_environment(requirement: str) -> Path:
