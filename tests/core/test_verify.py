@@ -6,10 +6,11 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from one_preempt.core.model.host import HostState
+from one_preempt.core.matching.devices import serves
+from one_preempt.core.model.host import HostState, PciDevice
 from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, OpenPreemption, Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Preemption, Reason, Victim
@@ -146,12 +147,46 @@ def test_a_device_is_not_given_twice() -> None:
 
 
 def test_a_device_asked_for_by_address_is_kept_from_a_request_that_takes_any() -> None:
-    choosy = replace(waiting(2), pci_requests=(PciRequest(vendor="10DE", short_address="00:00.0"),))
+    choosy = replace(waiting(2), pci_requests=(PciRequest(short_address="00:00.0"),))
     easy = replace(waiting(1), pci_requests=(PCI,))
     moves = plan(deploy(1, 0), deploy(2, 0))
     assert codes(cluster([host(0, gpus=2)], [easy, choosy]), moves) == []
     same = replace(easy, pci_requests=choosy.pci_requests)
     assert codes(cluster([host(0, gpus=2)], [same, choosy]), moves) == ["device-double-use"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "suits"),
+    [
+        (PciRequest(vendor="0x10DE"), True),
+        (PciRequest(vendor="10de", device="863"), True),
+        (PciRequest(vendor="10de", device="0864"), False),
+        (PciRequest(vendor="10dg"), False),
+        (PciRequest(vendor="10de", short_address="09:00.0"), True),
+        (PciRequest(short_address="09:00.0"), False),
+        (PciRequest(), False),
+    ],
+)
+def test_ids_of_devices_are_numbers_and_an_address_beside_them_is_of_the_past(asked: PciRequest, suits: bool) -> None:
+    there = replace(host(0, gpus=1).pci_devices[0], vendor="10de", device="0863", device_class="0302")
+    state = cluster([replace(host(0), pci_devices=(there,))], [replace(waiting(1), pci_requests=(asked,))])
+    assert codes(state, plan(deploy(1, 0))) == ([] if suits else ["device-double-use"])
+    assert serves(there, asked) is suits
+
+
+KIND = st.text("0x1aAfFz", max_size=6)
+NUMBER = st.text("01aAfF", min_size=1, max_size=4)
+
+
+@example(PciRequest("0x", "000", "1"), "0", "0", "01")
+@example(PciRequest("0x00", "", "1"), "0", "0", "01")
+@given(st.builds(PciRequest, KIND, KIND, KIND, st.sampled_from(["", "09:00.0"])), NUMBER, NUMBER, NUMBER)
+def test_whatever_an_owner_writes_a_device_that_is_found_for_it_is_not_refused(
+    asked: PciRequest, vendor: str, device: str, device_class: str
+) -> None:
+    there = PciDevice("0000:09:00:0", "09:00.0", vendor, device, device_class, vm_id=-1, numa_node=0)
+    state = cluster([replace(host(0), pci_devices=(there,))], [replace(waiting(1), pci_requests=(asked,))])
+    assert (codes(state, plan(deploy(1, 0))) == []) is serves(there, asked)
 
 
 def test_a_device_of_a_victim_is_free_once_it_left() -> None:

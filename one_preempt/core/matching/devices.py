@@ -48,8 +48,9 @@ def serves(device: PciDevice, request: PciRequest) -> bool:
 
 def _same(asked: str, offered: str) -> bool:
     """Ids are hexadecimal numbers: '0x10de' is '10DE'."""
-    return not asked or _hexadecimal(asked) == _hexadecimal(offered)
+    return not asked or _hexadecimal(asked) == _hexadecimal(offered) != ""
 
 
 def _hexadecimal(text: str) -> str:
-    return text.lower().removeprefix("0x").lstrip("0")
+    digits = text.lower().removeprefix("0x")
+    return digits.lstrip("0") or digits[:1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -155,14 +156,21 @@ def _each_has_its_own(requests: list[PciRequest], devices: list[PciDevice]) -> b
 
 
 def _suits(request: PciRequest, device: PciDevice) -> bool:
-    wanted = (
+    kinds = (
         (request.vendor, device.vendor),
         (request.device, device.device),
         (request.device_class, device.device_class),
     )
-    # oned reads these as hexadecimal numbers, and an address as it is written.
-    same_kind = all(asked.lower() in ("", has.lower()) for asked, has in wanted)
-    return same_kind and request.short_address in ("", device.short_address)
+    wanted = [(asked, has) for asked, has in kinds if asked]
+    if not wanted:
+        return request.short_address == device.short_address
+    # Where a kind is given the address is the one that the VM had last: oned has written it there.
+    return all(_is_number(asked) and _is_number(has) and int(asked, 16) == int(has, 16) for asked, has in wanted)
+
+
+def _is_number(text: str) -> bool:
+    """A hexadecimal one, as oned reads it."""
+    return re.fullmatch(r"(0[xX])?[0-9a-fA-F]+", text) is not None
 
 
 RULES: tuple[Rule, ...] = (_hosts_hold_what_they_are_given,)
