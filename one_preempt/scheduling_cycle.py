@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 
@@ -26,7 +27,9 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS, Progress, observe_action
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
+from one_preempt.core.sound_part import sound_part
 from one_preempt.core.verify import Violation, verify
+from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import (
     CallResult,
@@ -61,8 +64,8 @@ _lease_id = attrgetter("lease_id")
 class CycleReport:
     """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
 
-    With `violations` the first plan was refused by its recount; `plan` is then one with no preemption begun, or none.
-    `is_refused`: that was refused as well, and nothing was done. What is `quiet` is no reason for a cycle.
+    With `violations` the first plan was refused by its recount; `plan` is then what is sound of one that was decided
+    again. `is_refused`: nothing was, and nothing was done. What is `quiet` is no reason for a cycle.
     """
 
     raft_state: RaftState
@@ -160,17 +163,13 @@ class SchedulingCycle:
         plan = decide(state, self._policies)
         violations = self._recount(state, plan)
         if violations:
-            # From scratch too, for nothing shows whether the plan was wrong or what was remembered.
             self._recounter = Recounter()
-            for cautious in _ever_more_cautious(self._policies):
-                memory = DecisionMemory()
-                state = replace(state, memory=memory, changed_lease_ids=None)
-                plan = decide(state, cautious)
-                if not verify(state, plan):
-                    break
-            else:
+            again = _decided_again(state, self._policies)
+            if again is None:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
-        self._last, self._memory = None if violations else state, memory
+            state, plan = again
+        # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
+        self._last, self._memory = (None, None) if violations else (state, memory)
         if self._held_capacity is not None:
             self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
         self._withdraw(state, plan, now_s)
@@ -322,13 +321,35 @@ def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], afte
     return _with_transitions(changes, tuple(transitions))
 
 
+def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterState, Plan] | None:
+    """The plan to carry out in place of one that was refused, and the state it is for; None where none is sound.
+
+    From scratch, for nothing shows whether the plan was wrong or what was remembered; and without those who are at
+    fault again, who are left out and cost nobody else. One who takes part in a preemption is decided about more
+    cautiously before that.
+    """
+    books = Books(state)
+    found = None
+    for cautious in _ever_more_cautious(policies):
+        state = replace(state, memory=DecisionMemory(), changed_lease_ids=None)
+        found = sound_part(decide(state, cautious), partial(_is_sound, state, books)) or found
+        if found is not None and not found.breaks_preemptions:
+            break
+    return None if found is None else (state, found.plan)
+
+
+def _is_sound(state: ClusterState, books: Books, plan: Plan) -> bool:
+    return not verify(state, plan, books)
+
+
 def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
     """Whatever is wrong with a preemption, the others' VMs are placed, and no host is sent to sleep.
 
-    First no preemption is begun, for those under way may all be right: given up, their victims would return, and be
+    Then no preemption is begun, for those under way may all be right: given up, their victims would return, and be
     sent out again. Then nobody is preempted at all.
     """
     cautious = replace(policies, power=replace(policies.power, mode=PowerMode.ADVISE))
+    yield cautious
     yield replace(cautious, preempts_anew=False)
     yield replace(cautious, mode=Mode.ADVISE)
 

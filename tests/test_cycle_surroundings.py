@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +14,18 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import Outcome
-from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify import Violation, recounter
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import CallResult, CloudUnavailable
-from one_preempt.scheduling_cycle import SchedulingCycle
+from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from tests.scenario_reader import NOW_S, settings_of, snapshot_of
 
 RUNNING = {"hosts": {0: {}}, "vms": {1: {"user": "eva", "host": 0}}}
 STOPPED = {"hosts": {0: {}}, "vms": {1: {"user": "eva", "state": "STOPPED", "last_host": 0}}}
-CONTENTION = {
+CONTENTION: dict[str, Any] = {
     "hosts": {0: {"cpu": 1}},
     "vms": {1: {"user": "eva", "host": 0}, 2: {"user": "lea"}},
 }
@@ -169,35 +169,67 @@ def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:
     assert around.rooms == ()
 
 
-@pytest.mark.parametrize(("refused", "given_up"), [(0, False), (1, False), (2, True)])
-def test_a_refused_plan_gives_up_what_is_under_way_only_if_nothing_else_helps(
-    monkeypatch: pytest.MonkeyPatch, refused: int, given_up: bool
-) -> None:
-    cloud, around, clock = Cloud(CONTENTION), Surroundings({}), FixedClock(NOW_S)
-    cycle, _store = cycle_on(cloud, around, clock)
-    (begun,) = (cycle.run().plan or Plan(0, "", ())).preemptions
-    clock.set(NOW_S + 5)
-    left = [refused]
+TWO_CONTENTIONS: dict[str, Any] = {
+    "hosts": {0: {"cpu": 1}, 1: {"cpu": 1}},
+    "vms": {1: {"user": "eva", "host": 0}, 2: {"user": "lea"}, 3: {"user": "eva", "host": 1}},
+}
+ONE_MORE = {**TWO_CONTENTIONS, "vms": {**TWO_CONTENTIONS["vms"], 4: {"user": "lea"}}}
 
-    def check(*_: object) -> tuple[Violation, ...]:
-        left[0] -= 1
-        return (Violation("odd", "something is wrong"),) if left[0] >= 0 else ()
+
+def refusing(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Plan], bool]) -> None:
+    def check(_state: object, plan: Plan, *_books: object) -> tuple[Violation, ...]:
+        return (Violation("odd", "something is wrong"),) if is_wrong(plan) else ()
 
     for module in (scheduling_cycle, recounter):
         monkeypatch.setattr(module, "verify", check)
-    report = cycle.run()
+
+
+def steps(report: CycleReport) -> list[str]:
     assert report.plan is not None
     assert not report.is_refused
-    assert [end.preemption_id for end in report.plan.ended_preemptions] == ([begun.id] if given_up else [])
-    assert ("stop" in [action.kind.value for action in report.plan.actions]) is not given_up
+    return [f"{one.kind} {one.vm_id}" for one in report.plan.actions if one.kind is not ActionKind.MESSAGE]
 
 
-def test_while_a_plan_is_decided_again_nobody_is_preempted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    cycle, _store = cycle_on(Cloud(CONTENTION), Surroundings({}), FixedClock(NOW_S))
-    answers = [(Violation("odd", "something is wrong"),)]
-    for module in (scheduling_cycle, recounter):
-        monkeypatch.setattr(module, "verify", lambda *_: answers.pop() if answers else ())
-    plan = cycle.run().plan
-    assert plan is not None
-    assert plan.preemptions == ()
-    assert [refusal.reason.code for refusal in plan.refusals] == ["checked"]
+def test_while_a_preemption_is_wrong_none_is_begun_and_those_under_way_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud, clock = Cloud(TWO_CONTENTIONS), FixedClock(NOW_S)
+    cycle, _store = cycle_on(cloud, Surroundings({}), clock)
+    begun = steps(cycle.run())
+    assert len(begun) == 2
+    cloud.document = ONE_MORE
+    clock.set(NOW_S + 5)
+    refusing(monkeypatch, lambda plan: bool(plan.preemptions))
+    report = cycle.run()
+    assert steps(report) == begun
+    assert report.plan is not None
+    assert report.plan.ended_preemptions == ()
+    assert [refusal.reason.code for refusal in report.plan.refusals] == ["checked"]
+
+
+def test_what_is_under_way_is_given_up_only_if_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FixedClock(NOW_S)
+    cycle, _store = cycle_on(Cloud(CONTENTION), Surroundings({}), clock)
+    (begun,) = (cycle.run().plan or Plan(0, "", ())).preemptions
+    clock.set(NOW_S + 5)
+    refusing(monkeypatch, lambda plan: any(action.preemption_id for action in plan.actions))
+    report = cycle.run()
+    assert "stop 1" not in steps(report)
+    assert [end.preemption_id for end in (report.plan or Plan(0, "")).ended_preemptions] == [begun.id]
+
+
+def test_a_vm_at_fault_costs_nobody_else_not_even_a_preemptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = {2: {"user": "lea", "requirements": "ID = 0"}, 3: {"user": "eva"}, 4: {"user": "eva"}}
+    row = {"hosts": {0: {"cpu": 1}, 1: {"cpu": 2}, 2: {"cpu": 2}}, "vms": CONTENTION["vms"] | waiting}
+    cycle, _store = cycle_on(Cloud(row), Surroundings({}), FixedClock(NOW_S))
+    refusing(monkeypatch, lambda plan: any(action.vm_id == 3 for action in plan.actions))
+    report = cycle.run()
+    assert sorted(steps(report)) == ["deploy 2", "deploy 4", "stop 1"]
+    assert report.violations
+    assert [(one.vm_ids, one.reason.code) for one in (report.plan or Plan(0, "")).refusals] == [((3,), "checked")]
+
+
+def test_where_nothing_is_sound_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    around = Surroundings({})
+    cycle, _store = cycle_on(Cloud(CONTENTION), around, FixedClock(NOW_S))
+    refusing(monkeypatch, lambda _plan: True)
+    assert cycle.run().is_refused
+    assert around.told == []

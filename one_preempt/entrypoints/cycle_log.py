@@ -19,7 +19,7 @@ from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LINE_LENGTH = 500
-REFUSED = "plan refused by its own check, placed without a new preemption"
+REFUSED = "plan refused by its own check, decided again without what is at fault"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
 
