@@ -172,7 +172,7 @@ class LeaseStore(Protocol):
         """Recorded leases, oldest first."""
 
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
-        """The log of actions, newest first."""
+        """The log of actions, newest first: each time of a step that became necessary more than once."""
 
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,22 @@ def test_an_action_is_told_where_it_was_answered_not_where_it_was_decided(
     output = run(configuration, "lease", "show", "4").output
     story = [line.split()[1] for line in output.splitlines() if line.startswith("1970")]
     assert story == ["00:02:30", "00:03:22", "00:03:25", "00:03:30", "00:05:01"]
+
+
+def test_each_return_of_a_lease_stands_in_its_story(configuration: Path, store: SqlLeaseStore) -> None:
+    """All later returns of a VM are one step to the scheduler, `return/4/1`; people want to know of each."""
+    for at_s, host_id in ((1000, 1), (2000, 2), (3000, 3)):
+        back = Action("return/4/1", ActionKind.DEPLOY, 4, 4, Reason("return", f"host {host_id} fits"), host_id=host_id)
+        store.record_plan(Plan(made_at_s=at_s, policy="MOML", actions=(back,)))
+        store.begin_attempt(back, at_s)
+        store.record_result(back.id, CallResult(Outcome.ACCEPTED), at_s + 1)
+        done = replace(store.load(at_s).open_actions[back.id], closed_at_s=at_s + 60, succeeded=True)
+        store.apply(LedgerChanges(closed_actions=(done,)))
+    story = [line for line in run(configuration, "lease", "show", "4").output.splitlines() if "deploy on" in line]
+    assert [f"host {number}" in line for number, line in enumerate(story, start=1)] == [True] * 3
+    assert [line.split()[1] for line in story] == ["00:16:41", "00:33:21", "00:50:01"]
+    actions = json.loads(run(configuration, "lease", "show", "4", "--json").output)["actions"]
+    assert [action["outcome_at"] for action in actions if action["kind"] == "deploy"] == [1001, 2001, 3001]
 
 
 def test_a_lease_as_a_document_has_its_terms_actions_and_transitions(configuration: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from one_preempt.core.model.ledger import ActionRecord, Outcome
-from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Plan
+from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Plan
 from one_preempt.core.model.power_sequence import PowerSequence
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.ports import CallResult
@@ -48,6 +49,14 @@ def intended_again(known: ActionRecord | None, action: Action, now_s: int) -> Ac
         return None
     remembered = now_s - RETRY_WINDOW_S <= known.closed_at_s <= now_s and not known.succeeded
     return replace(intended(action, now_s), attempts=known.attempts if remembered else 0)
+
+
+def is_told_later(known: ActionRecord) -> bool:
+    """Whether a closed record is kept when it is opened again, so that each time of the step can be told.
+
+    Not where nothing was asked of oned; nor of messages, which change with every expectation of the queue.
+    """
+    return known.attempts > 0 and known.kind is not ActionKind.MESSAGE
 
 
 def attempted(record: ActionRecord) -> ActionRecord:
@@ -97,6 +106,11 @@ def unknown_host(host_id: int) -> LookupError:
 def unknown_action(action_id: str) -> LookupError:
     """Only an action that a plan has recorded may be issued: the intent must be on disk before the effect."""
     return LookupError(f"action {action_id} was never recorded by a plan")
+
+
+def newest_first(latest: Iterable[ActionRecord], past: Iterable[ActionRecord]) -> tuple[ActionRecord, ...]:
+    """The log of actions: the latest record of each, and those of the times before it, given newest first."""
+    return tuple(sorted((*latest, *past), key=lambda record: (record.intended_at_s, record.id), reverse=True))
 
 
 def distinct_actions(plan: Plan) -> dict[str, Action]:

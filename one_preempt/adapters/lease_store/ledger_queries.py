@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Column, ColumnElement, Select, bindparam, select
+from sqlalchemy import BindParameter, Column, ColumnElement, Select, Table, bindparam, select
 from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import rows
@@ -101,6 +101,16 @@ def open_actions(connection: Connection) -> list[ActionRecord]:
 @cache
 def _open_actions(dialect_name: str) -> Select[Any]:
     return select(actions).where(actions.c.closed_at_s.is_(None)).order_by(by_characters(dialect_name, actions.c.id))
+
+
+def actions_in(connection: Connection, table: Table, lease_id: int | None, limit: int) -> list[ActionRecord]:
+    """The newest of `actions` or `past_actions`, of one lease or of all, newest first."""
+    ids = by_characters(connection.dialect.name, table.c.id)
+    of_one_id = [table.c.number.desc()] if "number" in table.c else []
+    query = select(table).order_by(table.c.intended_at_s.desc(), ids.desc(), *of_one_id).limit(limit)
+    if lease_id is not None:
+        query = query.where(table.c.lease_id == lease_id)
+    return [rows.action_record(row) for row in connection.execute(query)]
 
 
 def failed_actions(connection: Connection, since_s: int) -> tuple[ActionRecord, ...]:

@@ -9,13 +9,14 @@ from sqlalchemy import BindParameter, Column, Table, bindparam, delete, insert, 
 from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import rows
-from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, distinct_actions
+from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, distinct_actions, is_told_later
 from one_preempt.adapters.lease_store.ledger_queries import Promised, reservations_of
 from one_preempt.adapters.lease_store.tables import (
     actions,
     lease_members,
     leases,
     observed_overheads,
+    past_actions,
     plans,
     preemptions,
     reservations,
@@ -97,10 +98,13 @@ def known_actions(connection: Connection, plan: Plan) -> dict[str, ActionRecord]
 
 
 def write_intents(connection: Connection, plan: Plan, new: list[ActionRecord], known: dict[str, ActionRecord]) -> None:
-    """Write actions as intended by `plan`, new ones or over those in `known`."""
+    """Write actions as intended by `plan`, new ones or over those in `known`, which are past then."""
     made = insert(plans).values(made_at_s=plan.made_at_s, policy=plan.policy, wake_at_s=plan.wake_at_s)
     (plan_number,) = connection.execute(made).inserted_primary_key or (None,)
     written = [rows.action_row(record) | {"plan_number": plan_number} for record in new]
+    over = [known[record.id] for record in new if record.id in known and is_told_later(known[record.id])]
+    if over:
+        connection.execute(insert(past_actions), [rows.action_row(record) for record in over])
     first_time = [row for row in written if row["id"] not in known]
     if first_time:
         connection.execute(insert(actions), first_time)

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, closed_like
+from one_preempt.adapters.lease_store.intents import OVERHEADS_KEPT, closed_like, is_told_later
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 
@@ -47,13 +47,17 @@ class ById(Generic[Id, Value]):
 
 
 class ActionIndex:
-    """Recorded actions: the open ones, those closed as failed by the instant, and, with `keeps_log`, all others."""
+    """Recorded actions: the open ones, those closed as failed by the instant, and, with `keeps_log`, all others.
+
+    The length counts, the iteration leaves out, what became of a step at the times before its latest one.
+    """
 
     def __init__(self, records: Iterable[ActionRecord], keeps_log: bool) -> None:
         self._keeps_log = keeps_log
         self._open: ById[str, ActionRecord] = ById({})
         self._closed: dict[str, ActionRecord] = {}
         self._failed: list[tuple[int, str]] = []
+        self._past: list[ActionRecord] = []
         for record in records:
             self.put(record)
 
@@ -62,7 +66,7 @@ class ActionIndex:
         yield from self._closed.values()
 
     def __len__(self) -> int:
-        return len(self._open.values) + len(self._closed)
+        return len(self._open.values) + len(self._closed) + len(self._past)
 
     def get(self, action_id: str) -> ActionRecord | None:
         """The record, where it is remembered."""
@@ -75,6 +79,8 @@ class ActionIndex:
             self._open.values[record.id] = record
             return
         if record.id in self._closed:
+            if is_open and self._keeps_log and is_told_later(self._closed[record.id]):
+                self._past.append(self._closed[record.id])
             self._forget_closed(record.id)
         if is_open:
             self._open.put(record.id, record)
@@ -110,8 +116,13 @@ class ActionIndex:
             first = 0
         return tuple(self._closed[action_id] for _, action_id in self._failed[first:])
 
+    def past_newest_first(self) -> Iterable[ActionRecord]:
+        """What became of steps at the times before their latest one."""
+        return reversed(self._past)
+
     def prune(self, before_s: int) -> None:
         """Forget those closed before `before_s`."""
+        self._past = [record for record in self._past if record.closed_at_s is None or record.closed_at_s >= before_s]
         for action_id, record in list(self._closed.items()):
             if record.closed_at_s is not None and record.closed_at_s < before_s:
                 self._forget_closed(action_id)

@@ -19,6 +19,7 @@ from one_preempt.adapters.lease_store.intents import (
     attempted,
     distinct_actions,
     intended_again,
+    newest_first,
     unknown_action,
 )
 from one_preempt.adapters.lease_store.memory_host_use import HostUseBook
@@ -219,9 +220,12 @@ class MemoryLeaseStore:
         return tuple(sorted(chosen, key=lambda record: (record.arrived_at_s, record.id)))
 
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
-        """The log of actions, newest first."""
-        chosen = (record for record in self._actions if lease_id in (None, record.lease_id))
-        return tuple(sorted(chosen, key=lambda record: (record.intended_at_s, record.id), reverse=True)[:limit])
+        """The log of actions, newest first: each time of a step that became necessary more than once."""
+        latest, past = (
+            [record for record in records if lease_id in (None, record.lease_id)]
+            for records in (self._actions, self._actions.past_newest_first())
+        )
+        return newest_first(latest, past)[:limit]
 
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""

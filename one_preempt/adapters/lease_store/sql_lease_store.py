@@ -28,6 +28,7 @@ from one_preempt.adapters.lease_store.intents import (
     VICTIM_WINDOW_S,
     distinct_actions,
     intended_again,
+    newest_first,
     unknown_action,
 )
 from one_preempt.adapters.lease_store.schema import require_current
@@ -39,6 +40,7 @@ from one_preempt.adapters.lease_store.tables import (
     lease_members,
     leases,
     observed_overheads,
+    past_actions,
     plans,
     preemptions,
     reservations,
@@ -273,14 +275,11 @@ class SqlLeaseStore:
         return tuple(sorted(records, key=lambda record: (record.arrived_at_s, record.id)))
 
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
-        """The log of actions, newest first."""
-        query = select(actions).limit(limit)
-        if lease_id is not None:
-            query = query.where(actions.c.lease_id == lease_id)
+        """The log of actions, newest first: each time of a step that became necessary more than once."""
         with self._reading() as connection:
-            ids = queries.by_characters(connection.dialect.name, actions.c.id)
-            newest_first = query.order_by(actions.c.intended_at_s.desc(), ids.desc())
-            return tuple(rows.action_record(row) for row in connection.execute(newest_first))
+            latest = queries.actions_in(connection, actions, lease_id, limit)
+            past = queries.actions_in(connection, past_actions, lease_id, limit)
+        return newest_first(latest, past)[:limit]
 
     def transitions(self, vm_id: int | None = None, limit: int = 200) -> Sequence[Transition]:
         """The log of observed transitions, newest first."""
@@ -301,6 +300,7 @@ class SqlLeaseStore:
                 for table, instant in (
                     (leases, leases.c.ended_at_s),
                     (actions, actions.c.closed_at_s),
+                    (past_actions, past_actions.c.closed_at_s),
                     (transitions, transitions.c.observed_at_s),
                 )
             )

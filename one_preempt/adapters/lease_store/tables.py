@@ -134,6 +134,33 @@ actions = Table(
     Index("ix_actions_plan_number", "plan_number"),
 )
 
+# What became of a step, for each time before the one that `actions` tells of; the columns of `ActionRecord`.
+past_actions = Table(
+    "past_actions",
+    metadata,
+    Column("number", ROW_NUMBER, primary_key=True),
+    Column("id", String(ID_LENGTH), nullable=False),
+    Column("kind", String(WORD_LENGTH), nullable=False),
+    Column("vm_id", BigInteger, nullable=False),
+    Column("lease_id", BigInteger, nullable=False),
+    Column("preemption_id", String(ID_LENGTH)),
+    Column("host_id", BigInteger),
+    Column("datastore_id", BigInteger),
+    Column("reason_code", String(ID_LENGTH), nullable=False),
+    Column("reason_text", Text, nullable=False),
+    Column("intended_at_s", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("outcome", String(WORD_LENGTH)),
+    Column("outcome_at_s", BigInteger),
+    Column("error_code", String(ID_LENGTH), nullable=False),
+    Column("error_text", Text, nullable=False),
+    Column("closed_at_s", BigInteger, nullable=False),
+    Column("succeeded", Boolean, nullable=False),
+    Index("ix_past_actions_closed_at_s", "closed_at_s"),
+    Index("ix_past_actions_intended_at_s", "intended_at_s", "id"),
+    Index("ix_past_actions_lease_id", "lease_id", "intended_at_s"),
+)
+
 attempts = Table(
     "attempts",
     metadata,

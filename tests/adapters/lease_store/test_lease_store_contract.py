@@ -207,6 +207,40 @@ def test_a_closed_action_that_is_wanted_again_reopens_with_its_attempts(store: A
     assert (record.intended_at_s, record.reason_text) == (NOW_S + 60, "tried once more")
 
 
+def test_each_time_of_a_step_is_told_and_only_the_latest_counts(store: AnyStore) -> None:
+    back = replace(DEPLOY, id="return/20/1", after=(), preemption_id=None)
+    for hour, succeeded in enumerate((True, False, True)):
+        at_s = NOW_S + hour * 2 * HOUR_S
+        step = replace(back, host_id=hour, reason=Reason("return", f"time {hour}"))
+        store.record_plan(Plan(at_s, "moml", (step,)))
+        store.begin_attempt(step, at_s + 1)
+        store.record_result(step.id, ACCEPTED, at_s + 2)
+        store.apply(closed(store.load(at_s).open_actions[step.id], at_s + 60, succeeded))
+    told = [(record.host_id, record.reason_text, record.outcome_at_s, record.succeeded) for record in store.actions(20)]
+    assert told == [
+        (2, "time 2", NOW_S + 4 * HOUR_S + 2, True),
+        (1, "time 1", NOW_S + 2 * HOUR_S + 2, False),
+        (0, "time 0", NOW_S + 2, True),
+    ]
+    assert [record.host_id for record in store.actions(limit=2)] == [2, 1]
+    assert store.actions(lease_id=7) == ()
+    # What failed before counts no more: the step has succeeded since.
+    assert store.load(NOW_S + 4 * HOUR_S + 60).failed_actions == ()
+    assert store.prune(NOW_S + 3 * HOUR_S) == 2
+    assert [record.host_id for record in store.actions()] == [2]
+
+
+def test_what_was_never_asked_and_messages_are_no_times_of_their_own(store: AnyStore) -> None:
+    message = replace(STOP, id="message/7", kind=ActionKind.MESSAGE, preemption_id=None)
+    for at_s in (NOW_S, NOW_S + 60):
+        store.record_plan(Plan(at_s, "moml", (message, STOP)))
+        store.begin_attempt(message, at_s)
+        store.record_result(message.id, ACCEPTED, at_s)
+        for record in store.load(at_s).open_actions.values():
+            store.apply(closed(record, at_s + 1, succeeded=record.id == message.id))
+    assert [record.intended_at_s for record in store.actions()] == [NOW_S + 60, NOW_S + 60]
+
+
 def test_an_ended_preemption_is_not_open_any_more_and_may_open_again(store: AnyStore) -> None:
     end = PreemptionEnd("p1", fulfilled=True, reason=Reason("FULFILLED", "lease 20 runs"))
     store.record_plan(PLAN)
