@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Victim
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Refusal, Victim
 from one_preempt.core.model.power_sequence import HostPowerStep
 from one_preempt.core.model.reservation import Booking
 from one_preempt.core.model.time import ms_to_seconds
+
+if TYPE_CHECKING:
+    from one_preempt.core.model.cluster_state import ClusterState
 
 JsonValue: TypeAlias = bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_TEXT = 200
+_ON_HOLD = (LeaseState.REFUSED, LeaseState.INCOMPLETE)
 
 
 def printable(text: str, limit: int = MAX_TEXT) -> str:
@@ -43,15 +48,7 @@ def plan_document(plan: Plan) -> JsonObject:
             {"id": end.preemption_id, "fulfilled": end.fulfilled, "reason": _reason(end.reason)}
             for end in plan.ended_preemptions
         ],
-        "refusals": [
-            {
-                "vm_ids": list(refusal.vm_ids),
-                "lease": refusal.lease_id,
-                "code": refusal.reason.code,
-                "text": refusal.reason.text,
-            }
-            for refusal in plan.refusals
-        ],
+        "refusals": [refusal_document(refusal) for refusal in plan.refusals],
         "advised_actions": [_action(action) for action in plan.advised_actions],
         "bookings": [_booking(booking) for booking in plan.bookings],
         "verdicts": [
@@ -60,6 +57,25 @@ def plan_document(plan: Plan) -> JsonObject:
         "power_steps": [_power_step(step) for step in plan.power_steps],
         "advised_power_steps": [_power_step(step) for step in plan.advised_power_steps],
         "wake_at": plan.wake_at_s,
+    }
+
+
+def leases_on_hold(state: ClusterState) -> list[Refusal]:
+    """Leases that are not in the queue, and why: their claim is refused, or VMs of them are missing; by their ids."""
+    on_hold = [lease for lease in state.leases.values() if lease.state in _ON_HOLD]
+    return [
+        Refusal(lease.vm_ids, lease.id, Reason(lease.refusal_code, lease.refusal_text))
+        for lease in sorted(on_hold, key=lambda lease: lease.id)
+    ]
+
+
+def refusal_document(refusal: Refusal) -> JsonObject:
+    """Who gets nothing, and why."""
+    return {
+        "vm_ids": list(refusal.vm_ids),
+        "lease": refusal.lease_id,
+        "code": refusal.reason.code,
+        "text": refusal.reason.text,
     }
 
 

@@ -19,7 +19,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Re
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.time import ms_to_seconds
-from one_preempt.explain import printable
+from one_preempt.explain import leases_on_hold, printable
 
 NAME_LENGTH = 40
 REASON_LENGTH = 400
@@ -102,7 +102,9 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     if plan.bookings:
         yield booking_table(plan, names, observed.reservations if isinstance(observed, ClusterState) else {})
     if plan.refusals:
-        yield refusal_table(plan.refusals, names)
+        yield refusal_table(plan.refusals, names, "Who waits")
+    if isinstance(observed, ClusterState) and (on_hold := leases_on_hold(observed)):
+        yield refusal_table(on_hold, names, "Who is on HOLD until the LEASE attribute is mended")
     if isinstance(observed, ClusterState) and observed.discrepancies:
         yield discrepancy_table(observed.discrepancies, names)
 
@@ -253,9 +255,9 @@ def _change(booking: Booking, before: Mapping[int, Sequence[Reservation]], start
     return "starts now" if booking.lease_id in starting else "withdrawn"
 
 
-def refusal_table(refusals: Iterable[Refusal], names: Names) -> Table:
+def refusal_table(refusals: Iterable[Refusal], names: Names, title: str) -> Table:
     """Who gets nothing this time, and why."""
-    table = titled_table("Who waits", "VMs", "lease", "code", "why")
+    table = titled_table(title, "VMs", "lease", "code", "why")
     for refusal in refusals:
         named = ", ".join(names.vm(vm_id) for vm_id in refusal.vm_ids[:VMS_NAMED])
         more = len(refusal.vm_ids) - VMS_NAMED

@@ -19,6 +19,7 @@ from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.settings import Settings
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
+RIGHTS = "leases: {rights: [{name: owners, group: oneadmin, may_claim: [BE-SUSPENDABLE]}]}\n"
 VERSIONS = ("6.10.0", "7.4.0")
 
 
@@ -60,6 +61,34 @@ def test_people_see_hosts_by_name_and_why_others_wait() -> None:
     assert "node0" in output
     assert "Who waits" in output
     assert output.endswith("The independent recount agrees with the plan; nothing was done.\n")
+
+
+@pytest.mark.parametrize(
+    ("lease", "code"),
+    [
+        ({"TYPE": "BE-SUSPENDABLE", "DURATION": "soon"}, "lease-duration"),
+        ({"TYPE": "BE-SUSPENDABLE", "NAME": "pair", "SIZE": "2"}, "lease-incomplete"),
+        ({"TYPE": "DC-MIGRATABLE"}, "type-not-granted"),
+    ],
+)
+def test_a_plan_tells_who_is_on_hold_and_by_which_code(lease: dict[str, str], code: str, tmp_path: Path) -> None:
+    keys = "".join(f"<{key}><![CDATA[{text}]]></{key}>" for key, text in sorted(lease.items()))
+    for document in (RECORDINGS / "7.4.0").glob("*pool.info*.xml"):
+        before, name, after = document.read_text().partition("<NAME>be-pending</NAME>")
+        text = before + name + after.replace("<LEASE_TYPE>", f"<LEASE>{keys}</LEASE><LEASE_TYPE>", 1)
+        (tmp_path / document.name).write_text(text)
+    granted = tmp_path / "granted.conf"
+    granted.write_text(RIGHTS)
+    source = ("--from", str(tmp_path), "--config", str(granted))
+    document_of_plan = json.loads(run(*source, "--json").output)
+    (on_hold,) = document_of_plan["on_hold"]
+    assert on_hold["code"] == code
+    assert on_hold["vm_ids"] == [on_hold["lease"]]
+    assert on_hold["lease"] not in [refusal["lease"] for refusal in document_of_plan["refusals"]]
+    shown = run(*source).output
+    assert "Who is on HOLD" in shown
+    assert code in shown
+    assert "Who is on HOLD" not in run("--from", str(RECORDINGS / "7.4.0")).output
 
 
 def test_a_plan_that_breaks_a_rule_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

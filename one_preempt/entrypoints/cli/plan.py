@@ -9,7 +9,7 @@ import click
 from one_preempt.chosen_policies import overhead_rates
 from one_preempt.composition import PlannedCycle, plan_once
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_renderables
-from one_preempt.explain import JsonObject, plan_document, printable
+from one_preempt.explain import JsonObject, leases_on_hold, plan_document, printable, refusal_document
 from one_preempt.explain_overheads import (
     LearnedOverhead,
     learned_overheads,
@@ -37,8 +37,9 @@ def plan_command(config_path: Path | None, source: Path | None, policy: str | No
 
 
 def document(planned: PlannedCycle, learned: list[LearnedOverhead]) -> JsonObject:
-    """The plan, what the recount found wrong in it, what was not as recorded, and what was learned of overheads."""
+    """The plan, who is on HOLD, what the recount found wrong in it, what was not as recorded, and learned overheads."""
     return plan_document(planned.plan) | {
+        "on_hold": [refusal_document(one) for one in leases_on_hold(planned.state)],
         "violations": [{"code": broken.code, "text": broken.text} for broken in planned.violations],
         "discrepancies": [
             {"code": found.code, "text": found.text, "vm_id": found.vm_id} for found in planned.discrepancies
