@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from one_preempt.core.host_power.phase_transitions import DELETED
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
-from one_preempt.core.model.power_sequence import PowerPhase
+from one_preempt.core.model.power_sequence import DELETED_UNPOWERED, PowerPhase
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.model.written_time import utc_text
@@ -110,12 +109,17 @@ def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
     """Hosts that begin to be switched in this cycle, or were seen to have come to rest; and what was not done."""
     plan, state = report.plan, report.state
     if plan is not None and state is not None:
-        at_rest = (one for one in state.power.sequences.values() if one.phase in _AT_REST)
+        # Of what may be without power there is a warning already.
+        at_rest = (
+            one
+            for one in state.power.sequences.values()
+            if one.phase in _AT_REST and one.reason_code != DELETED_UNPOWERED
+        )
         # What came to rest was seen before anything else was begun with it.
         told = [one for one in at_rest if one.since_s == state.now_s]
         told += [one for one in plan.power_sequences if one.since_s == plan.made_at_s]
         for one in told:
-            is_ = "" if one.reason_code == DELETED else f" is {one.phase}"
+            is_ = "" if one.is_deleted else f" is {one.phase}"
             yield logging.INFO, f"host {one.host_name}{is_}: {one.reason_text}"
     for step, result in report.power_results:
         if result.outcome is not Outcome.ACCEPTED:

@@ -163,3 +163,19 @@ def test_hosts_that_did_not_obey_and_a_pause_are_told_and_no_refused_login_is_re
     assert told[1] == "host node1: it has no power"
     assert told[2].startswith("host node2: its power control is not asked until ")
     assert said["power control"] == [("ok", "2 of 3 hosts handed over tell their power")]
+
+
+def test_hosts_that_were_deleted_while_they_slept_are_told_until_they_are_back(
+    cloud: SimulatedCloud, configuration: Path, tmp_path: Path
+) -> None:
+    text = "it was deleted in OpenNebula: it is forgotten, and its power is left off"
+    with closing(SqlLeaseStore(f"sqlite:///{tmp_path}/leases.db")) as store:
+        gone = PowerSequence(77, "node77", PowerPhase.AWAKE, 1_800_000_000, "deleted-unpowered", text)
+        back = replace(gone, host_id=78, host_name="node1")
+        store.apply(LedgerChanges(power_sequences=(gone, back)))
+    expected = f"host node77, 2027-01-15T08:00:00Z: {text}"
+    for mode in ("enforce", "off"):
+        assert [told for _, told in found(configuration, mode=mode)["power"] if "deleted" in told] == [expected]
+    listed = CliRunner().invoke(cli, ["host", "list"]).output
+    assert f"node77 (id 77), 2027-01-15T08:00:00Z: {text}" in listed
+    assert "id 78" not in listed

@@ -285,6 +285,9 @@ def test_a_host_that_is_deleted_while_it_sleeps_is_nobody_s_and_others_are_woken
     vm = play.submit()
     play.until(lambda: play.host_of(vm) == 1)
     assert play.phase(0) is AWAKE
+    noticed = [one for report in play.reports for one in report.discrepancies]
+    (told,) = [one.text for one in noticed if one.code == "power-deleted-unpowered"]
+    assert "node0: it was deleted" in told
     assert [stay.host_id for stay in play.store.lasting_host_use()] == [1]
 
 

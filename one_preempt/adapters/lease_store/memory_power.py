@@ -48,6 +48,9 @@ class PowerBook:
     def prune(self, before_s: int) -> None:
         """Forget what has not mattered since before an instant."""
         self._standings = {key: one for key, one in self._standings.items() if one.last_s >= before_s}
+        gone = [one.host_id for one in self.sequences.values() if one.is_deleted and one.since_s < before_s]
+        for host_id in gone:
+            self._sequences.drop(host_id)
 
     def write(self, sequences: Iterable[PowerSequence]) -> None:
         """Over those of the same hosts."""

@@ -16,7 +16,14 @@ from one_preempt.adapters.lease_store.rows import UnreadableRow, word
 from one_preempt.adapters.lease_store.tables import control, host_power, power_orders
 from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase, PowerSequence
+from one_preempt.core.model.power_sequence import (
+    DELETED,
+    DELETED_UNPOWERED,
+    PowerGoal,
+    PowerOrder,
+    PowerPhase,
+    PowerSequence,
+)
 from one_preempt.ports import CallResult
 
 POWER_ASKED = "power-asked"
@@ -93,6 +100,12 @@ def answered(connection: Connection, host_id: int, result: CallResult, now_s: in
     if result.retry_at_s is not None:
         answer["not_before_s"] = result.retry_at_s
     connection.execute(update(host_power).where(host_power.c.host_id == host_id).values(answer))
+
+
+def prune(connection: Connection, before_s: int) -> None:
+    """Forget the hosts that OpenNebula has had no more since before an instant; all others are kept, however old."""
+    deleted = host_power.c.reason_code.in_((DELETED, DELETED_UNPOWERED))
+    connection.execute(delete(host_power).where(deleted, host_power.c.since_s < before_s))
 
 
 def _row(sequence: PowerSequence) -> dict[str, Any]:

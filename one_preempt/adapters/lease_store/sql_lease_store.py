@@ -316,6 +316,7 @@ class SqlLeaseStore:
             connection.execute(delete(vm_states).where(vm_states.c.observed_at_s < before_s, of_no_lease))
             host_use_records.prune(connection, before_s)
             standing_records.prune(connection, before_s)
+            power_records.prune(connection, before_s)
         return count
 
     def close(self) -> None:

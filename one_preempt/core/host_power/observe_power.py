@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.host_power.guests import Guests
 from one_preempt.core.host_power.phase_transitions import (
-    DELETED,
     FAILED,
     IN_USE,
     POWER_CAME,
@@ -28,6 +27,8 @@ from one_preempt.core.model.ledger import Ledger, Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
+    DELETED,
+    DELETED_UNPOWERED,
     LOSING_POWER,
     KnownPower,
     PowerPhase,
@@ -36,6 +37,8 @@ from one_preempt.core.model.power_sequence import (
 )
 
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
+# Nothing was done to their power yet, or it was read as on.
+_WITH_POWER = (*_DISABLED, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING, PowerPhase.ENABLING)
 _TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK, LOSING_POWER)
 
 
@@ -76,7 +79,10 @@ def observe_power(
             watch.rest(before)
             continue
         if host is None:
-            after = entered(before, PowerPhase.AWAKE, now_s, DELETED, _deleted(before))
+            after = _deleted(before, now_s)
+            if after.reason_code == DELETED_UNPOWERED:
+                text = f"host {after.host_name}: {after.reason_text}"
+                discrepancies.append(Discrepancy(f"power-{DELETED_UNPOWERED}", text))
         else:
             vm_ids = None if snapshot.untraced_vm_ids else guests.on(host)
             after = observed(_named(before, host), HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
@@ -104,10 +110,19 @@ def observe_power(
     return ObservedPower(known, tuple(changed), tuple(discrepancies))
 
 
-def _deleted(before: PowerSequence) -> str:
-    """OpenNebula never gives an id twice: such a host does not come back."""
-    left = "off" if before.phase is PowerPhase.ASLEEP else f"as it is, {before.phase}"
-    return f"it was deleted in OpenNebula: it is forgotten, and its power is left {left}"
+def _deleted(before: PowerSequence, now_s: int) -> PowerSequence:
+    """OpenNebula never gives an id twice: such a host does not come back.
+
+    Nor is it switched on: whoever deletes a host may stand at it, or have given it away.
+    """
+    if before.phase in _WITH_POWER or (before.phase is PowerPhase.SWITCHING_OFF and not before.was_ordered):
+        code, left = DELETED, "on"
+    elif before.phase is PowerPhase.ASLEEP:
+        code, left = DELETED_UNPOWERED, "off: switch it on by hand before it is used again"
+    else:
+        code, left = DELETED_UNPOWERED, f"as it is, {before.phase}: see by hand whether it is on"
+    text = f"it was deleted in OpenNebula: it is forgotten, and its power is left {left}"
+    return entered(before, PowerPhase.AWAKE, now_s, code, text)
 
 
 def _assumed_ours(before: PowerSequence) -> Discrepancy:

@@ -32,7 +32,6 @@ IN_USE = "in-use"
 FAILED = "failed"
 DONE = "done"
 POWER_CAME = "power-came"
-DELETED = "deleted"
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _CANNOT = {

@@ -74,6 +74,12 @@ class PowerStepKind(StrEnum):
         return self is not PowerStepKind.READ_POWER
 
 
+DELETED = "deleted"
+"""The `reason_code` of what OpenNebula has no more, and that had power."""
+
+DELETED_UNPOWERED = "deleted-unpowered"
+"""The same of what may have none by our hand: nobody switches it on any more but its administrator."""
+
 LOSING_POWER = "losing-power"
 """Why a host is switched on that has taken the order to switch off, and that somebody has enabled or uses again."""
 
@@ -127,6 +133,11 @@ class PowerSequence:
     def rests_at(self, now_s: int) -> bool:
         """It is left alone after a failure; what began in the future was written by a clock that was set back since."""
         return self.since_s <= now_s < self.not_before_s
+
+    @property
+    def is_deleted(self) -> bool:
+        """OpenNebula has it no more, and never gives its id again."""
+        return self.reason_code in (DELETED, DELETED_UNPOWERED)
 
     @property
     def is_ours(self) -> bool:

@@ -20,6 +20,7 @@ from one_preempt.core.model.host import Host
 from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_standing import PowerAttempt
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.host_power import PowerView, method_of, power_view
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.errors import OnePreemptError
@@ -95,10 +96,11 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
 
 
 def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Iterator[Finding]:
-    """Does what is written of hosts mean any, and which of them do not obey?"""
+    """Does what is written of hosts mean any, which of them do not obey, and which are gone and without power?"""
+    view = _power_view(settings, hosts)
+    yield from _left_unpowered(view, hosts)
     if settings.power.mode == "off":
         return
-    view = _power_view(settings, hosts)
     yield from _meaning_nobody(settings, hosts.values())
     yield from _misnamed(view.rules, hosts.values())
     if view.handed_over and view.rules.floor >= len(view.handed_over):
@@ -113,6 +115,19 @@ def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Itera
         yield Finding(SUBJECT, Grade.WARN, text, f"when mended: one-preempt host on {name}")
     if len(left_alone) > NAMED_HOSTS:
         text = f"{len(left_alone) - NAMED_HOSTS} more hosts did not obey, and are left alone for a while"
+        yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list")
+
+
+def _left_unpowered(view: PowerView, hosts: Mapping[int, Host]) -> Iterator[Finding]:
+    deleted = view.left_unpowered(hosts.values())
+    for one in deleted[:NAMED_HOSTS]:
+        text = f"host {printable(one.host_name, LONGEST_NAME)}, {utc_text(one.since_s)}: {one.reason_text}"
+        mend = (
+            "by its controller or its button; then onehost create, or leave it: it is told of for store.keep_log_days"
+        )
+        yield Finding(SUBJECT, Grade.WARN, text, mend)
+    if len(deleted) > NAMED_HOSTS:
+        text = f"{len(deleted) - NAMED_HOSTS} more hosts were deleted and may be without power"
         yield Finding(SUBJECT, Grade.WARN, text, "one-preempt host list")
 
 

@@ -14,6 +14,7 @@ from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.composition import open_reader, open_store
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.host_energy import host_energy
 from one_preempt.entrypoints.cli.host_power import (
     PowerView,
@@ -60,6 +61,8 @@ def host_list(config_path: Path | None, source: Path | None, as_json: bool) -> N
     else:
         rows = ((*row(host), *view.words(host)) for host in hosts)
         write_table(f"{len(hosts)} hosts", (*columns, "power", "why"), rows)
+        for one in view.left_unpowered(hosts):
+            click.echo(f"{printable(one.host_name, 40)} (id {one.host_id}), {utc_text(one.since_s)}: {one.reason_text}")
 
 
 @host_command.command("on")

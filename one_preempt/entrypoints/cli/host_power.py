@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -15,7 +15,14 @@ from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.power_sequence import COMING, PowerGoal, PowerOrder, PowerPhase, PowerSequence
+from one_preempt.core.model.power_sequence import (
+    COMING,
+    DELETED_UNPOWERED,
+    PowerGoal,
+    PowerOrder,
+    PowerPhase,
+    PowerSequence,
+)
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.explain import JsonObject, printable
@@ -78,6 +85,12 @@ class PowerView:
     def pauses(self, host: Host) -> list[PowerStanding]:
         """What power control does not try again yet at a host."""
         return [one for one in self.standings if one.host_name == host.name and one.not_before_s > self.now_s]
+
+    def left_unpowered(self, hosts: Iterable[Host]) -> list[PowerSequence]:
+        """What was deleted and may have no power by our hand, but for what `hosts` have again, in use."""
+        in_use = {host.name for host in hosts if host.accepts_vms}
+        deleted = (one for one in self.sequences.values() if one.reason_code == DELETED_UNPOWERED)
+        return [one for one in deleted if one.host_name not in in_use]
 
     def is_left_alone(self, host: Host) -> bool:
         """It did not obey, and is not told again for a while."""

@@ -142,6 +142,16 @@ def test_power_outlives_pruning(store: AnyStore) -> None:
     assert store.power_sequences() == (BEGUN,)
 
 
+def test_hosts_that_were_deleted_are_forgotten_after_a_while(store: AnyStore) -> None:
+    gone = replace(BEGUN, host_id=9, phase=PowerPhase.AWAKE, since_s=NOW_S, reason_code="deleted-unpowered")
+    store.record_plan(begun(BEGUN))
+    store.apply(LedgerChanges(power_sequences=(gone,)))
+    store.prune(NOW_S)
+    assert store.power_sequences() == (BEGUN, gone)
+    store.prune(NOW_S + 1)
+    assert store.power_sequences() == (BEGUN,)
+
+
 def test_a_store_in_memory_may_begin_where_a_ledger_stands() -> None:
     ledger = Ledger(power_sequences={4: BEGUN}, power_orders={2: ORDER}, power_asked_at_s=NOW_S)
     loaded = MemoryLeaseStore(ledger).load(NOW_S)

@@ -231,10 +231,34 @@ def test_a_host_that_is_gone_is_nobody_s_any_more() -> None:
     snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {}, {})
     found = observe_power(snapshot, Ledger(power_sequences={7: before}), {}, RULES, NOW_S)
     (after,) = found.changed
-    told = "it was deleted in OpenNebula: it is forgotten, and its power is left off"
-    assert (after.phase, after.reason_text) == (P.AWAKE, told)
+    told = "it was deleted in OpenNebula: it is forgotten, and its power is left off: switch it on by hand"
+    assert (after.phase, after.reason_code) == (P.AWAKE, "deleted-unpowered")
+    assert after.reason_text.startswith(told)
+    assert [(one.code, told in one.text) for one in found.discrepancies] == [("power-deleted-unpowered", True)]
     again = observe_power(snapshot, Ledger(power_sequences={7: after}), {}, RULES, NOW_S + 60)
-    assert again.changed == ()
+    assert (again.changed, again.discrepancies) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("phase", "attempts", "has_power"),
+    [
+        (P.EMPTYING, 1, True),
+        (P.CHECKING, 0, True),
+        (P.SWITCHING_OFF, 0, True),
+        (P.SWITCHING_OFF, 1, False),
+        (P.SWITCHING_ON, 0, False),
+        (P.ENABLING, 0, True),
+        (P.FAILED, 0, False),
+    ],
+)
+def test_whether_a_deleted_host_may_be_without_power_is_told(phase: PowerPhase, attempts: int, has_power: bool) -> None:
+    before = PowerSequence(7, "host-7", phase, NOW_S - 60, "idle", "nobody is on it", attempts=attempts)
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {}, {})
+    found = observe_power(snapshot, Ledger(power_sequences={7: before}), {}, RULES, NOW_S)
+    (after,) = found.changed
+    assert after.is_deleted
+    assert (after.reason_code == "deleted", found.discrepancies == ()) == (has_power, has_power)
+    assert ("see by hand whether it is on" in after.reason_text) is not has_power
 
 
 def test_what_happened_to_a_host_is_told_once_whatever_phases_follow() -> None:
