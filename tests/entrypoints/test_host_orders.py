@@ -298,6 +298,26 @@ def test_a_host_that_failed_says_so_and_may_be_ordered_on_by_who_has_mended_it(
     assert _orders(site).keys() == {HOST_IDS["node2"]}
 
 
+def test_a_long_reason_is_cut_in_the_list_and_whole_where_the_host_is_named(site: Path) -> None:
+    answer = " ".join(f"word{number}" for number in range(400)) + "\x1b[31m the end"
+    failed = PowerSequence(1, "node2", PowerPhase.FAILED, 1_800_000_000, "failed", "no power", answer_text=answer)
+    with closing(open_store(load_settings(site))) as store:
+        store.apply(LedgerChanges(power_sequences=(failed,)))
+    table = " ".join(run("host", "list").stdout.split())
+    assert "… (all of it: one-preempt host list 1)" in table
+    assert "the end" not in table
+    for named in ("node2", "1"):
+        listed = run("host", "list", named, "node1").stdout
+        assert listed.startswith("2 hosts")
+        assert "\x1b" not in listed
+        assert "word399" in listed
+        assert "the end" in listed
+    document = json.loads(run("host", "list", "--json").stdout)[1]["power"]
+    assert document["answer"] == answer
+    assert [host["id"] for host in json.loads(run("host", "list", "node3", "--json").stdout)] == [2]
+    assert "there is no host 'node9'" in run("host", "list", "node9").stderr
+
+
 def _orders(configuration: Path) -> dict[int, object]:
     with closing(open_store(load_settings(configuration))) as store:
         return dict(store.load(0).power_orders)

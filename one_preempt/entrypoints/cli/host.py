@@ -21,6 +21,7 @@ from one_preempt.entrypoints.cli.host_power import (
     floor_refusal,
     fulfilled,
     power_view,
+    reason_shown,
     refusal,
     why_to_nothing,
 )
@@ -43,14 +44,19 @@ host_command.add_command(host_energy)
 
 
 @host_command.command("list")
+@click.argument("names", metavar="[HOST]...", nargs=-1)
 @config_option
 @source_option
 @json_option
-def host_list(config_path: Path | None, source: Path | None, as_json: bool) -> None:
-    """List the hosts with what is free on them by oned's accounting, and where their power stands."""
+def host_list(names: tuple[str, ...], config_path: Path | None, source: Path | None, as_json: bool) -> None:
+    """List the hosts with what is free on them by oned's accounting, and where their power stands.
+
+    Those that are named, by name or id, with all of a long reason.
+    """
     settings = load_settings(config_path)
     snapshot = open_reader(settings, source).read()
-    hosts = [snapshot.hosts[host_id] for host_id in sorted(snapshot.hosts)]
+    chosen = {_named(snapshot.hosts, name).id for name in names} if names else snapshot.hosts.keys()
+    hosts = [snapshot.hosts[host_id] for host_id in sorted(chosen)]
     view = None if source is not None else power_view(settings, snapshot.hosts)
     if as_json:
         write_json([document(host) | {"power": view.document(host) if view else None} for host in hosts])
@@ -59,9 +65,9 @@ def host_list(config_path: Path | None, source: Path | None, as_json: bool) -> N
     if view is None or not view.concerns_anybody:
         write_table(f"{len(hosts)} hosts", columns, map(row, hosts))
     else:
-        rows = ((*row(host), *view.words(host)) for host in hosts)
+        rows = ((*row(host), *view.words(host, whole=bool(names))) for host in hosts)
         write_table(f"{len(hosts)} hosts", (*columns, "power", "why"), rows)
-        for one in view.left_unpowered(hosts):
+        for one in view.left_unpowered(snapshot.hosts.values()) if not names else ():
             click.echo(f"{printable(one.host_name, 40)} (id {one.host_id}), {utc_text(one.since_s)}: {one.reason_text}")
 
 
@@ -191,7 +197,7 @@ def _tell_why(settings: Settings, lost: Sequence[Host], order: PowerOrder) -> No
     view = power_view(settings, snapshot.hosts)
     for host in lost:
         why = why_to_nothing(view, snapshot, host.id, order)
-        click.echo(f"Host {printable(host.name)} is not {order.goal.value}: {printable(why, 300)}", err=True)
+        click.echo(f"Host {printable(host.name)} is not {order.goal.value}: {reason_shown([why], host.id)}", err=True)
 
 
 def _phase(view: PowerView, host_id: int) -> PowerPhase:
@@ -204,7 +210,7 @@ def _told(settings: Settings, view: PowerView, host: Host) -> str:
         # `host` was read before the order, and what slept then took no VMs: only as it is now tells whose it is.
         host = open_reader(settings).read().hosts.get(host.id, host)
     power, why = view.words(host)
-    return printable(f"{power or 'on'}{f' ({why})' if why else ''}", 300)
+    return f"{power or 'on'}{f' ({why})' if why else ''}"
 
 
 def _comes_to_nothing(phase: PowerPhase, goal: PowerGoal) -> bool:

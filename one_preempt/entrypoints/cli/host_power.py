@@ -32,6 +32,7 @@ from one_preempt.settings import Settings
 ON = "on"
 NOT_OURS = "not ours"
 LISTED_VMS = 5
+LONGEST_REASON = 300
 _PAUSED = {
     PowerAttempt.LOGIN: "its power control is not asked",
     PowerAttempt.ON: "it is not told to start",
@@ -98,17 +99,17 @@ class PowerView:
         rests = sequence is not None and sequence.failures > 0 and sequence.rests_at(self.now_s)
         return rests or bool(self.pauses(host))
 
-    def words(self, host: Host) -> tuple[str, str]:
-        """The power of one host and why, for people."""
+    def words(self, host: Host, *, whole: bool = False) -> tuple[str, str]:
+        """The power of one host and why, for people; a long reason is cut, and says where it is `whole`."""
         sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
         ordered = [f"ordered {order.goal.value}, waits for the daemon"] if order is not None else []
         awake = ON if host.accepts_vms else NOT_OURS
         if sequence is None:
             power = awake if host.id in self.handed_over else ""
-            return power, printable("; ".join([*ordered, *self._pauses(host)]), 300)
+            return power, reason_shown([*ordered, *self._pauses(host)], host.id, whole=whole)
         phase = awake if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
         why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
-        return f"{phase} since {utc_text(sequence.since_s)}", printable("; ".join(filter(None, why)), 300)
+        return f"{phase} since {utc_text(sequence.since_s)}", reason_shown(why, host.id, whole=whole)
 
     def _pauses(self, host: Host) -> list[str]:
         return [
@@ -116,6 +117,14 @@ class PowerView:
             f"after {one.failures} failure{'s' if one.failures > 1 else ''} in a row: {one.why}"
             for one in self.pauses(host)
         ]
+
+
+def reason_shown(parts: Iterable[str], host_id: int, *, whole: bool = False) -> str:
+    """A reason of several parts on one line: what a power controller answers may be thousands of characters long."""
+    text = "; ".join(filter(None, parts))
+    if whole or len(text) <= LONGEST_REASON:
+        return printable(text, len(text))
+    return f"{printable(text, LONGEST_REASON)} (all of it: one-preempt host list {host_id})"
 
 
 def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
