@@ -62,6 +62,7 @@ class PowerEnactment:
         # What the store has of it; None: not looked at since this process began to act.
         self._kept: PowerStandings | None = None
         self._readings: dict[int, PowerReport] = {}
+        self._taken_at_s = 0
         self._unwritten_orders: list[PowerReport] = []
 
     @property
@@ -74,8 +75,16 @@ class PowerEnactment:
 
         What it remembers comes first: who dies in between counts a failure, and the order is put again.
         """
-        reports = self._calls.take_reports()
-        self._readings |= {report.host_id: report for report in reports if report.kind is PowerStepKind.READ_POWER}
+        reports, now_s = self._calls.take_reports(), self._clock.now_s()
+        if now_s < self._taken_at_s:
+            # The clock was set back: whether what was read came before an order or after it, nobody knows any more.
+            self._readings.clear()
+        self._taken_at_s = now_s
+        self._readings |= {
+            report.host_id: report
+            for report in reports
+            if report.kind is PowerStepKind.READ_POWER and report.asked_at_s <= now_s
+        }
         # Nobody hands them out again: they are kept until they are written, though the database fails.
         self._unwritten_orders += [report for report in reports if report.kind is not PowerStepKind.READ_POWER]
         self._keep_memory()

@@ -139,6 +139,11 @@ class PatienceSettings(Section, frozen=True):
     on_effect_s: Span = 120
     off_effect_s: Span = 600
 
+    @property
+    def most_s(self) -> int:
+        """No pause is longer; what seems to be was begun by a clock that was set back since, and is over."""
+        return max(self.longest_pause_s, self.open_s, self.login_pause_s)
+
 
 class PowerControlSettings(Section, frozen=True):
     """How hosts are switched on and off. As shipped: not at all, only advice."""

@@ -69,7 +69,8 @@ def reconcile(
     rows = changed_rows(snapshot.hosts, last.hosts if last is not None else None, snapshot.changed_host_ids)
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None, rows)
     settled = settle_actions(snapshot, ledger, now_s, heard)
-    concerned = concerned_by(snapshot, ledger, last)
+    # Where the clock was set back, every lease is looked at: its run may have begun in what is the future now.
+    concerned = concerned_by(snapshot, ledger, last if last is None or last.now_s <= now_s else None)
     counted_on, unreadable = CountedOn(snapshot, ledger, now_s), snapshot.unreadable_vm_ids
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, counted_on, concerned, unreadable)
     records = _records(ledger, concerned, admission, snapshot)

@@ -32,6 +32,7 @@ class CycleLog:
         self._failure = ""
         self._leads: bool | None = None
         self._paused = False
+        self._last_at_s = 0
 
     def failed(self, error: OnePreemptError) -> None:
         """A cycle could not be carried out."""
@@ -53,6 +54,7 @@ class CycleLog:
         if not self._leads and (self._leads is False or report.raft_state is RaftState.LEADER):
             self._say(logging.INFO, f"{front_end}: this daemon schedules")
         self._leads = True
+        self._tell_clock(report.plan.made_at_s)
         self._tell_pause(report.state is not None and report.state.paused)
         for violation in report.violations:
             said = REFUSED_TWICE if report.is_refused else REFUSED
@@ -78,6 +80,13 @@ class CycleLog:
         elif self._paused and not paused:
             self._say(logging.INFO, "resumed: preempting and power actions are allowed again, as configured")
         self._paused = paused
+
+    def _tell_clock(self, now_s: int) -> None:
+        back_s = self._last_at_s - now_s
+        if back_s > 0:
+            line = "the clock was set back by {} s or more: what lay ahead of it counts from now, reservations go by it"
+            self._say(logging.WARNING, line.format(back_s))
+        self._last_at_s = now_s
 
     def _say_once(self, lines: set[str]) -> None:
         for line in sorted(lines - self._said):

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
+from one_preempt.core.reconcile import reconcile
 from one_preempt.core.reconciliation.served_time import Heard, clocked
 from one_preempt.core.reconciliation.settled_actions import settle_actions
-from tests.core.recounted_cluster import NOW_S, cluster, running, waiting
+from tests.core.recounted_cluster import NOW_S, cluster, host, running, waiting
 
 LOOKED_S = NOW_S + 100
 RUNS = "RUNNING"
@@ -70,3 +72,23 @@ def test_a_start_has_succeeded_of_what_was_heard_to_run_and_is_gone() -> None:
     assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S).closed] == [False]
     assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S, {(1, "BOOT"): NOW_S}).closed] == [False]
     assert [one.succeeded for one in settle_actions(snapshot, ledger, LOOKED_S, {(1, RUNS): NOW_S}).closed] == [True]
+
+
+def test_a_run_that_began_in_the_future_by_a_clock_set_back_counts_from_now() -> None:
+    """Else it would be expected to end a day later than it does, and others would be promised its room then."""
+    terms = LeaseTerms(duration_s=600)
+    record = replace(recorded(running(1, 0)), terms=terms, run_began_at_s=NOW_S + 86_400, served_s=60)
+    after = clocked(record, [running(1, 0)], NOW_S, watched=False)
+    assert (after.run_began_at_s, after.served_s) == (NOW_S, 60)
+    assert clocked(after, [running(1, 0)], NOW_S + 5, watched=False) is after
+
+
+def test_all_runs_are_looked_at_once_the_clock_was_set_back() -> None:
+    began = replace(recorded(running(1, 0)), run_began_at_s=NOW_S + 3000)
+    ledger = Ledger(leases={1: began}, vm_states={1: RUNS}, changed_lease_ids=frozenset())
+    snapshot = cluster(hosts=[host(0)], vms=[running(1, 0)]).snapshot
+    snapshot = replace(snapshot, changed_vm_ids=frozenset(), changed_host_ids=frozenset())
+    last = reconcile(snapshot, ledger, AdmissionRules(), NOW_S + 3060).state
+    assert reconcile(snapshot, ledger, AdmissionRules(), NOW_S + 3075, NOW_S + 3060, last=last).changes.updated == ()
+    (after,) = reconcile(snapshot, ledger, AdmissionRules(), NOW_S + 75, NOW_S + 3060, last=last).changes.updated
+    assert after.run_began_at_s == NOW_S + 75

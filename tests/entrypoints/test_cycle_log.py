@@ -100,3 +100,13 @@ def test_who_schedules_is_said_at_the_start_and_when_that_changes(caplog: pytest
 
 def test_a_front_end_without_others_need_not_say_that_it_schedules(caplog: pytest.LogCaptureFixture) -> None:
     assert cycles(caplog, led(RaftState.SOLO), led(RaftState.SOLO)) == []
+
+
+def test_a_clock_that_was_set_back_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = CycleLog(LOGGER)
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        for now_s in (5000, 5010, 1410, 1420):
+            log.report(CycleReport(RaftState.SOLO, Plan(now_s, "MOML")))
+    assert caplog.messages == [
+        "the clock was set back by 3600 s or more: what lay ahead of it counts from now, reservations go by it"
+    ]

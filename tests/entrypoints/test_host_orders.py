@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from one_preempt.adapters.clock import FixedClock
+from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.adapters.power_control import factory
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
@@ -19,6 +19,7 @@ from one_preempt.composition import open_cycle, open_store
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli import host
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.power_settings import PatienceSettings
@@ -277,25 +278,39 @@ def test_a_host_that_somebody_set_offline_is_listed_as_not_ours(cloud: Simulated
 def test_a_host_that_failed_says_so_and_may_be_ordered_on_by_who_has_mended_it(
     cloud: SimulatedCloud, site: Path
 ) -> None:
+    now_s = SystemClock().now_s()
     cloud.host_status(ONEADMIN, HOST_IDS["node2"], 2)
     failed = PowerSequence(
-        HOST_IDS["node2"], "node2", PowerPhase.FAILED, 1_800_000_000, "failed", "it has no power", failures=2,
-        not_before_s=4_000_000_000,
+        HOST_IDS["node2"], "node2", PowerPhase.FAILED, now_s, "failed", "it has no power", failures=2,
+        not_before_s=now_s + 900,
     )  # fmt: skip
-    hung = PowerStanding("node2", PowerAttempt.BOOT, 3, 4_000_000_000, None, "it did not come up")
+    hung = PowerStanding("node2", PowerAttempt.BOOT, 3, now_s + 600, None, "it did not come up")
     over = PowerStanding("node2", PowerAttempt.OFF, 1, 1_000_000_000, None, "no answer")
     with closing(open_store(load_settings(site))) as store:
         store.apply(LedgerChanges(power_sequences=(failed,), power_standings=(hung, over)))
     listed = json.loads(run("host", "list", "--json").stdout)
     told = next(one["power"] for one in listed if one["name"] == "node2")
-    assert (told["failures"], told["left_alone_until"]) == (2, 4_000_000_000)
+    assert (told["failures"], told["left_alone_until"]) == (2, now_s + 900)
     assert told["power_control_pauses"] == [
-        {"attempt": "boot", "failures": 3, "until": 4_000_000_000, "why": "it did not come up"}
+        {"attempt": "boot", "failures": 3, "until": now_s + 600, "why": "it did not come up"}
     ]
     table = " ".join(run("host", "list").stdout.split())
-    assert "not told to start until 2096-10-02T07:06:40Z, after 3 failures in a row" in table, table
+    assert f"not told to start until {utc_text(now_s + 600)}, after 3 failures in a row" in table, table
     assert run("host", "on", "node2").exit_code == 0
     assert _orders(site).keys() == {HOST_IDS["node2"]}
+
+
+def test_what_a_clock_set_back_has_put_far_off_stands_against_no_order_and_is_no_pause(site: Path) -> None:
+    far_s = SystemClock().now_s() + 86_400
+    awake = PowerSequence(HOST_IDS["node2"], "node2", PowerPhase.AWAKE, far_s, "failed", "", 0, not_before_s=far_s + 9)
+    hung = PowerStanding("node2", PowerAttempt.OFF, 3, far_s, None, "no answer")
+    with closing(open_store(load_settings(site))) as store:
+        store.apply(LedgerChanges(power_sequences=(awake,), power_standings=(hung,)))
+    told = power_of("node2")
+    assert told is not None
+    assert (told["left_alone_until"], told["power_control_pauses"]) == (None, [])
+    assert "(the clock was set back since)" in " ".join(run("host", "list").stdout.split())
+    assert run("host", "off", "node2").stdout == "Host node2 is ordered off.\n"
 
 
 def test_a_long_reason_is_cut_in_the_list_and_whole_where_the_host_is_named(site: Path) -> None:

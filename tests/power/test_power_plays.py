@@ -217,6 +217,19 @@ def test_a_clock_that_was_set_back_keeps_no_host_asleep() -> None:
     play.until(lambda: play.host_of(vm) is not None, at_most_s=300)
 
 
+def test_a_clock_that_was_set_back_during_a_boot_holds_nothing_up() -> None:
+    play = PowerPlay(hosts=1)
+    play.until(lambda: play.asleep() == [0])
+    vm = play.submit()
+    play.until(lambda: play.phase(0) is PowerPhase.SWITCHING_ON)
+    play.until(lambda: play.store.power_sequences()[0].outcome_at_s is not None, at_most_s=30)
+    (known,) = play.store.power_sequences()
+    assert known.phase is PowerPhase.SWITCHING_ON
+    ahead = {name: getattr(known, name) + 86_400 for name in ("since_s", "began_at_s", "outcome_at_s")}
+    play.store.apply(LedgerChanges(power_sequences=(replace(known, **ahead),)))
+    play.until(lambda: play.host_of(vm) is not None, at_most_s=300)
+
+
 # -- administrators ------------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ class GuardedPowerControl:
         self._control = control
         self._clock = clock
         self._patience = patience
-        self._longest_s = max(patience.longest_pause_s, patience.open_s, patience.login_pause_s)
+        self._longest_s = patience.most_s
         self._lock = Lock()
         self.remember(standings or {})
 

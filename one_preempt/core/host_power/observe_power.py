@@ -17,6 +17,7 @@ from one_preempt.core.host_power.phase_transitions import (
     STUCK,
     TAKEN_OVER,
     HostSight,
+    by_this_clock,
     entered,
     observed,
 )
@@ -69,14 +70,19 @@ def observe_power(
     sequences = dict(ledger.power_sequences)
     changed: list[PowerSequence] = []
     discrepancies: list[Discrepancy] = []
-    for host_id in watch.not_at_rest(ledger.power_sequences):
-        before, host = ledger.power_sequences[host_id], snapshot.hosts.get(host_id)
+    for host_id in watch.not_at_rest(ledger.power_sequences, now_s):
+        written, host = ledger.power_sequences[host_id], snapshot.hosts.get(host_id)
         if host_id in snapshot.unreadable_host_ids:
             # It is there, and what is known of it is kept; nothing is done with it meanwhile.
             del sequences[host_id]
             continue
+        before = by_this_clock(written, now_s)
         if before.phase is PowerPhase.AWAKE or (host is not None and _sleeps_on(before, host, guests, reports)):
-            watch.rest(before)
+            if before is written:
+                watch.rest(before)
+            else:
+                sequences[host_id] = before
+                changed.append(before)
             continue
         if host is None:
             after = _deleted(before, now_s)
@@ -94,7 +100,7 @@ def observe_power(
                 discrepancies.append(Discrepancy(f"power-{code}", text))
             if (before.phase, after.phase) == _DISABLED and before.outcome is not Outcome.ACCEPTED:
                 discrepancies.append(_assumed_ours(before))
-        if after is not before and after != before:
+        if after is not written and after != written:
             sequences[host_id] = after
             changed.append(after)
     known = KnownPower(

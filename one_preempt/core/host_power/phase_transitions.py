@@ -92,6 +92,25 @@ def observed(sequence: PowerSequence, sight: HostSight, rules: PowerRules, now_s
             return _cutting_power(sequence, sight, rules, now_s)
 
 
+def by_this_clock(sequence: PowerSequence, now_s: int) -> PowerSequence:
+    """The same, where a clock that has been set back since has put its instants into the future: they are now.
+
+    What is under way has its times from now on, a pause is over. Of what is at rest it is still said since when.
+    """
+    if max(sequence.since_s, sequence.began_at_s, sequence.outcome_at_s or 0) <= now_s:
+        return sequence
+    is_at_rest = sequence.phase in (PowerPhase.AWAKE, PowerPhase.ASLEEP)
+    answered_at_s = sequence.outcome_at_s
+    after = replace(
+        sequence,
+        since_s=sequence.since_s if is_at_rest else min(sequence.since_s, now_s),
+        began_at_s=min(sequence.began_at_s, now_s),
+        outcome_at_s=None if answered_at_s is None else min(answered_at_s, now_s),
+        not_before_s=0,
+    )
+    return sequence if after == sequence else after
+
+
 def entered(sequence: PowerSequence, phase: PowerPhase, now_s: int, code: str, text: str) -> PowerSequence:
     """The same sequence in another phase; nothing was called for that yet."""
     emptied_vm_ids = sequence.emptied_vm_ids if phase is PowerPhase.EMPTYING else ()

@@ -34,6 +34,7 @@ class PowerWatch:
         self._asleep: set[int] = set()
         self._rules: PowerRules | None = None
         self._bounds = PowerBounds()
+        self._asked_at_s = 0
 
     def observe(self, snapshot: PoolSnapshot, reports: Mapping[int, PowerReport], rules: PowerRules) -> None:
         """Look at what has changed of hosts, of who is on them, and of what was read of their power."""
@@ -62,8 +63,14 @@ class PowerWatch:
         """Which hosts may be switched, and within which bounds."""
         return self._bounds
 
-    def not_at_rest(self, sequences: Mapping[int, PowerSequence]) -> list[int]:
-        """The hosts of which something is new, or that were not said to `rest`, in the order of their sequences."""
+    def not_at_rest(self, sequences: Mapping[int, PowerSequence], now_s: int) -> list[int]:
+        """The hosts of which something is new, or that were not said to `rest`, in the order of their sequences.
+
+        All of them, if the clock was set back since it was asked last.
+        """
+        if now_s < self._asked_at_s:
+            self._resting.clear()
+        self._asked_at_s = now_s
         return list(compress(sequences, map(is_not, sequences.values(), map(self._resting.get, sequences))))
 
     def rest(self, sequence: PowerSequence) -> None:

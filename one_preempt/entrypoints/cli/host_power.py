@@ -46,7 +46,8 @@ _COMES = COMING | {PowerPhase.CUTTING_POWER}
 class PowerView:
     """What is known at `now_s` of the power of all hosts, by host id; nothing where no database was made yet.
 
-    `standings` are what power control remembers of hosts that did not obey, whatever became of the hosts.
+    `standings` are what power control remembers of hosts that did not obey, whatever became of the hosts; it holds no
+    pause for longer than `longest_pause_s`.
     """
 
     rules: PowerRules
@@ -56,6 +57,7 @@ class PowerView:
     paused: bool = False
     standings: tuple[PowerStanding, ...] = ()
     now_s: int = 0
+    longest_pause_s: int = 0
 
     @property
     def concerns_anybody(self) -> bool:
@@ -75,7 +77,7 @@ class PowerView:
             "reason": "" if sequence is None else sequence.reason_text,
             "answer": "" if sequence is None else sequence.answer_text,
             "failures": 0 if sequence is None else sequence.failures,
-            "left_alone_until": None if sequence is None else sequence.not_before_s or None,
+            "left_alone_until": sequence.not_before_s if sequence and sequence.rests_at(self.now_s) else None,
             "ordered": None if order is None else order.goal.value,
             "power_control_pauses": [
                 {"attempt": one.attempt.value, "failures": one.failures, "until": one.not_before_s, "why": one.why}
@@ -85,7 +87,8 @@ class PowerView:
 
     def pauses(self, host: Host) -> list[PowerStanding]:
         """What power control does not try again yet at a host."""
-        return [one for one in self.standings if one.host_name == host.name and one.not_before_s > self.now_s]
+        pausing = (one for one in self.standings if 0 < one.not_before_s - self.now_s <= self.longest_pause_s)
+        return [one for one in pausing if one.host_name == host.name]
 
     def left_unpowered(self, hosts: Iterable[Host]) -> list[PowerSequence]:
         """What was deleted and may have no power by our hand, but for what `hosts` have again, in use."""
@@ -109,7 +112,8 @@ class PowerView:
             return power, reason_shown([*ordered, *self._pauses(host)], host.id, whole=whole)
         phase = awake if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
         why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
-        return f"{phase} since {utc_text(sequence.since_s)}", reason_shown(why, host.id, whole=whole)
+        ahead = " (the clock was set back since)" if sequence.since_s > self.now_s else ""
+        return f"{phase} since {utc_text(sequence.since_s)}{ahead}", reason_shown(why, host.id, whole=whole)
 
     def _pauses(self, host: Host) -> list[str]:
         return [
@@ -136,7 +140,8 @@ def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
     with closing(open_store(settings)) as store:
         ledger, standings, now_s = store.load(SystemClock().now_s()), store.power_standings(), SystemClock().now_s()
     sequences, orders = ledger.power_sequences, ledger.power_orders
-    return PowerView(rules, handed_over, sequences, orders, ledger.paused, tuple(standings), now_s)
+    longest_s = settings.power.control.patience.most_s
+    return PowerView(rules, handed_over, sequences, orders, ledger.paused, tuple(standings), now_s, longest_s)
 
 
 def method_of(settings: Settings, host: Host) -> Method:
@@ -200,7 +205,7 @@ def _refusal_of_sleep(view: PowerView, host: Host, sequence: PowerSequence | Non
     if sequence.is_coming:
         return "it is on its way up: wait until it is on"
     on_until_s = max(sequence.since_s + rules.least_on_s, sequence.not_before_s)
-    if now_s < on_until_s:
+    if sequence.since_s <= now_s < on_until_s:
         return f"it stays on until {utc_text(on_until_s)}: see power.least_on_s and what happened to it before"
     return ""
 

@@ -201,6 +201,40 @@ def test_a_pause_that_a_clock_set_back_has_put_far_off_is_over() -> None:
     assert seen(P.FAILED, S.OFFLINE, not_before_s=NOW_S + 300).phase is P.FAILED
 
 
+@pytest.mark.parametrize("phase", [P.EMPTYING, P.SWITCHING_OFF, P.SWITCHING_ON, P.ENABLING, P.CUTTING_POWER])
+def test_what_a_clock_set_back_has_put_into_the_future_has_its_times_from_now_on(phase: PowerPhase) -> None:
+    day = {"since_s": NOW_S + 86_400, "began_at_s": NOW_S + 86_400, "outcome_at_s": NOW_S + 86_410}
+    state = {P.EMPTYING: S.DISABLED, P.ENABLING: S.ERROR}.get(phase, S.OFFLINE)
+    after = seen(phase, state, vm=phase is P.EMPTYING, **TRIED | day | {"emptied_vm_ids": (5,)})  # type: ignore[arg-type]
+    assert after.phase is phase
+    assert (after.since_s, after.began_at_s, after.outcome_at_s) == (NOW_S, NOW_S, NOW_S)
+
+
+def test_what_is_read_by_a_clock_set_back_tells_of_an_order_given_before() -> None:
+    far = {"since_s": NOW_S + 86_400, "outcome_at_s": NOW_S + 86_410}
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), state=S.OFFLINE)}, {})
+    before = PowerSequence(0, "host-0", P.SWITCHING_OFF, reason_code="idle", reason_text="", **TRIED | far)  # type: ignore[arg-type]
+    answer = PowerOutcome(PowerAnswer.ACCEPTED, "")
+    reading = PowerReport(0, PowerStepKind.READ_POWER, answer, NOW_S + 10, PowerStatus.OFF)
+    for now_s in (NOW_S, NOW_S + 15):
+        found = observe_power(snapshot, Ledger(power_sequences={0: before}), {0: reading}, RULES, now_s)
+        before = found.known.sequences[0]
+    assert before.phase is P.ASLEEP
+
+
+@pytest.mark.parametrize(("phase", "state"), [(P.AWAKE, S.MONITORED), (P.ASLEEP, S.OFFLINE)])
+def test_what_rests_loses_the_pause_that_a_clock_set_back_has_put_far_off(phase: PowerPhase, state: HostState) -> None:
+    """It would be added to the next one."""
+    watch = PowerWatch()
+    before = PowerSequence(0, "host-0", phase, NOW_S, "failed", "no answer", failures=1, not_before_s=NOW_S + 300)
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), state=state)}, {})
+    assert observe_power(snapshot, Ledger(power_sequences={0: before}), {}, RULES, NOW_S, watch).changed == ()
+    again = replace(snapshot, changed_vm_ids=frozenset(), changed_host_ids=frozenset())
+    (after,) = observe_power(again, Ledger(power_sequences={0: before}), {}, RULES, NOW_S - 9000, watch).changed
+    assert (after.since_s, after.not_before_s, after.failures) == (NOW_S, 0, 1)
+    assert observe_power(again, Ledger(power_sequences={0: after}), {}, RULES, NOW_S - 8990, watch).changed == ()
+
+
 @pytest.mark.parametrize(
     ("since_s", "power", "after"),
     [

@@ -154,7 +154,7 @@ def test_a_host_that_sleeps_is_looked_at_again_once_somebody_is_on_it() -> None:
     ledger = Ledger(power_sequences={0: asleep})
     snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), state=HostState.OFFLINE)}, {})
     assert observe_power(snapshot, ledger, {}, RULES, NOW_S, watch).changed == ()
-    assert watch.not_at_rest(ledger.power_sequences) == []
+    assert watch.not_at_rest(ledger.power_sequences, NOW_S) == []
 
     came = replace(snapshot, vms={3: running(3, 0)}, changed_vm_ids=frozenset({3}), changed_host_ids=frozenset())
     (woken,) = observe_power(came, ledger, {}, RULES, NOW_S, watch).changed
