@@ -20,7 +20,7 @@ from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.entrypoints.cli import host
+from one_preempt.entrypoints.cli import host, host_power
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.power_settings import PatienceSettings
 from one_preempt.settings import load_settings
@@ -197,6 +197,51 @@ def test_who_waits_is_told_that_the_floor_keeps_the_host(
     refused = run("host", "off", "node2", "--wait")
     assert refused.exit_code == 1
     assert "Host node2 is not off: 1 of the hosts handed over are on, and power.floor keeps 1" in refused.stderr
+
+
+@pytest.fixture
+def on_the_clouds_clock(cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders are given and looked at by the clock by which the daemon's cycles go."""
+    for module in (host, host_power):
+        monkeypatch.setattr(module, "SystemClock", lambda: FixedClock(int(cloud.now_s)))
+
+
+@pytest.mark.usefixtures("on_the_clouds_clock")
+def test_who_waits_is_told_that_a_host_was_on_though_it_sleeps_again(
+    cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came up and went to sleep between two looks of his."""
+    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+    with passing_time(cloud, site, monkeypatch):
+        assert run("host", "off", "node2", "--wait").exit_code == 0
+    configure(site, policy="look-ahead", least_off_s=0, floor=0)
+    with passing_time(cloud, site, monkeypatch):
+        cycle, was_on = host._pause, []
+
+        def look_away() -> None:
+            for _ in range(60):
+                cycle()
+                was_on.append(cloud.hosts[HOST_IDS["node2"]].alive)
+
+        monkeypatch.setattr(host, "_pause", look_away)
+        awake = run("host", "on", "node2", "--wait")
+    assert (True in was_on, was_on[-1]) == (True, False)
+    assert awake.exit_code == 0, awake.output
+    assert "Host node2: was on, and is asleep since" in awake.stdout
+
+
+@pytest.mark.usefixtures("on_the_clouds_clock")
+def test_who_waits_for_several_hosts_does_not_mind_that_the_first_sleeps_again(
+    cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BackgroundPowerCalls, "put", put_and_wait)
+    configure(site, hosts=[{}], policy="look-ahead", least_off_s=0, most_booting=1, floor=0)
+    with passing_time(cloud, site, monkeypatch):
+        assert run("host", "off", "node2", "node3", "--wait").exit_code == 0
+        awake = run("host", "on", "node2", "node3", "--wait")
+    assert awake.exit_code == 0, awake.output
+    for name in ("node2", "node3"):
+        assert f"Host {name}: was on, and is disabling since" in awake.stdout
 
 
 def test_an_order_waits_for_the_daemon_and_is_seen(site: Path) -> None:

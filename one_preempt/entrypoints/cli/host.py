@@ -23,6 +23,7 @@ from one_preempt.entrypoints.cli.host_power import (
     power_view,
     reason_shown,
     refusal,
+    was_on_since,
     why_to_nothing,
 )
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_table
@@ -172,6 +173,7 @@ def _give(settings: Settings, hosts: Sequence[Host], goal: PowerGoal, now_s: int
 def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], order: PowerOrder) -> int:
     """Until all hosts are where `order` wants them, or will not be; the exit code."""
     rules, told, goal = before.rules, {host.id: "" for host in hosts}, order.goal
+    there: set[int] = set()
     ends_at_s = time.monotonic() + rules.boot_timeout_s + rules.shutdown_timeout_s
     while time.monotonic() < ends_at_s:
         view = power_view(settings, {})
@@ -179,11 +181,15 @@ def _wait(settings: Settings, before: PowerView, hosts: Sequence[Host], order: P
         for host in hosts:
             if told[host.id] != phases[host.id].value and host.id not in view.orders:
                 told[host.id] = phases[host.id].value
-                click.echo(f"Host {printable(host.name)}: {_told(settings, view, host)}")
+                was_on = "was on, and is " if host.id not in there and was_on_since(view, host.id, order) else ""
+                click.echo(f"Host {printable(host.name)}: {was_on}{_told(settings, view, host)}")
         settled = [host_id for host_id in phases if host_id not in view.orders]
-        if all(phases[host_id] is REACHED[goal] for host_id in settled) and len(settled) == len(hosts):
+        # Who was there is: it may go on to something else while the others are waited for.
+        there |= {one for one in settled if phases[one] is REACHED[goal] or was_on_since(view, one, order)}
+        if len(there) == len(hosts):
             return 0
-        lost = [host for host in hosts if host.id in settled and _comes_to_nothing(phases[host.id], goal)]
+        waited_for = [host for host in hosts if host.id in settled and host.id not in there]
+        lost = [host for host in waited_for if _comes_to_nothing(phases[host.id], goal)]
         if lost:
             _tell_why(settings, lost, order)
             return 1

@@ -12,6 +12,7 @@ from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import open_store
 from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.host_power.phase_transitions import DONE
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.host_name import HOST_NAME_HINT
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
@@ -39,6 +40,8 @@ _PAUSED = {
     PowerAttempt.OFF: "it is not told to stop",
     PowerAttempt.BOOT: "it is not told to start",
 }
+_GOES_TO_SLEEP = (PowerPhase.DISABLING, PowerPhase.EMPTYING, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING)
+_OFF = (PowerPhase.SWITCHING_OFF, PowerPhase.ASLEEP)
 _COMES = COMING | {PowerPhase.CUTTING_POWER}
 
 
@@ -158,6 +161,16 @@ def fulfilled(view: PowerView, host: Host, goal: PowerGoal) -> bool:
     if goal is PowerGoal.ON:
         return phase in _COMES or (phase is PowerPhase.AWAKE and host.accepts_vms)
     return phase not in _COMES and phase not in (PowerPhase.AWAKE, PowerPhase.FAILED)
+
+
+def was_on_since(view: PowerView, host_id: int, order: PowerOrder) -> bool:
+    """It came up after an order to start, and has gone on to sleep again since: only what is awake is disabled."""
+    sequence = view.sequences.get(host_id)
+    if order.goal is not PowerGoal.ON or sequence is None or sequence.since_s < order.ordered_at_s:
+        return False
+    # What fails to boot is asleep again after its pause, and what does not shut down is told so again.
+    went_off = sequence.phase in _OFF and not sequence.failures and sequence.reason_code != DONE
+    return went_off or sequence.phase in _GOES_TO_SLEEP
 
 
 def refusal(settings: Settings, view: PowerView, host: Host, goal: PowerGoal, now_s: int) -> str:
