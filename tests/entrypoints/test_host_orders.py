@@ -358,6 +358,35 @@ def test_what_a_clock_set_back_has_put_far_off_stands_against_no_order_and_is_no
     assert run("host", "off", "node2").stdout == "Host node2 is ordered off.\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "phase", "told"),
+    [
+        ("node2", PowerPhase.SWITCHING_OFF, "when it is mended, to try at once: one-preempt host on 1, and host off"),
+        ("node1", PowerPhase.EMPTYING, "VMs are on it (0, 1, 2"),
+        ("node2", PowerPhase.EMPTYING, "see the daemon's log; one-preempt host on 1 takes it back"),
+        ("node2", PowerPhase.GOING_OFFLINE, "see the daemon's log; one-preempt host on 1 takes it back"),
+        (
+            "node2",
+            PowerPhase.FAILED,
+            "when it is mended, one-preempt host on 1; to keep it out of use, onehost disable 1",
+        ),
+        ("node2", PowerPhase.SWITCHING_ON, "it is on its way up: wait until it is on; to keep it out of use, onehost"),
+        ("node2", PowerPhase.CUTTING_POWER, "it is on its way up: wait until it is on; to keep it out of use, onehost"),
+    ],
+)
+def test_who_orders_a_host_off_that_is_stuck_is_told_what_to_do(
+    name: str, phase: PowerPhase, told: str, cloud: SimulatedCloud, site: Path
+) -> None:
+    cloud.host_status(ONEADMIN, HOST_IDS[name], 1)
+    now_s = SystemClock().now_s() - 600
+    stuck = PowerSequence(HOST_IDS[name], name, phase, now_s, "idle", "nothing runs on it", 1, failures=1)
+    with closing(open_store(load_settings(site))) as store:
+        store.apply(LedgerChanges(power_sequences=(stuck,)))
+    ordered = run("host", "off", name)
+    assert told in ordered.output
+    assert _orders(site) == {}
+
+
 def test_a_long_reason_is_cut_in_the_list_and_whole_where_the_host_is_named(site: Path) -> None:
     answer = " ".join(f"word{number}" for number in range(400)) + "\x1b[31m the end"
     failed = PowerSequence(1, "node2", PowerPhase.FAILED, 1_800_000_000, "failed", "no power", answer_text=answer)

@@ -24,6 +24,7 @@ from one_preempt.entrypoints.cli.host_power import (
     reason_shown,
     refusal,
     was_on_since,
+    what_to_do,
     why_to_nothing,
 )
 from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_table
@@ -144,6 +145,8 @@ def _order(config_path: Path | None, names: Sequence[str], goal: PowerGoal, wait
             click.echo(f"Host {printable(host.name)} is {goal.value} already, or on its way.")
             if view.is_left_alone(host):
                 click.echo(f"It did not obey, and is told again later: {view.words(host)[1]}")
+            if goal is PowerGoal.OFF and (advice := what_to_do(view.sequences[host.id], host)):
+                click.echo(f"It is {view.sequences[host.id].phase}: {advice}.")
     if wanted:
         _give(settings, wanted, goal, now_s)
     return _wait(settings, view, list(named.values()), PowerOrder(-1, goal, now_s)) if wait else 0

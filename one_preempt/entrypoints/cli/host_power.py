@@ -215,12 +215,34 @@ def _refusal_of_sleep(view: PowerView, host: Host, sequence: PowerSequence | Non
         return f"{_vms_on(host)}: migrate them, or wait for their end"
     if sequence is None:
         return ""
-    if sequence.is_coming:
-        return "it is on its way up: wait until it is on"
+    if sequence.phase in _COMES:
+        return f"it is on its way up: {what_to_do(sequence, host)}"
+    if sequence.phase is PowerPhase.FAILED:
+        return f"{reason_shown([sequence.reason_text], host.id)}: {what_to_do(sequence, host)}"
     on_until_s = max(sequence.since_s + rules.least_on_s, sequence.not_before_s)
     if sequence.since_s <= now_s < on_until_s:
         return f"it stays on until {utc_text(on_until_s)}: see power.least_on_s and what happened to it before"
     return ""
+
+
+def what_to_do(sequence: PowerSequence, host: Host) -> str:
+    """What an administrator can do about a host that is neither in use nor asleep; '' where it is one of these."""
+    match sequence.phase:
+        case PowerPhase.AWAKE | PowerPhase.ASLEEP:
+            return ""
+        case PowerPhase.EMPTYING if host.vm_ids:
+            return f"{_vms_on(host)}: migrate them, or wait; after power.emptying_timeout_s it is used again"
+        case PowerPhase.SWITCHING_OFF if sequence.failures:
+            return (
+                f"switch it off by its controller, which is seen; or when it is mended, to try at once: one-preempt "
+                f"host on {host.id}, and host off once it is on"
+            )
+        case PowerPhase.SWITCHING_ON | PowerPhase.ENABLING | PowerPhase.CUTTING_POWER:
+            return f"wait until it is on; to keep it out of use, onehost disable {host.id}"
+        case PowerPhase.FAILED:
+            return f"when it is mended, one-preempt host on {host.id}; to keep it out of use, onehost disable {host.id}"
+        case _:
+            return f"wait; if it stays so, see the daemon's log; one-preempt host on {host.id} takes it back into use"
 
 
 def floor_refusal(view: PowerView, hosts: Mapping[int, Host], off: Sequence[Host]) -> str:
@@ -237,7 +259,10 @@ def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order:
     if host is None:
         return "OpenNebula has it no more"
     if sequence is not None and sequence.is_ours and sequence.phase is not PowerPhase.ASLEEP:
-        return "; ".join(filter(None, (sequence.reason_text, sequence.answer_text)))
+        advice = (
+            what_to_do(sequence, host) if order.goal is PowerGoal.OFF or sequence.phase is PowerPhase.FAILED else ""
+        )
+        return "; ".join(filter(None, (sequence.reason_text, sequence.answer_text, advice)))
     if sequence is not None and not sequence.is_ours and sequence.since_s >= order.ordered_at_s:
         return sequence.reason_text
     if not host.accepts_vms and (sequence is None or not sequence.is_ours):
