@@ -62,6 +62,19 @@ def test_all_experiments_run_at_once_when_small(tmp_path: Path) -> None:
     assert "no more than 2 suspensions" in again
 
 
+def test_results_of_other_code_are_told_before_the_rest_is_played_and_after(tmp_path: Path) -> None:
+    small = ("run", "sr11-starvation", "--small", "--jobs", "1", "--out", str(tmp_path))
+    assert run(*small).stderr == ""
+    results = tmp_path / "sr11-starvation-small" / "results.jsonl"
+    first, *lines = results.read_text().splitlines(keepends=True)
+    code = json.loads(first)["code"]
+    results.write_text(first.replace(f',"code":"{code}"', "") + "".join(lines[1:]).replace(code, "0123456789ab"))
+    again = run(*small)
+    assert f"results of other states of the code ({len(lines) - 1} by 0123456789ab, 1 of unknown code)" in again.stderr
+    assert f"what is missing is played by {code}" in again.stderr
+    assert f"{len(lines) - 1} by 0123456789ab, 1 of unknown code, 1 by {code}" in " ".join(again.stdout.split())
+
+
 def test_full_results_are_not_taken_for_small_ones(tmp_path: Path) -> None:
     (tmp_path / "sr11-starvation-small").mkdir()
     (tmp_path / "sr11-starvation-small" / "identity.json").write_text("{}")

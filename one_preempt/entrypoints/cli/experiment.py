@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby, takewhile
@@ -14,9 +15,11 @@ from one_preempt.entrypoints.cli.options import json_option, write_json, write_t
 from one_preempt.entrypoints.cli.progress import progress
 from one_preempt.explain import JsonObject
 from one_preempt.simulation.experiments.experiment import Cell, Claim, Experiment, ExperimentResult
+from one_preempt.simulation.experiments.played_code import code_digest, counts_in_words
 from one_preempt.simulation.experiments.registry import experiment, experiments
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment
 from one_preempt.simulation.experiments.runner import folder_of, run
+from one_preempt.simulation.experiments.state_folder import lent
 
 WITHIN = "within"
 # More are not read side by side in the usual width of a terminal.
@@ -112,8 +115,22 @@ def _narrowed(one: Experiment, traces: Path | None, first: int | None) -> Experi
 def _result(one: Experiment, small: bool, jobs: int, out: Path, first: int | None) -> ExperimentResult:
     if not isinstance(one, ReplicatedExperiment):
         return one.run()
+    folder = folder_of(out, one, small)
+    _tell_of_other_code(one, folder, small)
     with progress(one.name, len(one.tasks(small)[:first])) as tell:
-        return run(one, folder_of(out, one, small), small, jobs, tell, first)
+        return run(one, folder, small, jobs, tell, first)
+
+
+def _tell_of_other_code(one: ReplicatedExperiment, folder: Path, small: bool) -> None:
+    """Before hours are spent on results that cannot be compared with those that there are."""
+    ours, known = code_digest(), Counter(result.code for result in lent(folder, one, small).values())
+    others = {code: count for code, count in known.items() if code != ours}
+    if others:
+        click.echo(
+            f"{one.name}: in {folder} are results of other states of the code ({counts_in_words(others)}); they are "
+            f"kept, and what is missing is played by {ours}. For results of one code name another folder by --out.",
+            err=True,
+        )
 
 
 def fails(result: ExperimentResult) -> bool:

@@ -26,10 +26,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What came of a task."""
+    """What came of a task; `code` is the digest of the code that played it, '' where that is not known."""
 
     task: Task
     figures: Figures
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
 from one_preempt.simulation.experiments.experiment import Experiment, ExperimentResult, Row
+from one_preempt.simulation.experiments.played_code import code_claim, code_digest
 from one_preempt.simulation.experiments.registry import experiment as experiment_named
 from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExperiment, Task, TaskResult
 from one_preempt.simulation.experiments.state_folder import lent, opened
@@ -39,7 +40,8 @@ def run(
     """Play what is not yet in `folder`, conclude, and write there what came of it.
 
     `on_done` is told how many tasks are done, those of earlier runs included. With `first` no more than so many of the
-    tasks are played, in their order; whatever was played before is concluded from too. Raises `OnePreemptError` where
+    tasks are played, in their order; whatever was played before is concluded from too, by whatever state of the code:
+    the last claim tells by which. Raises `OnePreemptError` where
     the folder cannot be used.
     """
     tell = on_done or (lambda _done: None)
@@ -53,13 +55,16 @@ def run(
                 state.append(result)
                 results[task] = result
         tell(len(results))
-        for result in _missing(experiment, [task for task in wanted if task not in results], results, jobs):
+        code = code_digest()
+        for result in _missing(experiment, [task for task in wanted if task not in results], results, jobs, code):
             state.append(result)
             results[result.task] = result
             tell(len(results))
         in_order = [results[task] for task in tasks if task in results]
         state.finish(in_order)
         concluded = experiment.concluded(in_order)
+        told_of_code = code_claim(result.code for result in in_order)
+        concluded = replace(concluded, claims=(*concluded.claims, told_of_code))
         state.write("rows.csv", csv_text([_flat(row) for row in concluded.rows]).encode())
         claims = [asdict(claim) for claim in concluded.claims]
         state.write("claims.json", json.dumps(claims, indent=2).encode() + b"\n")
@@ -85,21 +90,21 @@ def _flat(row: Row) -> dict[str, str | int | float | bool | None]:
 
 
 def _missing(
-    experiment: ReplicatedExperiment, tasks: Sequence[Task], known: Mapping[Task, TaskResult], jobs: int
+    experiment: ReplicatedExperiment, tasks: Sequence[Task], known: Mapping[Task, TaskResult], jobs: int, code: str
 ) -> Iterator[TaskResult]:
-    """Results of these tasks as they come; tasks that are the same simulation are played once."""
+    """Results of these tasks as they come, played by `code`; tasks that are the same simulation are played once."""
     same: dict[Task, list[Task]] = {}
     for task in tasks:
         same.setdefault(experiment.played_as(task), []).append(task)
     at_once = [known[one] for one in same if one in known]
-    for played in chain(at_once, _played(experiment, [one for one in same if one not in known], jobs)):
-        yield from (TaskResult(task, played.figures) for task in same[played.task])
+    for played in chain(at_once, _played(experiment, [one for one in same if one not in known], jobs, code)):
+        yield from (replace(played, task=task) for task in same[played.task])
 
 
-def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) -> Iterator[TaskResult]:
+def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int, code: str) -> Iterator[TaskResult]:
     """Results as they come."""
     if jobs == 1 or len(tasks) < 2:
-        yield from (TaskResult(task, _figures(experiment, task)) for task in tasks)
+        yield from (TaskResult(task, _figures(experiment, task), code) for task in tasks)
         return
     # Fresh processes: a copy of this one would share its threads' locks.
     fresh = multiprocessing.get_context("spawn")
@@ -107,7 +112,7 @@ def _played(experiment: ReplicatedExperiment, tasks: Sequence[Task], jobs: int) 
         futures = {pool.submit(_simulate, experiment.name, experiment.traces, task): task for task in tasks}
         try:
             for future in as_completed(futures):
-                yield TaskResult(futures[future], future.result())
+                yield TaskResult(futures[future], future.result(), code)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

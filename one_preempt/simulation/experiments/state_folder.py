@@ -136,7 +136,8 @@ def _write_through(file: BinaryIO, content: bytes) -> None:
 
 
 def _line(result: TaskResult) -> bytes:
-    return json.dumps(asdict(result.task) | {"figures": dict(result.figures)}, separators=(",", ":")).encode() + b"\n"
+    told = asdict(result.task) | {"figures": dict(result.figures)} | ({"code": result.code} if result.code else {})
+    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -147,8 +148,10 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     policy: str
     small: bool
     figures: dict[str, int | float | None]
+    # Earlier releases did not write it.
+    code: str = ""
 
 
 def _result(line: bytes) -> TaskResult:
     read = msgspec.json.decode(line, type=_Line)
-    return TaskResult(Task(read.point, read.replication, read.policy, read.small), read.figures)
+    return TaskResult(Task(read.point, read.replication, read.policy, read.small), read.figures, read.code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments import runner
 from one_preempt.simulation.experiments.experiment import ExperimentResult
+from one_preempt.simulation.experiments.played_code import code_digest
 from one_preempt.simulation.experiments.registry import experiment
 from one_preempt.simulation.experiments.replicated import (
     REFUSED_PLANS,
@@ -193,6 +195,63 @@ def test_what_another_experiment_played_beside_ours_is_taken_over(
     calls.clear()
     run(replace(ours, choices={"numbers": "odd"}), tmp_path / "odd")
     assert len(calls) == 5
+
+
+def told_of_code(result: ExperimentResult) -> tuple[str, bool | None]:
+    claim = result.claims[-1]
+    assert (claim.text, claim.required) == ("all results are of one state of the code", False)
+    return claim.ours, claim.holds
+
+
+def test_results_say_which_code_has_played_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "code_digest", lambda: "aaaa")
+    result = run(squares([]), tmp_path)
+    assert told_of_code(result) == ("5 by aaaa", True)
+    assert (tmp_path / RESULTS).read_bytes().count(b',"code":"aaaa"}\n') == 5
+    assert json.loads((tmp_path / "claims.json").read_bytes())[-1]["ours"] == "5 by aaaa"
+    # Later code that has nothing to play tells the same, to the byte.
+    before = files_of(tmp_path)
+    monkeypatch.setattr(runner, "code_digest", lambda: "bbbb")
+    assert run(squares([]), tmp_path) == result
+    assert files_of(tmp_path) == before
+
+
+def test_results_of_another_code_are_kept_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Task] = []
+    for code, first in (("aaaa", 2), ("bbbb", 3)):
+        monkeypatch.setattr(runner, "code_digest", lambda code=code: code)
+        run(squares(calls), tmp_path, first=first)
+    # As earlier releases wrote them.
+    lines = (tmp_path / RESULTS).read_bytes()
+    (tmp_path / RESULTS).write_bytes(lines.replace(b',"code":"aaaa"', b""))
+    assert told_of_code(run(squares(calls), tmp_path)) == ("3 by bbbb, 2 of unknown code", False)
+    assert len(calls) == 5
+    assert (tmp_path / RESULTS).read_bytes().splitlines()[0].endswith(b'"third":0.0}}')
+
+
+def test_results_of_which_no_code_is_known_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(squares([]), tmp_path)
+    lines = [line.partition(b',"code"')[0] + b"}\n" for line in (tmp_path / RESULTS).read_bytes().splitlines()]
+    (tmp_path / RESULTS).write_bytes(b"".join(lines))
+    assert told_of_code(run(squares([]), tmp_path)) == ("5 of unknown code", None)
+    assert (tmp_path / RESULTS).read_bytes() == b"".join(lines)
+
+
+def test_the_digest_is_of_all_that_a_simulation_may_import(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "core").mkdir(parents=True)
+    (package / "entrypoints").mkdir()
+    (package / "core" / "rule.py").write_text("A = 1\n")
+    (package / "entrypoints" / "shown.py").write_text("A = 1\n")
+    digest = code_digest(package)
+    assert len(digest) == 12
+    (package / "entrypoints" / "shown.py").write_text("A = 2\n")
+    assert code_digest(package) == digest
+    (package / "core" / "rule.py").rename(package / "core" / "law.py")
+    renamed = code_digest(package)
+    (package / "core" / "law.py").write_text("A = 2\n")
+    assert len({digest, renamed, code_digest(package)}) == 3
+    assert code_digest() == code_digest()
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
