@@ -1,12 +1,13 @@
 """From how long hosts were on, booting, shutting down and off to kilowatt-hours, and beside them what always-on takes.
 
-The models are those of today: who corrects a host's watts has its past counted with them as well.
+The models are those of today, and so are the names by which they are found: who corrects a host's watts, or renames it,
+has its past counted with them as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from one_preempt.core.energy.energy_integration import kwh
 from one_preempt.core.energy.power_model import FULL_PERCENT, HostPower
@@ -68,18 +69,28 @@ def accounts(
     from_s: int,
     until_s: int,
 ) -> tuple[EnergyAccount, ...]:
-    """One account for each policy and host, by policy and host id.
+    """One account for each policy and host, by policy and host id, under the name that the host was given last.
 
     Of `stays` what lies between the two instants counts, of `totals` all.
     """
     found: dict[tuple[str, int], EnergyAccount] = {}
-    spans = [_of_stay(stay, power_of, from_s, until_s) for stay in stays]
-    spans += [_of_total(total, power_of) for total in totals]
+    stays, totals = list(stays), list(totals)
+    names = _last_names(stays, totals)
+    spans = [_of_stay(stay, power_of(*names[stay.host_id]), from_s, until_s) for stay in stays]
+    spans += [_of_total(total, power_of(*names[total.host_id])) for total in totals]
     for span in spans:
         if span.counted_s:
             before = found.get((span.policy, span.host_id))
             found[span.policy, span.host_id] = span if before is None else added(before, span)
-    return tuple(found[key] for key in sorted(found))
+    return tuple(replace(found[key], host_name=names[key[1]][0]) for key in sorted(found))
+
+
+def _last_names(stays: Iterable[HostUseStay], totals: Iterable[HostUseTotal]) -> dict[int, tuple[str, str]]:
+    """The name of each host, and of its cluster, by host id."""
+    ended = [(total.last_s, total.host_id, total.host_name, total.cluster_name) for total in totals]
+    began = [(stay.since_s, stay.host_id, stay.host_name, stay.cluster_name) for stay in stays]
+    # What was pruned is older than all that was not.
+    return {host_id: (name, cluster) for _, host_id, name, cluster in (*sorted(ended), *sorted(began))}
 
 
 def added(one: EnergyAccount, other: EnergyAccount) -> EnergyAccount:
@@ -98,9 +109,8 @@ def added(one: EnergyAccount, other: EnergyAccount) -> EnergyAccount:
     )
 
 
-def _of_stay(stay: HostUseStay, power_of: PowerOfHost, from_s: int, until_s: int) -> EnergyAccount:
+def _of_stay(stay: HostUseStay, power: HostPower, from_s: int, until_s: int) -> EnergyAccount:
     """The part of a stay that lies between two instants."""
-    power = power_of(stay.host_name, stay.cluster_name)
     begins_s = max(stay.since_s, from_s)
     ends_s = max(until_s if stay.until_s is None else min(stay.until_s, until_s), begins_s)
     boot_ends_s = min(max(stay.since_s + power.boot_s, begins_s), ends_s)
@@ -108,8 +118,7 @@ def _of_stay(stay: HostUseStay, power_of: PowerOfHost, from_s: int, until_s: int
     return _account(stay, power, ends_s - begins_s, boot_ends_s - begins_s, begun)
 
 
-def _of_total(total: HostUseTotal, power_of: PowerOfHost) -> EnergyAccount:
-    power = power_of(total.host_name, total.cluster_name)
+def _of_total(total: HostUseTotal, power: HostPower) -> EnergyAccount:
     booted_s = min(total.lasted_s, total.stays * power.boot_s)
     return _account(total, power, total.lasted_s, booted_s, total.stays)
 

@@ -30,7 +30,8 @@ def stays_to_write(
 
     Counted are hosts that are handed over, and those that are out of use by our hand. One that an administrator or a
     defect keeps out of use is not, for nobody knows whether it has power. A use is entered when its phase was; all else
-    changes now. A new load alone ends a stay only with `samples_load`.
+    changes now. A new load alone ends a stay only with `samples_load`. A host's new name is written into the stay that
+    lasts.
     """
     counted = known.bounds.handed_over.union(one.host_id for one in known.sequences.values() if one.is_ours)
     written: list[HostUseStay] = []
@@ -47,6 +48,9 @@ def stays_to_write(
             # What lasted no time at all is written over by what begins at the same instant.
             written += [replace(before, until_s=after.since_s)] if after.since_s > before.since_s else []
             written.append(after)
+        elif (after.host_name, after.cluster_name) != (before.host_name, before.cluster_name):
+            # It is the same stay: a boot is not begun anew because its host was renamed.
+            written.append(replace(before, host_name=after.host_name, cluster_name=after.cluster_name))
     return tuple(written)
 
 

@@ -62,6 +62,19 @@ def test_each_policy_and_host_has_its_account() -> None:
     ]  # fmt: skip
 
 
+def test_a_host_that_was_renamed_is_counted_under_its_last_name_and_by_the_model_of_that() -> None:
+    old = HostUseTotal(1, "older", "attic", HostUse.ON, "", 0, stays=1, lasted_s=60, first_s=-120, last_s=-60)
+    stays = [replace(PLAIN, host_name="old", until_s=60), replace(PLAIN, since_s=60, until_s=120, cluster_name="hall")]
+
+    def power_of(host: str, cluster: str) -> HostPower:
+        return WATTS if (host, cluster) == ("node1", "hall") else replace(WATTS, curve=linear_power(900, 900))
+
+    found = accounts(stays, [old], power_of, -200, 120)
+    assert [(one.policy, one.host_name, one.taken_mj) for one in found] == [
+        ("", "node1", 60 * 100_000), ("PEMP", "node1", 120 * 100_000),
+    ]  # fmt: skip
+
+
 def test_hosts_are_counted_by_their_own_models() -> None:
     found = accounts(
         [PLAIN, replace(PLAIN, host_id=2, host_name="big")],

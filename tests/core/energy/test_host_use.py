@@ -120,3 +120,13 @@ def test_loads_are_rounded_to_whole_steps_and_end_at_full() -> None:
         0, 0, 10, 10, 100, 100, 0,
     ]  # fmt: skip
     assert load_of(replace(host(0), max_cpu_centi=0, total_cpu_centi=0)) == 0
+
+
+@pytest.mark.parametrize("phase", [P.ASLEEP, P.ENABLING])
+def test_a_new_name_is_written_into_the_stay_that_lasts(phase: PowerPhase) -> None:
+    sequence = in_phase(phase, 1, began_at_s=ENTERED_S)
+    before = replace(OFF, use=HostUse.OFF if phase is P.ASLEEP else HostUse.BOOTING)
+    renamed = replace(host(0), name="elsewhere", cluster_name="attic")
+    after = replace(before, host_name="elsewhere", cluster_name="attic")
+    assert written(sequence, before, seen=renamed) == (after,)
+    assert written(sequence, after, seen=renamed) == ()
