@@ -239,15 +239,33 @@ def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
         # The first time nothing was done, so that it still runs.
         is_first = sequence.attempts == 1
         after = given_up(sequence, now_s, FAILED, "") if is_first else _to_be_told_again(sequence, now_s)
+        if sequence.outcome is Outcome.HELD_BACK and not is_first:
+            # What nobody answered before has its time from when it was first told.
+            after = replace(after, since_s=sequence.since_s)
         return _without_order(after, sequence, rules, now_s)
     if not was_ordered:
         return sequence
+    timeout_s = rules.shutdown_timeout_s
     # After a failure it is told again once its pause is over: until then, and since, it had no time to shut down.
     told_at_s = max(sequence.since_s, sequence.not_before_s, ordered_at_s or 0)
-    if now_s - told_at_s > rules.shutdown_timeout_s:
-        text = f"it was told to switch off and did not within {rules.shutdown_timeout_s} s"
+    text = f"it was told to switch off and did not within {timeout_s} s"
+    if _is_unheard(sequence):
+        # Each order that nobody answers is followed by another one, but for so long only.
+        told_at_s = sequence.since_s + timeout_s if ordered_at_s is None else max(sequence.since_s, ordered_at_s)
+        text = f"it was told to switch off, nobody answered, and it did not within {timeout_s} s"
+    if now_s - told_at_s > timeout_s:
         return _with_failure(_to_be_told_again(sequence, now_s), rules, now_s, text)
     return sequence
+
+
+def is_told_no_more(sequence: PowerSequence, rules: PowerRules, now_s: int) -> bool:
+    """Nobody has answered the order to switch off for so long that the last one is given its time to shut down."""
+    return _is_unheard(sequence) and sequence.was_ordered and now_s - sequence.since_s > rules.shutdown_timeout_s
+
+
+def _is_unheard(sequence: PowerSequence) -> bool:
+    """Nobody has answered, and it has not failed yet: what has may be woken again, whatever becomes of its orders."""
+    return sequence.failures == 0 and sequence.outcome is not Outcome.ACCEPTED
 
 
 def _to_be_told_again(sequence: PowerSequence, now_s: int) -> PowerSequence:

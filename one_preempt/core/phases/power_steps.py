@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from one_preempt.core.host_power.phase_transitions import given_up
+from one_preempt.core.host_power.phase_transitions import given_up, is_told_no_more
 from one_preempt.core.host_power.power_columns import can_turn_back
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
@@ -158,7 +158,8 @@ def _steps(power: PowerDraft, sequence: PowerSequence, state: HostState, *, want
             yield power_step(sequence, PowerStepKind.PUT_OFFLINE, (HostState.DISABLED,), must_be_empty=True)
         case PowerPhase.SWITCHING_OFF:
             off = power_step(sequence, PowerStepKind.SWITCH_OFF, (HostState.OFFLINE,), must_be_empty=True)
-            yield from _order(power, sequence, off, allowed=wanted and not sequence.rests_at(power.now_s))
+            rests = sequence.rests_at(power.now_s) or is_told_no_more(sequence, power.rules, power.now_s)
+            yield from _order(power, sequence, off, allowed=wanted and not rests)
         case PowerPhase.ASLEEP if _reading_is_due(power, sequence):
             yield power_step(sequence, PowerStepKind.READ_POWER)
         case PowerPhase.SWITCHING_ON if _still_goes_down(power, sequence):

@@ -195,6 +195,22 @@ def test_only_a_boot_of_ours_that_ends_nowhere_is_stuck() -> None:
     assert seen(P.SWITCHING_ON, S.OFFLINE, **TRIED | late).reason_code == "failed"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("outcome", [None, Outcome.UNKNOWN, Outcome.DROPPED])
+def test_a_stop_that_nobody_answers_fails_however_often_it_is_told(outcome: Outcome | None) -> None:
+    told = {"attempts": 9, "outcome": outcome, "outcome_at_s": None if outcome is None else NOW_S - 601}
+    # Power control wants to be left alone for longer, and the host has had its time all the same.
+    failed = seen(P.SWITCHING_OFF, S.OFFLINE, **told, since_s=NOW_S - 1201, not_before_s=NOW_S + 3000)  # type: ignore[arg-type]
+    assert (failed.phase, failed.failures, failed.since_s) == (P.SWITCHING_OFF, 1, NOW_S)
+    waits = seen(P.SWITCHING_OFF, S.OFFLINE, **told, since_s=NOW_S - 1201, failures=1, not_before_s=NOW_S - 300)  # type: ignore[arg-type]
+    assert waits.failures == 1
+
+
+def test_a_stop_that_is_held_back_keeps_its_time() -> None:
+    held = {"attempts": 2, "outcome": Outcome.HELD_BACK, "outcome_at_s": NOW_S - 5, "since_s": NOW_S - 1000}
+    waits = seen(P.SWITCHING_OFF, S.OFFLINE, **held)  # type: ignore[arg-type]
+    assert (waits.failures, waits.outcome, waits.since_s) == (0, None, NOW_S - 1000)
+
+
 def test_a_pause_that_a_clock_set_back_has_put_far_off_is_over() -> None:
     far = {"since_s": NOW_S + 86_400, "not_before_s": NOW_S + 86_700}
     assert seen(P.FAILED, S.OFFLINE, **far).phase is P.ASLEEP  # type: ignore[arg-type]
