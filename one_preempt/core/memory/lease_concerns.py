@@ -34,7 +34,7 @@ class Concern(Enum):
     ANY_TIME = "it has a deadline, or must not be suspended again: then its start is promised and not exact"
     HALF_STARTED = "a gang of which some have room, and some may not have been started"
     TO_HOLD = "a VM of it may have to be put on HOLD"
-    RUNS = "it runs since an instant that is known"
+    TIME_GOES_ON = "VMs of it run since an instant that is known"
     RUNS_TO_DEADLINE = "it runs, and was promised to be done in time"
     SUSPENDED = "it was sent out, and a VM of it is at rest where it was"
     MARKED = "a VM of it is to move elsewhere"
@@ -67,7 +67,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.ANY_TIME: lambda lease, _: lease.terms.deadline_at_s is not None or lease.terms.max_suspensions is not None,
     Concern.HALF_STARTED: lambda lease, _: lease.terms.size > 1 and lease.state in _HALF_STARTED,
     Concern.TO_HOLD: _is_to_hold,
-    Concern.RUNS: _runs,
+    Concern.TIME_GOES_ON: lambda lease, _: lease.run_began_at_s is not None,
     Concern.RUNS_TO_DEADLINE: lambda lease, vms: lease.promised_deadline_at_s is not None and _runs(lease, vms),
     Concern.SUSPENDED: _is_suspended,
     Concern.MARKED: lambda _, vms: bool([vm for vm in vms if vm.resched]),

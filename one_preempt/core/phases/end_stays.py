@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from one_preempt.core.memory.lease_concerns import Concern
-from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
@@ -27,10 +27,10 @@ def end_stays(draft: PlanDraft) -> None:
     if draft.state.paused or draft.policies.mode is not Mode.ACT:
         return
     ends_overruns = draft.policies.time.overrun in _OVERRUN_KINDS
-    for lease in draft.concerns.ordered(Concern.RUNS if ends_overruns else Concern.RUNS_TO_DEADLINE):
+    for lease in draft.concerns.ordered(Concern.TIME_GOES_ON if ends_overruns else Concern.RUNS_TO_DEADLINE):
         if lease.id in draft.busy_leases:
             continue
-        if lease.promised_deadline_at_s is not None:
+        if lease.promised_deadline_at_s is not None and lease.state is LeaseState.RUNNING:
             _end_slot(draft, lease)
         _end_overrun(draft, lease)
 
@@ -86,6 +86,7 @@ def _goes_on(draft: PlanDraft, lease: Lease) -> bool:
 
 
 def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
+    """What runs of it leaves. What its owner took away meanwhile stays as it is, and runs no longer once it is back."""
     rules, end_at_s = draft.policies.time, lease.expected_end_at_s
     kind = _OVERRUN_KINDS.get(rules.overrun)
     if kind is None or end_at_s is None:

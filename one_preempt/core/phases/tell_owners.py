@@ -102,7 +102,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return preempted_status(lease.preempted_by, waiting)
     if lease.state is LeaseState.WAITING:
         return waiting
-    if lease.state is LeaseState.RUNNING and told:
+    if lease.state in (LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER) and told:
         return told
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
         return f"leaving its hosts to make room ({lease.terms.type})"

@@ -11,13 +11,14 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_o
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_variant
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.in_place import was_in_place
 from one_preempt.core.reconciliation.served_time import Heard, clocked
 
 # After a longer pause than this, what happened in between is read off oned's own instants.
 WATCHED_S = 60
 _RUNNING = LcmState.RUNNING.name
+_DONE = VmState.DONE.name
 _ended = quick_variant(LeaseRecord, "ended_at_s")
 
 
@@ -72,13 +73,27 @@ class RecordUpdate:
         sent_out = self.sent_out.get(record.id)
         sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
         watched = self.lately and self._was_not_running(record)
-        record = clocked(record, present, self.now_s, watched=watched, sent_out_at_s=sent_out_at_s, heard=self.heard)
+        record = clocked(
+            record,
+            present,
+            self.now_s,
+            watched=watched,
+            sent_out_at_s=sent_out_at_s,
+            heard=self.heard,
+            resting=self.resting,
+            has_lost_one=len(present) < len(record.vm_ids) and self._has_just_lost_one(record),
+        )
         if sent_out is not None:
             return _mark_preempted(record, sent_out, self.now_s)
         if record.preempted_by is None:
             return record
         back = lease_state(present, preempted=True, in_place=self.resting) is LeaseState.RUNNING
         return replace(record, preempted_by=None) if back else record
+
+    def _has_just_lost_one(self, record: LeaseRecord) -> bool:
+        """Is one of its VMs gone that was there when they were seen before?"""
+        gone = [vm_id for vm_id in record.vm_ids if vm_id not in self.snapshot.vms]
+        return any(self.states_before.get(vm_id, _DONE) != _DONE for vm_id in gone)
 
     def _was_not_running(self, record: LeaseRecord) -> bool:
         """Were they all seen, one of them not running?"""

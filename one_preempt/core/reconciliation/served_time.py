@@ -1,10 +1,15 @@
-"""How long a lease has run of its DURATION: the time in which all its VMs ran, overheads not counted (VW07 3.1)."""
+"""How long a lease has run of its DURATION, overheads not counted (VW07 3.1).
+
+It begins when all its VMs run, and goes on while one of them does: what its owner takes away of it does not stop the
+clock of the others, which hold their room. What fails does, and whom the cloud has still to start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from one_preempt.core.matching.demands import returns_to_its_disks
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.quick_construction import quick_variant
@@ -12,6 +17,12 @@ from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 
 # A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
 _SERVED = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+
+# Its owner resumes it where it was, or took it off its host and it comes back.
+_RESUMED_THERE = frozenset({LcmState.BOOT_POWEROFF, LcmState.BOOT_SUSPENDED})
+_COMES_BACK = frozenset({
+    LcmState.BOOT_STOPPED, LcmState.BOOT_UNDEPLOY, LcmState.PROLOG_RESUME, LcmState.PROLOG_UNDEPLOY,
+})  # fmt: skip
 
 _RUNNING = LcmState.RUNNING.name
 
@@ -42,32 +53,61 @@ def clocked(
     watched: bool,
     sent_out_at_s: int | None = None,
     heard: Heard | None = None,
+    resting: Container[int] = (),
+    has_lost_one: bool = False,
 ) -> LeaseRecord:
     """`record` with the clock started, stopped or left alone, as its VMs were observed at `now_s`.
 
     `watched`: they were seen a moment ago and did not all run yet, so the run begins now. Else oned's own instant
     counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back (FACTS 3).
     What was `heard` is better than both: a run may have begun, and be over, since anybody has looked.
-    `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run.
+    `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run. `resting`
+    are VMs that we suspended on their hosts. `has_lost_one`: one that was there when they were seen before is gone.
     """
-    runs = _SERVED.issuperset([phase_of(vm) for vm in present])
+    served = [vm for vm in present if phase_of(vm) in _SERVED]
+    kept: list[VirtualMachine] = []
+    if len(served) < len(present):
+        is_sent_out = sent_out_at_s is not None or record.preempted_by is not None
+        kept = [vm for vm in present if _is_kept_from_running(vm, resting, is_sent_out=is_sent_out)]
+    runs = bool(served) and not kept
     began_at_s = record.run_began_at_s
     if began_at_s is None:
-        began_at_s = heard.began_at_s(present, now_s) if heard is not None else None
+        began_at_s = heard.began_at_s(served if runs else present, now_s) if heard is not None else None
         if runs:
-            seen_at_s = _began_at_s(present, now_s, watched) if began_at_s is None else began_at_s
+            seen_at_s = _began_at_s(served, now_s, watched) if began_at_s is None else began_at_s
             return _with_clock(record, record.served_s, seen_at_s)
         if began_at_s is None:
             return record
     if runs:
         # By a clock that was set back since it began, it would end as much later than it does.
         return record if began_at_s <= now_s else _with_clock(record, record.served_s, now_s)
-    ended_at_s = [vm.history[-1].running_end_at_s for vm in present if phase_of(vm) not in _SERVED and vm.history]
+    ends_at_s = [vm.history[-1].running_end_at_s for vm in (kept or present) if vm.history]
     if sent_out_at_s is not None:
-        ended_at_s.append(sent_out_at_s)
-    known = [at_s for at_s in ended_at_s if began_at_s <= at_s <= now_s]
-    served_s = max(0, min(known, default=now_s) - began_at_s)
-    return _with_clock(record, record.served_s + served_s, None)
+        ends_at_s.append(sent_out_at_s)
+    known = [at_s for at_s in ends_at_s if began_at_s <= at_s <= now_s]
+    # Where all are away by their owner's hand, since the last of them is: of one that is gone nobody knows since when.
+    choose = min if kept else max
+    ended_at_s = now_s if has_lost_one and not kept else choose(known, default=now_s)
+    return _with_clock(record, record.served_s + max(0, ended_at_s - began_at_s), None)
+
+
+def _is_kept_from_running(vm: VirtualMachine, resting: Container[int], *, is_sent_out: bool) -> bool:
+    """It does not run, and not by its owner's hand: it failed, is to be started, or left by ours and is not back yet.
+
+    Who could stop the clock by a VM that he takes away would hold the room of all others for ever.
+    """
+    phase = phase_of(vm)
+    if phase in _SERVED:
+        return False
+    if phase is VmPhase.PAUSED:
+        return vm.id in resting
+    if phase in (VmPhase.OUT, VmPhase.LEAVING):
+        return is_sent_out
+    if phase is VmPhase.WAITING:
+        return is_sent_out or not returns_to_its_disks(vm)
+    if phase is VmPhase.STARTING and vm.lcm_state in _COMES_BACK:
+        return is_sent_out
+    return vm.lcm_state not in _RESUMED_THERE
 
 
 def _began_at_s(present: Sequence[VirtualMachine], now_s: int, watched: bool) -> int:

@@ -46,7 +46,7 @@ def walked(state: ClusterState) -> dict[Concern, list[int]]:
             Concern.ANY_TIME: asks or lease.terms.max_suspensions is not None,
             Concern.HALF_STARTED: half and len(lease.vm_ids) > 1,
             Concern.TO_HOLD: held and lease.explicit and any(free_to_hold),
-            Concern.RUNS: runs,
+            Concern.TIME_GOES_ON: lease.run_began_at_s is not None,
             Concern.RUNS_TO_DEADLINE: runs and asks and lease.verdict is Verdict.ACCEPTED,
             Concern.SUSPENDED: lease.preempted_by == 99 and VmState.SUSPENDED in [vm.state for vm in vms],
             Concern.MARKED: any(vm.resched for vm in vms),
