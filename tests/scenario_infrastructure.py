@@ -131,19 +131,26 @@ def acl_rules_of(document: Given, group_ids: Iterable[int]) -> tuple[AclRule, ..
 
 
 def numa_nodes_of(given: Given) -> tuple[NumaNode, ...]:
-    """`numa: {nodes: 2, cores: 2, threads: 2, memory: 4096, pages: 512}`: each node alike, all of it free."""
+    """`numa: {nodes: 2, cores: 2, threads: 2, memory: 4096, pages: 512, pinned: [7, 7]}`: each node alike.
+
+    All of it is free, but for the first threads, on which the VMs of `pinned` are.
+    """
     numa = given.get("numa")
     if numa is None:
         return ()
     count, cores, threads = numa.get("nodes", 1), numa.get("cores", 2), numa.get("threads", 1)
     pages = numa.get("pages", 0)
+    pinned = dict(enumerate(numa.get("pinned", ())))
     return tuple(
         NumaNode(
             id=node,
             cores=tuple(
                 NumaCore(
                     id=node * cores + core,
-                    threads=tuple(((node * cores + core) * threads + thread, -1) for thread in range(threads)),
+                    threads=tuple(
+                        (number, pinned.get(number, -1))
+                        for number in range((node * cores + core) * threads, (node * cores + core + 1) * threads)
+                    ),
                     free_threads=threads,
                     dedicated=False,
                 )

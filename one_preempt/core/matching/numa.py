@@ -6,7 +6,7 @@ by guest node. Both are followed here, so that a VM is kept from exactly those h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host, NumaCore, NumaNode
@@ -57,7 +57,11 @@ class _Node:
 
 
 class NumaRoom:
-    """The NUMA nodes of one host while a decision is being made."""
+    """The NUMA nodes of one host while a decision is being made.
+
+    Others may be expected there once VMs have left: which threads those will get, oned decides when they come. So no
+    threads are kept for them: a VM fits beside them if they still do after it was given what oned would give it now.
+    """
 
     def __init__(self, host: Host) -> None:
         self._vms_per_thread = host.vms_thread
@@ -65,6 +69,8 @@ class NumaRoom:
         first = next(iter(host.numa_nodes), None)
         cores = sorted(first.cores, key=lambda core: core.id) if first else []
         self._threads_per_core = len({cpu for cpu, _ in cores[0].threads}) if cores else 1
+        self._expected: tuple[VirtualMachine, ...] = ()
+        self._leaving: tuple[VirtualMachine, ...] = ()
 
     def copy(self) -> NumaRoom:
         """The same room, to be changed by itself."""
@@ -72,10 +78,44 @@ class NumaRoom:
         twin._vms_per_thread = self._vms_per_thread
         twin._threads_per_core = self._threads_per_core
         twin._nodes = {node_id: _copy(node) for node_id, node in self._nodes.items()}
+        twin._expected, twin._leaving = self._expected, self._leaving
         return twin
 
+    def expect(self, vm: VirtualMachine, leaving: Iterable[VirtualMachine]) -> None:
+        """Let nobody who comes before take what `vm` will need here once those that are `leaving` have left.
+
+        Where it would not fit then anyway, nothing is kept for it.
+        """
+        before, known = self._leaving, {one.id for one in self._leaving}
+        self._leaving = (*before, *(one for one in leaving if one.id not in known))
+        if self._holds((*self._expected, vm)):
+            self._expected = (*self._expected, vm)
+        else:
+            self._leaving = before
+
     def fits(self, vm: VirtualMachine) -> bool:
-        """May oned put `vm` here?"""
+        """May oned put `vm` here, and would all who are expected still fit in after it?"""
+        if not self._fits_now(vm):
+            return False
+        others = [one for one in self._expected if one.id != vm.id]
+        if not others:
+            return True
+        after = self.copy()
+        after.charge(vm)
+        return after._holds(others)
+
+    def _holds(self, coming: Iterable[VirtualMachine]) -> bool:
+        """Do these find room, one after the other, once all have left who are leaving?"""
+        then = self.copy()
+        for vm in self._leaving:
+            then.release(vm)
+        for vm in coming:
+            if not then._fits_now(vm):
+                return False
+            then.charge(vm)
+        return True
+
+    def _fits_now(self, vm: VirtualMachine) -> bool:
         topology = vm.topology
         if topology is None or not vm.numa_nodes:
             return True
@@ -85,10 +125,12 @@ class NumaRoom:
         return any(self._each_fits(requests, threads, topology) for threads in self._thread_counts(topology, requests))
 
     def charge(self, vm: VirtualMachine) -> None:
-        """Give `vm`, which fits, its threads, memory and pages."""
+        """Give `vm`, which fits, its threads, memory and pages; it is expected no more."""
         topology = vm.topology
         if topology is None or not vm.numa_nodes:
             return
+        if self._expected:
+            self._expected = tuple(one for one in self._expected if one.id != vm.id)
         if _wants_one_node(topology):
             node = self._one_node(vm, topology)
             if node is not None:

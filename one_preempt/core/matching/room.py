@@ -178,10 +178,19 @@ class Room:
         taken = self._devices_taken.get(host_id, frozenset())
         self._put(self._devices_taken, host_id, taken | frozenset(device_addresses))
 
-    def reserve(self, placement: Placement, device_addresses: Iterable[str] = ()) -> None:
-        """Keep all that a VM will need at `placement` once it comes: capacity, devices, disk space, leases."""
+    def reserve(
+        self, placement: Placement, device_addresses: Iterable[str] = (), leaving: Iterable[VirtualMachine] = ()
+    ) -> None:
+        """Keep all that a VM will need at `placement` once it comes: capacity, devices, cores, disk space, leases.
+
+        Cores may be those of VMs that are `leaving` the host.
+        """
         vm = self.snapshot.vms[placement.vm_id]
         self.hold(placement.host_id, vm.resources, device_addresses)
+        if vm.topology is not None:
+            numa = self.numa_room(placement.host_id).copy()
+            numa.expect(vm, leaving)
+            self._put(self._numa, placement.host_id, numa)
         self._take_space(vm, placement)
         self._take_leases(placement)
 

@@ -206,7 +206,8 @@ class PlanDraft:
             vm = self.state.snapshot.vms[placement.vm_id]
             offered = self.room.free_devices(placement.host_id, [leaver.id for _, leaver in leaving])
             devices = assign_devices(vm.pci_requests, offered) or ()
-            self.room.reserve(placement, [device.address for device in devices])
+            makes_room = [leaver for host_id, leaver in leaving if host_id == placement.host_id]
+            self.room.reserve(placement, [device.address for device in devices], makes_room)
             needed[placement.host_id] = needed.get(placement.host_id, NO_RESOURCES) + vm.resources
         for host_id, resources in needed.items():
             self.room.hold(host_id, NO_RESOURCES - resources.at_most(given.get(host_id, NO_RESOURCES)))

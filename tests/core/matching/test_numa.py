@@ -138,6 +138,33 @@ def test_pinned_threads_come_back_when_their_vm_leaves_and_go_again_with_a_rollb
     assert room.numa_room(0).fits(wanting)
 
 
+def test_others_get_what_those_who_are_expected_leave_them_and_all_of_it_after_a_rollback() -> None:
+    holder = replace(running(pinned("CORE", 1, vm_id=9), 0), numa_nodes=(NumaNodeRequest(0, 1, 1024 * MIB, 0),))
+    coming, large, small = pinned("CORE", 2), pinned("CORE", 2, vm_id=2), pinned("CORE", 1, vm_id=3)
+    with_holder = node(0, [[(0, 9), (1, -1)], [(2, -1), (3, -1)]])
+    room = Room(cloud([numa_host(with_holder, node(1, FREE))], [holder, coming]))
+
+    mark = room.checkpoint()
+    room.reserve(Placement(1, 0, 100))
+    # oned gives whoever comes first the emptiest node, though the core that is free on node 0 would do.
+    assert not room.numa_room(0).fits(large)
+    assert not room.numa_room(0).fits(small)
+    room.take(Placement(1, 0, 100))
+    assert room.numa_room(0).fits(small)
+    room.rollback(mark)
+    # Node 0 is there for who is expected once 9 has left.
+    room.reserve(Placement(1, 0, 100), (), [holder])
+    assert room.numa_room(0).fits(large)
+    room.rollback(mark)
+    assert room.numa_room(0).fits(large)
+
+
+def test_nothing_is_kept_for_whom_there_is_no_room_when_all_have_left() -> None:
+    room = NumaRoom(numa_host(node(0, FREE)))
+    room.expect(pinned("CORE", 3), ())
+    assert room.fits(pinned("CORE", 2, vm_id=2))
+
+
 def test_a_host_that_tells_of_a_core_without_threads_refuses_in_peace() -> None:
     assert not NumaRoom(numa_host(node(0, [[], []]))).fits(pinned("THREAD", 1, threads=0))
 
