@@ -7,8 +7,10 @@ take its room. What cannot be had is refused, or waits as a best-effort lease wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
@@ -27,7 +29,7 @@ from one_preempt.core.overhead.planning import leave_s, return_s
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
-from one_preempt.core.phases.matched_then import is_matched, matched_then
+from one_preempt.core.phases.matched_then import is_matched, matched_from_s, matched_then
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import is_unanswered
@@ -43,6 +45,8 @@ STARTS_TRIED_WITH_A_SHARE = 8
 # Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some.
 MATCHED_A_CYCLE = 40
 JUDGED_AGAIN_S = 10
+# So often a deadline is planned anew for whom a device or core is free later.
+MATCHES_TRIED = 4
 _LATER = Reason(NEXT_CYCLE, "others that ask for devices, cores or by a VM group are judged first: it is next")
 
 
@@ -242,12 +246,9 @@ def plan_stays(
     for table in tables_for(draft, lease):
         ready_at_s = not_before_s
         for _ in range(STARTS_TRIED if lease.max_share_percent is None else STARTS_TRIED_WITH_A_SHARE):
-            pieces = plan_pieces(table, demand, whole_s, ready_at_s, deadline_s, rules)
-            if pieces and _takes_promised(draft, lease, pieces):
-                pieces = _counted_pieces(draft, table, demand, whole_s, ready_at_s, deadline_s, rules)
-            if not pieces:
+            stays = _planned_in(table, draft, lease, vms, demand, whole_s, ready_at_s, rules)
+            if not stays:
                 break
-            stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
             needed_s = _lacks_s(draft, lease, stays[0])
             # Hosts that sleep may have to wait for their turn to boot.
             later_s = turns_lack_s(draft, lease, stays, deadline_s - whole_s - stays[0].start_s)
@@ -264,6 +265,45 @@ def plan_stays(
             ready_at_s = max(ready_at_s, draft.state.now_s + needed_s)
     # Nobody leaves for what was only tried: others must not find the lanes taken.
     lay_back(draft, lease.id, prepared)
+    return None
+
+
+def _planned_in(
+    table: SlotTable,
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    demand: GangDemand,
+    whole_s: int,
+    ready_at_s: int,
+    rules: PieceRules,
+) -> list[Stay] | None:
+    """The first stays by its deadline on hosts that have room by the table and all else that cannot be counted."""
+    deadline_s = lease.terms.deadline_at_s or 0
+    # What is sent out now has its own devices still: it is looked at again when it waits.
+    must_match = is_matched(vms) and all(vm.host_id is None for vm in vms)
+    ready: Iterable[int] = (ready_at_s,)
+    if must_match:
+        ready = matched_from_s(draft, vms, ready_at_s, deadline_s, np.logical_or.reduce(demand.allowed))
+    tried, tried_s = 0, ready_at_s - 1
+    for at_s in ready:
+        if at_s <= tried_s:
+            continue
+        pieces = plan_pieces(table, demand, whole_s, at_s, deadline_s, rules)
+        if pieces and _takes_promised(draft, lease, pieces):
+            pieces = _counted_pieces(draft, table, demand, whole_s, at_s, deadline_s, rules)
+        if not pieces:
+            return None
+        stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
+        if not must_match:
+            return stays
+        matched = [matched_then(draft, vms, stay, demand, table) for stay in stays]
+        found = [stay for stay in matched if isinstance(stay, Stay)]
+        tried, tried_s = tried + 1, stays[0].start_s
+        if len(found) == len(stays):
+            return found
+        if tried == MATCHES_TRIED:
+            break
     return None
 
 

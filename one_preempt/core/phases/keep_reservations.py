@@ -23,7 +23,7 @@ from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
-from one_preempt.core.phases.matched_then import matched_then
+from one_preempt.core.phases.matched_then import has_all_then, matched_then
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
 from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
@@ -50,6 +50,7 @@ from one_preempt.core.phases.unknown_ends import overruns_going_on
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
 _STILL_THERE = "somebody who should have left its hosts is still there, and nobody knows for how long"
+_PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: sooner, others were promised what it needs")
 _IS_THERE = "somebody is on its hosts, and nobody knows for how long"
 
 
@@ -368,7 +369,7 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     if not is_due:
         return False
     slot_end_s = stays[0].end_s
-    placed = _place(draft, lease, vms, stays, firm_ceiling(draft, lease, now_s, slot_end_s))
+    placed = _place_beside(draft, lease, vms, stays, firm_ceiling(draft, lease, now_s, slot_end_s), slot_end_s)
     if placed is None:
         return False
     first = stay_at(lease, vms, rows_of(draft, placed), now_s, slot_end_s, firm=True)
@@ -388,7 +389,7 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         return _place_nowhere(draft, lease, vms)
     end_at_s = end_of(now_s, whole_s)
     stays = draft.timeline.withdraw(lease.id)
-    placed = _place(draft, lease, vms, (), ceiling(draft, now_s, end_at_s))
+    placed = _place_beside(draft, lease, vms, (), ceiling(draft, now_s, end_at_s), end_at_s)
     if placed is None:
         if stays:
             draft.timeline.hold(stays)
@@ -396,6 +397,27 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     book(draft, lease, [stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)])
     start(draft, lease, vms, placed)
     return True
+
+
+def _place_beside(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    promised: Sequence[Stay],
+    free_then: IntArray | None,
+    end_s: int | None,
+) -> tuple[Placement, ...] | None:
+    """Hosts now as `_place` finds them, where no device or core of theirs was promised to others before `end_s`."""
+    mark = draft.room.checkpoint()
+    placed = _place(draft, lease, vms, promised, free_then)
+    if placed is None:
+        return None
+    stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_s, firm=True)
+    if has_all_then(draft, vms, stay):
+        return placed
+    draft.room.rollback(mark)
+    draft.waits[lease.id] = _PROMISED_TO_OTHERS
+    return None
 
 
 # -- both ----------------------------------------------------------------------------------------------------

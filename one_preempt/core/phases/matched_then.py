@@ -30,6 +30,8 @@ from one_preempt.core.victims import has_overrun
 # What else it lacks now, space and addresses, others may have given back by then.
 _LACKING = frozenset({reasons.DEVICES, reasons.NUMA, reasons.AFFINITY})
 _PLENTY = 1 << 40
+# So many ends of others are looked at for the first from which on a wish could have what it asks for.
+ENDS_TRIED = 16
 # So many other hosts are tried for one VM at all instants of its time, before it is tried beside all promises at once.
 HOSTS_TRIED = 16
 _Promised = tuple[Sequence[VirtualMachine], Stay]
@@ -45,7 +47,7 @@ def matched_then(
     lease = draft.state.leases[stay.lease_id]
     if not is_matched(vms):
         return stay
-    beside = _promised_beside(draft, lease, stay)
+    beside = _promised_beside(draft, lease, stay.start_s, stay.end_s)
     for one in (stay, *_elsewhere(vms, stay, demand, table)):
         if _fits_throughout(draft, lease, vms, one, beside):
             return one
@@ -55,6 +57,52 @@ def matched_then(
     if not isinstance(placed, Unplaced):
         return replace(stay, host_rows=rows_of(draft, placed))
     return Reason(placed.reason.code, without_mend(placed.reason.text).removesuffix("."))
+
+
+def has_all_then(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
+    """The hosts of a stay have devices, cores and a place beside the VM group for it whenever others' time comes."""
+    lease = draft.state.leases[stay.lease_id]
+    if not is_matched(vms):
+        return True
+    return _fits_throughout(draft, lease, vms, stay, _promised_beside(draft, lease, stay.start_s, stay.end_s))
+
+
+def matched_from_s(
+    draft: PlanDraft, vms: Sequence[VirtualMachine], not_before_s: int, before_s: int, allowed: BoolArray
+) -> Iterator[int]:
+    """Instants between two at which some hosts have devices, cores and a place beside the VM group: the first, and
+    whenever somebody ends later, ascending.
+
+    `allowed`, shape (H,): where one of the VMs may go. Of the ends of others only the next few are looked at.
+    """
+    lease = draft.state.leases[draft.state.lease_of_vm[vms[0].id]]
+    beside = _promised_beside(draft, lease, not_before_s, before_s)
+    ends_s = {end_s for _, one in beside if (end_s := one.end_s) is not None}
+    ends_s |= {end_s for vm in _guests(draft) if (end_s := _ends_s(draft, vm)) is not None}
+    later_s = sorted(end_s for end_s in ends_s if not_before_s < end_s < before_s)
+    for at_s in (not_before_s, *later_s[:ENDS_TRIED]):
+        if _is_anywhere(draft, lease, vms, beside, at_s, allowed):
+            yield at_s
+
+
+def _is_anywhere(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    beside: Sequence[_Promised],
+    at_s: int,
+    allowed: BoolArray,
+) -> bool:
+    """Some hosts have all of it at an instant, were there CPU and memory."""
+    room = _room_at(draft, lease, at_s, _at(beside, at_s))
+    with room.beside(np.full_like(room.free, _PLENTY)):
+        placed = _placed(draft, vms, room, allowed)
+    return not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING
+
+
+def _at(beside: Sequence[_Promised], at_s: int) -> list[_Promised]:
+    """Those of these whose time it is."""
+    return [one for one in beside if one[1].start_s <= at_s < (one[1].end_s or END_OF_TIME_S)]
 
 
 def is_matched(vms: Sequence[VirtualMachine]) -> bool:
@@ -70,16 +118,16 @@ def _groups(vms: Sequence[VirtualMachine]) -> Set[int]:
     return {vm.vm_group_id for vm in vms if vm.vm_group_id is not None}
 
 
-def _promised_beside(draft: PlanDraft, lease: Lease, stay: Stay) -> list[_Promised]:
-    """What was promised to others for some of the same time, and is more than CPU and memory; first come first."""
-    until_s = END_OF_TIME_S if stay.end_s is None else stay.end_s
+def _promised_beside(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> list[_Promised]:
+    """What was promised to others for some of this time, and is more than CPU and memory; first come first."""
+    until_s = END_OF_TIME_S if end_s is None else end_s
     found = []
     for lease_id, stays in draft.timeline.stays.items():
         other = draft.state.leases.get(lease_id)
         if other is None or lease_id == lease.id:
             continue
         for one in stays:
-            overlaps = one.start_s < until_s and (one.end_s is None or one.end_s > stay.start_s)
+            overlaps = one.start_s < until_s and (one.end_s is None or one.end_s > start_s)
             if one.firm and overlaps and len(one.host_rows) == len(other.vm_ids):
                 vms = draft.members(other)
                 if any(map(_is_matched, vms)) and all(vm.host_id is None for vm in vms):
@@ -117,8 +165,7 @@ def _fits_at(
     at_s: int,
 ) -> bool:
     """Its own hosts have all of it at an instant, beside those who are there then."""
-    then = [promised for promised in beside if promised[1].start_s <= at_s < (promised[1].end_s or END_OF_TIME_S)]
-    room = _room_at(draft, lease, at_s, then)
+    room = _room_at(draft, lease, at_s, _at(beside, at_s))
     with room.beside(np.full_like(room.free, _PLENTY)):
         placed = draft.matchmaker.place_at(vms, _there(draft, vms, stay), room)
     return not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING
@@ -149,11 +196,17 @@ def _guests(draft: PlanDraft) -> Sequence[VirtualMachine]:
 
 def _is_gone(draft: PlanDraft, vm: VirtualMachine, at_s: int, leaving: Set[int]) -> bool:
     lease_id = draft.state.lease_of_vm.get(vm.id, -1)
-    lease, stays = draft.state.leases.get(lease_id), draft.timeline.stays.get(lease_id, ())
-    if lease is None or lease_id in leaving:
-        return lease is not None
-    ends_s = stays[0].end_s if stays and not has_overrun(lease, draft.state.now_s) else None
+    if lease_id in leaving:
+        return lease_id in draft.state.leases
+    ends_s = _ends_s(draft, vm)
     return ends_s is not None and ends_s <= at_s
+
+
+def _ends_s(draft: PlanDraft, vm: VirtualMachine) -> int | None:
+    """When a VM will have left its host; None where nobody knows."""
+    lease_id = draft.state.lease_of_vm.get(vm.id, -1)
+    lease, stays = draft.state.leases.get(lease_id), draft.timeline.stays.get(lease_id, ())
+    return stays[0].end_s if lease is not None and stays and not has_overrun(lease, draft.state.now_s) else None
 
 
 def _there(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) -> list[Placement]:
