@@ -16,6 +16,7 @@ from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_then import has_all_then
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.phases.promised import has_exact_start
 from one_preempt.core.phases.room_ahead import book
@@ -103,4 +104,5 @@ def _moved(
         to = min(able, key=lambda one: (one in giving_way, -counts[one], one))
         firm[to] -= amounts
         rows[place] = to
-    return replace(stay, host_rows=tuple(rows))
+    elsewhere = replace(stay, host_rows=tuple(rows))
+    return elsewhere if has_all_then(draft, draft.members(lease), elsewhere) else None

@@ -108,15 +108,10 @@ class PowerDraft:
             self._awake[[self._hosts.index_by_id[step.host_id] for step in self.advised]] = False
         return self._awake
 
-    def visible(self, mask: BoolArray, vm: VirtualMachine, lease_id: int | None) -> BoolArray:
-        """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it.
-
-        Who needs devices or cores of its own is promised none of them, as no timeline counts these; it may wake one.
-        """
+    def visible(self, mask: BoolArray, lease_id: int | None) -> BoolArray:
+        """Of these rows those that a lease may count on: not the ones that sleep, but for what was granted to it."""
         if self.to_come is None:
             return mask
-        if needs_hardware(vm):
-            return mask & ~self.to_come.asleep
         if lease_id in self.narrowed:
             return mask & self.narrowed[lease_id]
         granted = None if lease_id is None else self.granted.get(lease_id)

@@ -29,6 +29,7 @@ from one_preempt.core.phases.leaving_together import (
     victim_ceiling,
     who_hold_others_up,
 )
+from one_preempt.core.phases.matched_then import has_all_then
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import lay_back, prepare
@@ -61,6 +62,7 @@ _SCATTER = 2654435761
 # How often victims are chosen for one request, each time without some who could not leave after all, or some hosts that
 # would not do; at last among those alone who surely can, for hosts that surely would.
 CHOICES_A_REQUEST = 4
+_PROMISED_TO_OTHERS = Reason("promised", "others have the devices or cores of the hosts that are free by then")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +180,7 @@ def _preempt_for(
     if obstacle is not None:
         return obstacle
     if not chosen and wanted.start_s > draft.state.now_s:
-        _promise_elsewhere(draft, wanted, choice)
-        return None
+        return _promise_elsewhere(draft, wanted, choice)
     if _there_is_time(draft, wanted, chosen):
         return None
     placements = _placements(draft, wanted, chosen, choice, free)
@@ -206,10 +207,13 @@ def _within(
     return within
 
 
-def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> None:
+def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
     """Nobody has to leave where the queue alone would be by then: it is kept off these hosts from now on."""
     stay = stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
+    if not has_all_then(draft, wanted.vms, stay):
+        return Hindered(frozenset(), _PROMISED_TO_OTHERS, frozenset(choice.host_of_request))
     book(draft, wanted.lease, (stay, *draft.timeline.stays.get(wanted.lease.id, ())[1:]))
+    return None
 
 
 def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Hindered | None:

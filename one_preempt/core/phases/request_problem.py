@@ -63,7 +63,7 @@ def _allowed(draft: PlanDraft, vm: VirtualMachine, within: BoolArray | None) -> 
     """The hosts that suit a VM whatever is free: by itself, and by the rules of its VM group; none that only sleeps."""
     mask = draft.matchmaker.match(vm).mask
     if draft.power is not None:
-        mask = draft.power.visible(mask, vm, draft.state.lease_of_vm.get(vm.id))
+        mask = draft.power.visible(mask, draft.state.lease_of_vm.get(vm.id))
     if within is not None:
         mask = mask & within
     rules = group_rules(vm, draft.room)

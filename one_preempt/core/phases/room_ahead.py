@@ -21,7 +21,6 @@ from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import needs_hardware
 from one_preempt.core.victims import first_methods, has_left, has_overrun
 
 # What somebody takes of a host, and when he ends; None: nobody knows.
@@ -64,16 +63,15 @@ def gang_demand(draft: PlanDraft, vms: Sequence[VirtualMachine], within: BoolArr
     allowed = []
     lease_id = draft.state.lease_of_vm.get(vms[0].id)
     # Most gangs are of one kind, and what is told of one of its VMs is told of all.
-    told: dict[tuple[int, bool], BoolArray] = {}
+    told: dict[int, BoolArray] = {}
     of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
     for vm in of_kinds:
         waiting = vm if vm.host_id is None else replace(vm, state=VmState.STOPPED, lcm_state=0)
         found = draft.matchmaker.match(waiting).mask
-        kind = (id(found), needs_hardware(vm))
-        mask = told.get(kind)
+        mask = told.get(id(found))
         if mask is None:
-            mask = found if draft.power is None else draft.power.visible(found, vm, lease_id)
-            mask = told[kind] = mask if within is None else mask & within
+            mask = found if draft.power is None else draft.power.visible(found, lease_id)
+            mask = told[id(found)] = mask if within is None else mask & within
         rules = group_rules(vm, draft.room)
         allowed.append(mask if rules is None else mask & rules.mask)
     first = allowed[0]

@@ -25,6 +25,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.boot_turns import turns_bind, up_in_turn
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_then import matched_then
 from one_preempt.core.phases.needed_hosts import (
     LOOKED_AT,
     WAKING,
@@ -120,14 +121,12 @@ def _still_needed(
     asked = ask(draft, power, Occasion.DUE, request)
     decision = power.rules.policy.decide(asked.question)
     chosen = [row for row in power.economical(rows) if row in asked.rows_to_wake][: decision.wake]
-    found = _fitted(draft, power, request, chosen, preempting=decision.preempt > 0)
-    if found is not None:
-        stay = stay_at(lease, request.vms, found, request.start_s, request.end_s, firm=True)
-        if _leave_in_time(draft, lease, stay):
-            book(draft, lease, [stay])
-            # Others that sleep are not what was answered, and are moved to no more in this cycle.
-            power.granted[lease.id] = power.asleep & power.mask_of(found)
-            return [row for row in chosen if row in found]
+    stay = _fitted(draft, power, request, chosen, preempting=decision.preempt > 0)
+    if stay is not None and _leave_in_time(draft, lease, stay):
+        book(draft, lease, [stay])
+        # Others that sleep are not what was answered, and are moved to no more in this cycle.
+        power.granted[lease.id] = power.asleep & power.mask_of(stay.host_rows)
+        return [row for row in chosen if row in stay.host_rows]
     draft.timeline.hold(before)
     return rows
 
@@ -144,13 +143,18 @@ def _leave_in_time(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
 
 def _fitted(
     draft: PlanDraft, power: PowerDraft, request: Request, woken: Sequence[int], *, preempting: bool
-) -> tuple[int, ...] | None:
-    """Rows for the request on hosts that are on or come, and on these."""
+) -> Stay | None:
+    """A stay for the request on hosts that are on or come, and on these."""
     with power.granting(request.lease.id, power.mask_of(woken)):
         demand = gang_demand(draft, request.vms)
-    tables = [draft.timeline.all_stays.table, *([draft.timeline.firm_stays] if preempting else [])]
-    fits = (table.fit_at(demand, request.start_s, request.end_s) for table in tables)
-    return next((found for found in fits if found is not None), None)
+    for table in (draft.timeline.all_stays.table, *([draft.timeline.firm_stays] if preempting else [])):
+        rows = table.fit_at(demand, request.start_s, request.end_s)
+        if rows is not None:
+            there = stay_at(request.lease, request.vms, rows, request.start_s, request.end_s, firm=True)
+            stay = matched_then(draft, request.vms, there, demand, table)
+            if isinstance(stay, Stay):
+                return stay
+    return None
 
 
 # -- after the queue was placed ------------------------------------------------------------------------------
