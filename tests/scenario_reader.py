@@ -3,6 +3,7 @@
 Hosts and VMs are given by what differs from the usual: a host of 4 CPUs and 8192 MiB, a VM of 1 CPU and 1024 MiB that
 has run for an hour (or waits, without `host`). Users: lea of group locals (may preempt), eva and evan of externals
 (BE-SUSPENDABLE by rule), paul of plain. `settings` is laid over these rules; "shipped" means no configuration at all.
+A VM that is `gone` was there when leases were admitted.
 All times are seconds from the instant of the decision on: a LEASE may say START_IN_S, DEADLINE_IN_S and DURATION_S.
 """
 
@@ -88,8 +89,9 @@ class Decided:
 def play(document: dict[str, Any]) -> Decided:
     """Reconcile, decide and verify."""
     settings = settings_of(document)
-    snapshot = snapshot_of(document)
-    reconciled = reconcile(snapshot, ledger_of(document, snapshot), admission_rules(settings), NOW_S)
+    reconciled = reconcile(
+        snapshot_of(document), ledger_of(document, snapshot_of(document, gone=True)), admission_rules(settings), NOW_S
+    )
     plan = decide(reconciled.state, policies(settings, document.get("policy")))
     return Decided(reconciled, plan, verify(reconciled.state, plan))
 
@@ -105,8 +107,10 @@ def settings_of(document: dict[str, Any]) -> Settings:
     return parse_settings(json.dumps(content), "scenario")
 
 
-def snapshot_of(document: dict[str, Any]) -> PoolSnapshot:
-    vms = {vm_id: _vm(vm_id, given or {}, document) for vm_id, given in document.get("vms", {}).items()}
+def snapshot_of(document: dict[str, Any], *, gone: bool = False) -> PoolSnapshot:
+    """The cluster now; `gone`: with the VMs that are `gone` by now."""
+    known = {vm_id: given or {} for vm_id, given in document.get("vms", {}).items()}
+    vms = {vm_id: _vm(vm_id, given, document) for vm_id, given in known.items() if gone or not given.get("gone")}
     hosts = {host_id: _host(host_id, given or {}, vms) for host_id, given in document["hosts"].items()}
     clusters = clusters_of(document, {host_id: host.cluster_id for host_id, host in hosts.items()})
     hosts = {host_id: _with_cluster_template(host, clusters) for host_id, host in hosts.items()}

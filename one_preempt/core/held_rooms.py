@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
+from one_preempt.core.observed_room import hosts_of_members
 
 _ARRIVING_KINDS = frozenset({ActionKind.DEPLOY, ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 
@@ -40,10 +41,13 @@ def _reserved(state: ClusterState, plan: Plan, holds_s: int) -> Iterable[tuple[i
     for lease_id, reserved in reservations.items():
         lease = state.leases.get(lease_id)
         coming = next((one for one in reserved if one.firm and (one.end_at_s or state.now_s + 1) > state.now_s), None)
-        if lease is None or coming is None or len(coming.host_ids) != len(lease.vm_ids):
+        if lease is None or coming is None:
+            continue
+        host_ids = hosts_of_members(state, lease, coming)
+        if len(host_ids) != len(lease.vm_ids):
             continue
         end_at_s = coming.end_at_s or max(coming.start_at_s, state.now_s) + holds_s
-        for vm_id, host_id in zip(lease.vm_ids, coming.host_ids, strict=True):
+        for vm_id, host_id in zip(lease.vm_ids, host_ids, strict=True):
             if state.snapshot.vms[vm_id].host_id is None:
                 yield vm_id, (host_id, end_at_s)
 

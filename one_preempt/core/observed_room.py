@@ -266,7 +266,7 @@ def _reserved_stays(
     rows_by_host: Mapping[int, int] = state.hosts.index_by_id
     stays, amounts, is_displaced = [], amounts_of(vms), False
     for one in coming:
-        rows = [rows_by_host.get(host_id) for host_id in one.host_ids]
+        rows = [rows_by_host.get(host_id) for host_id in hosts_of_members(state, lease, one)]
         usable = [row for row in rows if row is not None and state.hosts.accepts_vms[row]]
         takes = amounts
         if (one.host_ids or one.firm) and len(usable) != len(vms):
@@ -278,6 +278,15 @@ def _reserved_stays(
             _stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), takes, one.firm, promise=not one.firm)
         )
     return _as_displaced(stays) if is_displaced else stays
+
+
+def hosts_of_members(state: ClusterState, lease: Lease, one: Reservation) -> tuple[int, ...]:
+    """The promised host of each VM that is left of the lease, where that is known: else of all that it once had."""
+    record = state.records.get(lease.id)
+    if record is None or len(one.host_ids) == len(lease.vm_ids) or len(one.host_ids) != len(record.vm_ids):
+        return one.host_ids
+    left = frozenset(lease.vm_ids)
+    return tuple([host_id for vm_id, host_id in zip(record.vm_ids, one.host_ids, strict=True) if vm_id in left])
 
 
 def _as_displaced(stays: Iterable[Stay]) -> list[Stay]:

@@ -23,9 +23,10 @@ class Verdict(StrEnum):
 class Reservation:
     """One stay that a lease is promised, all its VMs together, from `start_at_s` until `end_at_s` (None: unknown).
 
-    Instants in seconds since the epoch. `host_ids` has one entry a VM, in the order of the lease's VMs; it is empty
-    where hosts are alike and picked at the start. `firm`: an accepted advance reservation or deadline, which nobody may
-    take away; else a promise of the backfilling policy, which may change when what it counts on changes.
+    Instants in seconds since the epoch. `host_ids` has one entry a VM, in the order of the VMs that the lease had when
+    it was promised: all that it was admitted with, or those that were left of them. It is empty where hosts are alike
+    and picked at the start. `firm`: an accepted advance reservation or deadline, which nobody may take away; else a
+    promise of the backfilling policy, which may change when what it counts on changes.
     """
 
     lease_id: int

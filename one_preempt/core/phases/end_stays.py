@@ -13,6 +13,7 @@ from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
+from one_preempt.core.observed_room import hosts_of_members
 from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for
@@ -64,7 +65,8 @@ def _end_slot(draft: PlanDraft, lease: Lease) -> None:
 def _current_slot(draft: PlanDraft, lease: Lease, begun: Sequence[Reservation]) -> Reservation | None:
     """The last one on whose hosts the lease is; else it outstays the first."""
     host_ids = tuple(vm.host_id for vm in draft.members(lease))
-    return next((slot for slot in reversed(begun) if slot.host_ids == host_ids), begun[0] if begun else None)
+    there = (slot for slot in reversed(begun) if hosts_of_members(draft.state, lease, slot) == host_ids)
+    return next(there, begun[0] if begun else None)
 
 
 def _goes_on(draft: PlanDraft, lease: Lease) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation, Verdict
@@ -63,17 +64,29 @@ def may_give_way(recount: Recount, lease: Lease) -> bool:
 
 
 def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
-    """The reservations of a lease: as they will stand with the plan, or as they stand without it."""
+    """The reservations of a lease: as they will stand with the plan, or as they stand without it, for those VMs of it
+    that are left."""
     if planned and lease.id in recount.booking_by_lease:
         return recount.booking_by_lease[lease.id].reservations
-    return recount.state.reservations.get(lease.id, ())
+    standing, record = recount.state.reservations.get(lease.id, ()), recount.state.records.get(lease.id)
+    if record is None or len(record.vm_ids) == len(lease.vm_ids):
+        return standing
+    return tuple(_of_who_is_left(one, record.vm_ids, lease.vm_ids) for one in standing)
+
+
+def _of_who_is_left(one: Reservation, booked_vm_ids: Sequence[int], vm_ids: Sequence[int]) -> Reservation:
+    """The same without the hosts of VMs that are gone; as it is where it was not booked for all whom it names."""
+    if len(one.host_ids) != len(booked_vm_ids):
+        return one
+    host_of = dict(zip(booked_vm_ids, one.host_ids, strict=True))
+    return replace(one, host_ids=tuple(host_of[vm_id] for vm_id in vm_ids if vm_id in host_of))
 
 
 def slots(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:
     """Its firm reservations from now on, where anything is still promised to it.
 
-    None where a VM of the lease is gone and nobody knows which of the hosts was its, or where one went by unused and
-    the others are too short: all are looked for anew. Where a host of one is lost the others are its own all the same.
+    None where VMs of it are gone and nobody knows which of the hosts were theirs, or where one went by unused and the
+    others are too short: all are looked for anew. Where a host of one is lost the others are its own all the same.
     """
     promised = has_deadline_promised(recount, lease) or has_start_promised(recount, lease) or has_return_promised(lease)
     if not promised:
