@@ -23,12 +23,15 @@ from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.single_placement import SinglePlacement, new_placement
+from one_preempt.core.matching.vm_groups import are_tied, group_rules
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
+# So many hosts with CPU and memory for all of a gang that is to share one are tried for what else it needs.
+HOSTS_TRIED_FOR_ALL = 32
 _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
 
@@ -66,8 +69,9 @@ class Matchmaker(SinglePlacement):
 
         One VM alone is placed as `place` does. Several are one request: MAX_DISPATCH and MAX_HOST, which pace
         single VMs, would keep a gang larger than they allow waiting for ever, so they only count it. First
-        largest first, each on its best host; then, unless the VMs are alike, a search over the hosts of every
-        VM, which is exhaustive for small gangs and is given up at the bounds of `gang.search` for others.
+        largest first, each on its best host; then, where their VM group has them share one, on the next hosts with
+        room for all; else, unless the VMs are alike, a search over the hosts of every VM, which is exhaustive for
+        small gangs and is given up at the bounds of `gang.search` for others.
         """
         if len(vms) == 1:
             alone = self.place(vms[0], room, among)
@@ -84,7 +88,9 @@ class Matchmaker(SinglePlacement):
         placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
             searched = None
-            if placed.counts and not alike(vms) and self._may_fit_together(vms, room):
+            if are_tied(vms, room.snapshot):
+                searched = self._place_on_one_host(ordered, room, among)
+            elif placed.counts and not alike(vms) and self._may_fit_together(vms, room):
                 searched = search(ordered, room, lambda vm, trials: self.candidates(vm, room, among, trials))
             if searched is None:
                 return together(len(vms), placed)
@@ -205,6 +211,31 @@ class Matchmaker(SinglePlacement):
                 if like:
                     found += self._place_onward(like, room, self._onward(vm, first, room, among))
         return tuple(found)
+
+    def _place_on_one_host(
+        self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None
+    ) -> tuple[Placement, ...] | None:
+        """All on the first host that has CPU and memory for all of them and whatever else they need; None without one.
+
+        Tried one after the other, of those that suit all; what they lack beyond CPU and memory is told by the trial.
+        """
+        needed = np.array([_size(vm) for vm in vms], dtype=np.int64).sum(axis=0)
+        mask = (room.free >= needed).all(axis=1)
+        for match in {id(match): match for match in map(self.match, vms)}.values():
+            mask &= match.mask
+        # Whom the rules leave which hosts depends on the role.
+        for vm in {vm.vm_group_role: vm for vm in vms}.values():
+            rules = group_rules(vm, room)
+            if rules is not None:
+                mask &= rules.mask
+        if among is not None:
+            mask &= among
+        order = self.preference(vms[0])
+        for row in order[mask[order]][:HOSTS_TRIED_FOR_ALL].tolist():
+            placed = self._place_each(vms, room, np.arange(len(mask)) == row)
+            if not isinstance(placed, Unplaced):
+                return placed
+        return None
 
     def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> IntArray:
         """The rows for what asks for the same as `vm`, best first: from that of `vm` on, for before there is no room.

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import Unplaced, without_mend
-from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import is_unreadable
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 
 # What may be otherwise a while later though no VM leaves; and what the slot table answers itself.
@@ -61,20 +57,4 @@ def _placed_alone(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Unplaced |
     mark = room.checkpoint()
     placed = matchmaker.place(vms[0], room, limited=False) if len(vms) == 1 else matchmaker.place_together(vms, room)
     room.rollback(mark)
-    if not isinstance(placed, Unplaced) or _fits_on_one_host(draft, vms, room):
-        return None
-    return placed
-
-
-def _fits_on_one_host(draft: PlanDraft, vms: Sequence[VirtualMachine], room: Room) -> bool:
-    """VMs of one affined role go where the first does: its best host may be too small for all of them."""
-    if len(vms) == 1 or any(vm.vm_group_id is None for vm in vms):
-        return False
-    mark = room.checkpoint()
-    together = np.array(amounts_of(vms), dtype=np.int64).sum(axis=0)
-    for row in np.flatnonzero((room.free >= together).all(axis=1)).tolist():
-        placed = draft.matchmaker.place_together(vms, room, np.arange(len(room.free)) == row)
-        room.rollback(mark)
-        if not isinstance(placed, Unplaced):
-            return True
-    return False
+    return placed if isinstance(placed, Unplaced) else None
