@@ -39,7 +39,7 @@ class GangDemand:
         allowed: Shape (N, H): where each VM may go at all.
         separate: Anti-affinity: groups of VMs (rows of `needs`) that must be on different hosts.
         host_order: Rows of all hosts, the preferred one first; None = ascending.
-        on_one_host: All must be on one host; only looked at where nothing tells them apart.
+        on_one_host: All must be on one host. Where they differ they count as one VM that takes what all of them take.
 
     Raises:
         ValueError: Shapes do not agree or an amount is negative.
@@ -66,7 +66,7 @@ class GangDemand:
 
     @cached_property
     def classes(self) -> tuple[LikeVms, ...]:
-        """The VMs by likeness, in the order of their first members."""
+        """The VMs by likeness, in the order of their first members; one stands for all where they count as one."""
         if not self.separate and self.allowed.strides[0] == 0 and bool((self.needs == self.needs[0]).all()):
             return (self._like(list(range(self.size)), self.size),)
         members_by_likeness: dict[tuple[bytes, bytes, tuple[int, ...]], list[int]] = {}
@@ -77,6 +77,8 @@ class GangDemand:
             allowed = self.allowed[vm].tobytes() if alike is None else alike
             likeness = (self.needs[vm].tobytes(), allowed, groups)
             members_by_likeness.setdefault(likeness, []).append(vm)
+        if self.on_one_host and not self.separate and len(members_by_likeness) > 1:
+            return (LikeVms((0,), self.needs.sum(axis=0), np.logical_and.reduce(self.allowed), 1),)
         return tuple(
             self._like(members, 1 if groups else len(members))
             for (_, _, groups), members in members_by_likeness.items()

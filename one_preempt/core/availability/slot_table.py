@@ -332,7 +332,10 @@ def _balance(
 def fit_in(demand: GangDemand, room: IntArray) -> tuple[int, ...] | None:
     """The row of a host for each VM where so much is free, shape (H, R); None if they do not fit together."""
     if len(demand.classes) == 1:
-        return _spread(demand, demand.classes[0], room)
+        like = demand.classes[0]
+        found = _spread(demand, like, room)
+        # One may stand for all of them, which share its host.
+        return found * demand.size if found is not None and len(like.members) < demand.size else found
     rows = demand.packing_rows
     placed = demand.packing.placement(room[rows]) if len(rows) else None
     return None if placed is None else tuple(int(rows[position]) for position in placed)

@@ -182,7 +182,7 @@ class Case:
         separate = (tuple(range(len(vms))),) if self.random.random() < 0.2 else ()
         order = np.array(self.random.sample(range(self.hosts), self.hosts)) if self.random.random() < 0.5 else None
         needs, allowed = np.array([need for need, _ in vms]), np.array([may for _, may in vms])
-        on_one_host = not separate and all(vm == vms[0] for vm in vms) and self.random.random() < 0.5
+        on_one_host = not separate and self.random.random() < 0.5
         return GangDemand(needs, allowed, separate, order, on_one_host)
 
     def ways(self, demand: GangDemand, start: int, end: int) -> list[tuple[int, ...]]:
