@@ -33,7 +33,7 @@ from one_preempt.core.phases.matched_then import has_all_then
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import lay_back, prepare
-from one_preempt.core.phases.request_problem import price_of, request_problem
+from one_preempt.core.phases.request_problem import hosts_of_all, price_of, request_problem
 from one_preempt.core.phases.room_ahead import (
     book,
     end_of,
@@ -173,6 +173,7 @@ def _preempt_for(
     else:
         leases = len(draft.state.leases)
         choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, leases)
+    choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):
         return Hindered(frozenset(), _with_spared(choice.reason, spared))
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]

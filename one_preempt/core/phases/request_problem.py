@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
 
-from one_preempt.core.matching.vm_groups import group_rules, role_of
+from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.infrastructure import VmGroup
 from one_preempt.core.model.lease import Lease, PreemptionMethod
@@ -16,7 +17,14 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.preemption.device_dimensions import device_dimensions
-from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease, PreemptionProblem
+from one_preempt.core.preemption.problem import (
+    BoolArray,
+    Choice,
+    IntArray,
+    NoChoice,
+    PreemptableLease,
+    PreemptionProblem,
+)
 from one_preempt.core.victims import PossibleVictim
 
 
@@ -29,7 +37,8 @@ def request_problem(
 ) -> PreemptionProblem:
     """CPU, MiB (`free`, shape (H, 2)), and the dimensions of the devices that `vms` ask for.
 
-    They go to hosts that they may count on, and of these to those `within`, shape (H,).
+    They go to hosts that they may count on, and of these to those `within`, shape (H,). VMs that are to share a host
+    are one request, of which the one host is all of theirs: see `hosts_of_all`.
     """
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
     leases = []
@@ -49,14 +58,27 @@ def request_problem(
     if kinds.sets:
         free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
         free = np.hstack((free, np.array(free_devices, dtype=np.int64)))
+    needs = _with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets])
+    allowed = np.array([_allowed(draft, vm, within) for vm in vms], dtype=np.bool_)
+    separate = _separate(draft, vms)
+    if are_tied(vms, draft.state.snapshot) and not separate:
+        needs = needs.sum(axis=0, keepdims=True)
+        allowed = np.array([np.logical_and.reduce(allowed)], dtype=np.bool_)
     return PreemptionProblem(
         free=free.copy(),
-        needs=_with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets]),
-        allowed=np.array([_allowed(draft, vm, within) for vm in vms], dtype=np.bool_),
+        needs=needs,
+        allowed=allowed,
         leases=tuple(leases),
         delta_ms=draft.policies.overhead.reschedule_ms,
-        separate=_separate(draft, vms),
+        separate=separate,
     )
+
+
+def hosts_of_all(choice: Choice | NoChoice, vms: Sequence[VirtualMachine]) -> Choice | NoChoice:
+    """The choice with a host for each of `vms`: one that is for all of them is that of each."""
+    if isinstance(choice, NoChoice) or len(choice.host_of_request) == len(vms):
+        return choice
+    return replace(choice, host_of_request=choice.host_of_request * len(vms))
 
 
 def _allowed(draft: PlanDraft, vm: VirtualMachine, within: BoolArray | None) -> BoolArray:
