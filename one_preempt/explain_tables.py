@@ -104,7 +104,7 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     if plan.refusals:
         yield refusal_table(plan.refusals, names, "Who waits")
     if isinstance(observed, ClusterState) and (on_hold := leases_on_hold(observed)):
-        yield refusal_table(on_hold, names, "Who is on HOLD until the LEASE attribute is mended")
+        yield refusal_table(on_hold, names, "Who is on HOLD by the LEASE attribute")
     if isinstance(observed, ClusterState) and observed.discrepancies:
         yield discrepancy_table(observed.discrepancies, names)
 

@@ -18,6 +18,8 @@ from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LINE_LENGTH = 500
+# What NTP takes back at once is nothing to tell.
+CLOCK_BACK_S = 10
 REFUSED = "plan refused by its own check, decided again without what is at fault"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
@@ -83,7 +85,7 @@ class CycleLog:
 
     def _tell_clock(self, now_s: int) -> None:
         back_s = self._last_at_s - now_s
-        if back_s > 0:
+        if back_s >= CLOCK_BACK_S:
             line = "the clock was set back by {} s or more: what lay ahead of it counts from now, reservations go by it"
             self._say(logging.WARNING, line.format(back_s))
         self._last_at_s = now_s
