@@ -23,6 +23,7 @@ from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
+from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS, Progress, observe_action
@@ -127,7 +128,8 @@ class SchedulingCycle:
         self._observed_at_s = 0
         self._last: ClusterState | None = None
         self._memory: DecisionMemory | None = None
-        self._recounter = Recounter()
+        self._overruns_give_way = policies.time.overrun is Overrun.PREEMPT
+        self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
 
     def run(self) -> CycleReport:
         """One cycle. Raises `CloudUnavailable` where the cloud cannot be observed; nothing is changed then."""
@@ -163,7 +165,7 @@ class SchedulingCycle:
         plan = decide(state, self._policies)
         violations = self._recount(state, plan)
         if violations:
-            self._recounter = Recounter()
+            self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
             again = _decided_again(state, self._policies)
             if again is None:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
@@ -222,7 +224,7 @@ class SchedulingCycle:
         self._since_recount += 1
         if self._since_recount == RECOUNT_EVERY or plan.preemptions or plan.switches_hosts or _promises_firmly(plan):
             self._since_recount = 0
-            return verify(state, plan)
+            return verify(state, plan, overruns_give_way=self._overruns_give_way)
         return ()
 
     def _hold(self, rooms: tuple[HeldRoom, ...]) -> None:
@@ -332,14 +334,14 @@ def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterStat
     found = None
     for cautious in _ever_more_cautious(policies):
         state = replace(state, memory=DecisionMemory(), changed_lease_ids=None)
-        found = sound_part(decide(state, cautious), partial(_is_sound, state, books)) or found
+        found = sound_part(decide(state, cautious), partial(_is_sound, state, cautious, books)) or found
         if found is not None and not found.breaks_preemptions:
             break
     return None if found is None else (state, found.plan)
 
 
-def _is_sound(state: ClusterState, books: Books, plan: Plan) -> bool:
-    return not verify(state, plan, books)
+def _is_sound(state: ClusterState, policies: Policies, books: Books, plan: Plan) -> bool:
+    return not verify(state, plan, books, overruns_give_way=policies.time.overrun is Overrun.PREEMPT)
 
 
 def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:

@@ -93,7 +93,8 @@ def play(document: dict[str, Any]) -> Decided:
         snapshot_of(document), ledger_of(document, snapshot_of(document, gone=True)), admission_rules(settings), NOW_S
     )
     plan = decide(reconciled.state, policies(settings, document.get("policy")))
-    return Decided(reconciled, plan, verify(reconciled.state, plan))
+    overruns_give_way = settings.time.overrun == "preempt"
+    return Decided(reconciled, plan, verify(reconciled.state, plan, overruns_give_way=overruns_give_way))
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -24,9 +24,11 @@ def recounted(monkeypatch: pytest.MonkeyPatch, how: Verification, *requests: Wor
     """The plans that were recounted in a simulation of the requests, and how many cycles it took."""
     plans: list[Plan] = []
 
-    def note(state: ClusterState, plan: Plan, books: Books | None = None) -> tuple[Violation, ...]:
+    def note(
+        state: ClusterState, plan: Plan, books: Books | None = None, *, overruns_give_way: bool
+    ) -> tuple[Violation, ...]:
         plans.append(plan)
-        return verify(state, plan, books)
+        return verify(state, plan, books, overruns_give_way=overruns_give_way)
 
     for module in (scheduling_cycle, recounter):
         monkeypatch.setattr(module, "verify", note)

@@ -13,6 +13,7 @@ from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseTyp
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VmState
+from one_preempt.core.verify import verify
 from tests.core.recounted_cluster import NOW_S, WHY, cluster, codes, deploy, host, plan, running, waiting
 from tests.counted_work import lines_run
 
@@ -200,3 +201,29 @@ def lines_to_recount(reservations: int) -> int:
 def test_a_thousand_reservations_are_twice_the_work_of_five_hundred_where_few_change() -> None:
     """Each against all others would be four times the work."""
     assert lines_to_recount(1000) < 2.1 * lines_to_recount(500)
+
+
+def test_nothing_starts_in_what_an_overrun_leaves_of_a_promise() -> None:
+    """Of four CPUs an overrun has two, and two are promised: whoever starts beside them counts on the overrun's end."""
+    beside = Piece(0, 1, 0, None)
+    state, made = told(Case(4, runs=[Piece(0, 2, 0, 5)], promised=[Piece(0, 2, 5, 9)], booked=[], starts=[beside]))
+    overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
+    plain = replace(state.leases[400], terms=replace(state.leases[400].terms, start_at_s=None), verdict=Verdict.NONE)
+    for changes, gives_way, expected in (
+        ({}, False, ["promise-broken"]),
+        ({}, True, []),
+        ({"run_began_at_s": NOW_S - 4}, False, []),
+        ({"terms": replace(overrun.terms, type=LeaseType.BE_SUSPENDABLE)}, False, []),
+    ):
+        leases = {**state.leases, 100: replace(overrun, **changes), 400: plain}
+        found = verify(replace(state, leases=leases), made, overruns_give_way=gives_way)
+        assert [one.code for one in found] == expected, changes
+
+
+def test_what_is_booked_anew_may_hope_for_the_end_of_an_overrun() -> None:
+    """It is what was promised before, and its owner is warned; only what starts does not count on it."""
+    state, made = told(
+        Case(4, runs=[Piece(0, 2, 0, 5)], promised=[], booked=[Piece(0, 4, 5, 9)], starts=[Piece(0, 2, 0, 5)])
+    )
+    overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
+    assert codes(replace(state, leases={**state.leases, 100: overrun}), made) == []

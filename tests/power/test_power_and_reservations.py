@@ -11,6 +11,7 @@ import pytest
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.power_rules import QuietHours, utc_minute
 from one_preempt.core.model.cluster_state import IntArray
+from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases import queue_room
@@ -353,9 +354,9 @@ def test_leases_that_may_move_leave_a_host_that_is_hardly_used() -> None:
 def test_who_waits_while_all_is_full_is_not_looked_for_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def noted(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | None:
+    def noted(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> IntArray | None:
         asked.append(start_s)
-        return ceiling(draft, start_s, end_s)
+        return ceiling(draft, lease, start_s, end_s)
 
     monkeypatch.setattr(queue_room, "ceiling", noted)
     play = PowerPlay(hosts=3, rules=with_policy("GESP", replace(RULES, floor=2)))

@@ -112,6 +112,7 @@ class PlanDraft:
     wake_at_s: int | None = None
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
+    _overrun_rows: list[int] | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
@@ -163,6 +164,15 @@ class PlanDraft:
     def gives_way(self, lease: Lease) -> bool:
         """It would be taken off its hosts for what is firm."""
         return self.ways_out(lease) is not None
+
+    @property
+    def overrun_rows(self) -> Sequence[int]:
+        """The rows of hosts on which somebody is expected to end any second; found once a decision."""
+        if self._overrun_rows is None:
+            any_second_s = self.state.now_s + 1
+            first = [stays[0] for stays in self.timeline.stays.values() if stays[0].end_s == any_second_s]
+            self._overrun_rows = sorted({row for stay in first if not stay.firm for row in stay.host_rows})
+        return self._overrun_rows
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from one_preempt.core.memory.lease_concerns import Concern
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Action, ActionKind, Reason
@@ -16,7 +19,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.observed_room import hosts_of_members
 from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for
+from one_preempt.core.phases.room_ahead import book, ceiling, end_of, gang_demand, stay_at
 from one_preempt.core.reconciliation.settled_actions import OVERRUN
 from one_preempt.core.victims import method_is_possible
 
@@ -75,16 +78,21 @@ def _goes_on(draft: PlanDraft, lease: Lease) -> bool:
     end_s = end_of(now_s, lease.left_at(now_s))
     rows = tuple(draft.state.hosts.index_by_id[vm.history[-1].host_id] for vm in vms)
     before = draft.timeline.withdraw(lease.id)
-    free = tables_for(draft, lease)[0].free_during(now_s, end_s)
-    needs = gang_demand(draft, vms).needs
-    for row, need in zip(rows, needs, strict=True):
-        free[row] -= need
-    if (free[list(rows)] >= 0).all():
+    if _are_free_for(rows, gang_demand(draft, vms).needs, ceiling(draft, lease, now_s, end_s)):
         book(draft, lease, [stay_at(lease, vms, rows, now_s, end_s, firm=True)])
         return True
     if before:
         draft.timeline.hold(before)
     return False
+
+
+def _are_free_for(rows: Sequence[int], needs: IntArray, free: IntArray | None) -> bool:
+    """These rows' hosts have room for what needs it there. `free`, shape (H, 2); None: all who are there may stay."""
+    if free is None:
+        return True
+    left = free.copy()
+    np.subtract.at(left, list(rows), needs)
+    return bool((left[list(rows)] >= 0).all())
 
 
 def _end_overrun(draft: PlanDraft, lease: Lease) -> None:

@@ -389,7 +389,7 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         return _place_nowhere(draft, lease, vms)
     end_at_s = end_of(now_s, whole_s)
     stays = draft.timeline.withdraw(lease.id)
-    placed = _place_beside(draft, lease, vms, (), ceiling(draft, now_s, end_at_s), end_at_s)
+    placed = _place_beside(draft, lease, vms, (), ceiling(draft, lease, now_s, end_at_s), end_at_s)
     if placed is None:
         if stays:
             draft.timeline.hold(stays)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from one_preempt.core.availability.slot_table import GangSlot
+from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.slot_table import GangSlot, fit_in
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
@@ -73,7 +74,7 @@ class QueueRoom:
             stuck = unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
             return None if stuck else self._alike.place(_counted(request), later_s)
         demand = gang_demand(self._draft, turn.vms)
-        if unplaced is not None and self._named.table.fit_at(demand, now_s, end_s) is not None:
+        if unplaced is not None and self._stays_free(turn, demand, now_s, end_s):
             return None
         return self._named.place(TimedRequest(request.lease_id, demand, request.duration_s), later_s)
 
@@ -168,10 +169,17 @@ class QueueRoom:
 
     # -- now -------------------------------------------------------------------------------------------------
 
+    def _stays_free(self, turn: Turn, demand: GangDemand, start_s: int, end_s: int | None) -> bool:
+        """There is CPU and memory for it all the time between two instants."""
+        if self._named.table.fit_at(demand, start_s, end_s) is None:
+            return False
+        free = ceiling(self._draft, turn.lease, start_s, end_s)
+        return free is None or fit_in(demand, free) is not None
+
     def _placed(self, turn: Turn, start_s: int, end_s: int | None) -> tuple[Placement, ...] | Unplaced:
         """Hosts for all VMs until `end_s`."""
         if self._alike is None:
-            return self._matched(turn, ceiling(self._draft, start_s, end_s))
+            return self._matched(turn, ceiling(self._draft, turn.lease, start_s, end_s))
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
             return _too_few_free(nodes)

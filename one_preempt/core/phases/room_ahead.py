@@ -104,16 +104,29 @@ def most_places(free: IntArray, need: tuple[int, int]) -> int:
     return int(np.minimum.reduce(places).clip(0).sum()) if places else sys.maxsize
 
 
-def ceiling(draft: PlanDraft, start_s: int, end_s: int | None) -> IntArray | None:
-    """What stays free on each host between two instants whoever comes; None where what is free now stays free."""
+def ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> IntArray | None:
+    """What stays free on each host between two instants whoever comes; None where what is free now stays free.
+
+    What overruns ends any second for the queue, but what is firm does not count on it: nor may whoever would not give
+    way to that.
+    """
     timeline = draft.timeline
-    return None if timeline.is_empty else timeline.all_stays.table.free_during(start_s, end_s)
+    if timeline.is_empty:
+        return None
+    free = timeline.all_stays.table.free_during(start_s, end_s)
+    rows = draft.overrun_rows
+    if not rows or draft.gives_way(lease):
+        return free
+    free = free.copy()
+    free[rows] = np.minimum(free[rows], timeline.firm_stays.free_on(rows, start_s, end_s))
+    return free
 
 
 def ceiling_for_the_rest(draft: PlanDraft, lease: Lease) -> IntArray | None:
     """What stays free on each host for as long as a lease that runs is expected to go on."""
     end_at_s = lease.expected_end_at_s
-    return ceiling(draft, draft.state.now_s, end_at_s if end_at_s is None or end_at_s > draft.state.now_s else None)
+    until_s = end_at_s if end_at_s is None or end_at_s > draft.state.now_s else None
+    return ceiling(draft, lease, draft.state.now_s, until_s)
 
 
 def firm_ceiling(

@@ -37,10 +37,16 @@ _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
 )
 
 
-def verify(state: ClusterState, plan: Plan, books: Books | None = None) -> tuple[Violation, ...]:
-    """All rules that `plan` breaks in `state`; empty for a sound plan. `books` are those of `state`, if kept."""
+def verify(
+    state: ClusterState, plan: Plan, books: Books | None = None, *, overruns_give_way: bool = False
+) -> tuple[Violation, ...]:
+    """All rules that `plan` breaks in `state`; empty for a sound plan. `books` are those of `state`, if kept.
+
+    `overruns_give_way`: by the configuration what outlives its DURATION leaves for others, whatever its type.
+    """
     rules = [rule for concerns, among in _RULES if concerns(plan) for rule in among]
     if not rules:
         return ()
-    recount = Recount(state, plan, books if books is not None else Books(state))
+    books = books if books is not None else Books(state)
+    recount = Recount(state, plan, books, overruns_give_way=overruns_give_way)
     return tuple(violation for rule in rules for violation in rule(recount))

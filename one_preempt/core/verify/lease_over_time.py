@@ -59,8 +59,21 @@ def may_give_way(recount: Recount, lease: Lease) -> bool:
     """Somebody may be promised its room, because it could be made to leave; nobody asks whether the rules say so."""
     if has_outlived_its_duration(lease, recount.state.now_s):
         return True
+    return gives_way_by_type(recount, lease)
+
+
+def gives_way_by_type(recount: Recount, lease: Lease) -> bool:
+    """Its type lets others have its room, and it was promised nothing that forbids it."""
     kept = was_suspended_often_enough(lease) or has_deadline_promised(recount, lease)
     return lease.terms.type.preemptable and not kept
+
+
+def may_overstay(recount: Recount, lease: Lease) -> bool:
+    """It has outlived its DURATION for a while already, and nobody can make it leave: nobody knows when it ends."""
+    if recount.overruns_give_way or lease.run_began_at_s is None or lease.terms.duration_s is None:
+        return False
+    ends_s = lease.run_began_at_s + max(1, lease.terms.duration_s - lease.served_s)
+    return ends_s <= recount.state.now_s and not gives_way_by_type(recount, lease)
 
 
 def recorded(recount: Recount, lease: Lease, *, planned: bool) -> tuple[Reservation, ...]:

@@ -47,9 +47,13 @@ LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
 
 
 class Recount:
-    """The plan, the state and the books of it, looked up by the rules."""
+    """The plan, the state and the books of it, looked up by the rules.
 
-    def __init__(self, state: ClusterState, plan: Plan, books: Books) -> None:
+    `overruns_give_way`: what outlives its DURATION is made to leave for others, whatever its type.
+    """
+
+    def __init__(self, state: ClusterState, plan: Plan, books: Books, *, overruns_give_way: bool = False) -> None:
+        self.overruns_give_way = overruns_give_way
         self.state = state
         self.plan = plan
         self.books = books

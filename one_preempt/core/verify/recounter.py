@@ -18,8 +18,8 @@ class Recounter:
     kept. So is the state itself, which was made of the same changes.
     """
 
-    def __init__(self, from_scratch_every: int = FROM_SCRATCH_EVERY) -> None:
-        self._from_scratch_every = from_scratch_every
+    def __init__(self, from_scratch_every: int = FROM_SCRATCH_EVERY, *, overruns_give_way: bool = False) -> None:
+        self._from_scratch_every, self._overruns_give_way = from_scratch_every, overruns_give_way
         self._since_scratch = 0
         self._books: Books | None = None
 
@@ -37,4 +37,5 @@ class Recounter:
             self._since_scratch = 0
             wrong = (*books.differences(state), *contradictions(state))
         self._books = books
-        return (*(Violation("changes-untold", text) for text in wrong), *verify(state, plan, books))
+        found = verify(state, plan, books, overruns_give_way=self._overruns_give_way)
+        return (*(Violation("changes-untold", text) for text in wrong), *found)

@@ -3,6 +3,9 @@
 Claims are firm reservations, and runs of leases that nobody may make leave. The world may have made a host too
 small for its promises; a plan is judged by what it adds: nowhere, at no instant, may it claim more than there is
 and more than was claimed without it. Only hosts that get something by the plan are looked at.
+
+What outlives its DURATION is taken to end any second. But what starts is judged a second time, as if none of that ever
+did: it may not take what is left beside it for a promise that stands.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.verify.lease_over_time import is_accepted, leaves_by_s, left_s, may_give_way, slots
+from one_preempt.core.verify.lease_over_time import is_accepted, leaves_by_s, left_s, may_give_way, may_overstay, slots
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
 
 LEAVING_STATES = frozenset(
@@ -72,6 +75,22 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
             yield from _overpromised(host, changes[host_id])
 
 
+def _no_start_counts_on_an_overrun(recount: Recount) -> Iterator[Violation]:
+    if recount.overruns_give_way or not _anything_is_firm(recount):
+        return
+    arriving = frozenset(_hosts_of_arrivals(recount)) & recount.hosts.keys()
+    guests = _guests(recount, arriving)
+    held = frozenset(host_id for host_id, vms in guests.items() if _somebody_overstays(recount, vms))
+    if held:
+        changes = _changes_by_host(recount, held, overruns_stay=True)
+        for host_id in sorted(held):
+            yield from _overpromised(recount.hosts[host_id], changes[host_id])
+
+
+def _somebody_overstays(recount: Recount, guests: Iterable[VirtualMachine]) -> bool:
+    return any(may_overstay(recount, recount.leases[recount.lease_of_vm[vm.id]]) for vm in guests)
+
+
 def _anything_is_firm(recount: Recount) -> bool:
     if recount.books.firm_lease_ids:
         return True
@@ -79,20 +98,27 @@ def _anything_is_firm(recount: Recount) -> bool:
 
 
 def _hosts_that_get_more(recount: Recount) -> frozenset[int]:
-    found = {
-        action.host_id
-        for action in recount.plan.actions
-        if action.kind in ARRIVALS and action.host_id is not None and not recount.under_way(action)
-    }
+    found = _hosts_of_arrivals(recount)
     found.update(placement.host_id for one in recount.plan.preemptions for placement in one.placements)
     for booking in recount.plan.bookings:
         found.update(host_id for one in booking.reservations if one.firm for host_id in one.host_ids)
     return frozenset(found & recount.hosts.keys())
 
 
-def _changes_by_host(recount: Recount, host_ids: frozenset[int]) -> dict[int, dict[int, _Totals]]:
+def _hosts_of_arrivals(recount: Recount) -> set[int]:
+    """Those on which VMs start, or to which they move, by the plan."""
+    return {
+        action.host_id
+        for action in recount.plan.actions
+        if action.kind in ARRIVALS and action.host_id is not None and not recount.under_way(action)
+    }
+
+
+def _changes_by_host(
+    recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False
+) -> dict[int, dict[int, _Totals]]:
     """For each host by how much its totals change at each instant; the first one is now."""
-    now_s, reader = recount.state.now_s, _ClaimReader(recount, host_ids)
+    now_s, reader = recount.state.now_s, _ClaimReader(recount, host_ids, overruns_stay=overruns_stay)
     guests = _guests(recount, host_ids)
     found = {host_id: {now_s: _others(recount.hosts[host_id], vms)} for host_id, vms in guests.items()}
     touched = _leases_of_the_plan(recount)
@@ -157,11 +183,14 @@ def _leases_with_claims(recount: Recount, host_ids: frozenset[int]) -> frozenset
 
 
 class _ClaimReader:
-    """What each lease claims of some hosts, without the plan and with it."""
+    """What each lease claims of some hosts, without the plan and with it.
 
-    def __init__(self, recount: Recount, host_ids: Set[int]) -> None:
+    `overruns_stay`: what outlives its DURATION never ends, and of slots only those count that stand without the plan.
+    """
+
+    def __init__(self, recount: Recount, host_ids: Set[int], *, overruns_stay: bool) -> None:
         plan = recount.plan
-        self._host_ids = host_ids
+        self._host_ids, self._overruns_stay = host_ids, overruns_stay
         new = [action for action in plan.actions if not recount.under_way(action)]
         self._recount = recount
         self._now_s = recount.state.now_s
@@ -186,7 +215,10 @@ class _ClaimReader:
         if runs or starts:
             leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
             until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
-            if not may_give_way(self._recount, lease):
+            overstays = self._overruns_stay and may_overstay(self._recount, lease)
+            if overstays:
+                yield from self._claims_on((*runs, *starts), self._now_s, leaves_s)
+            elif not may_give_way(self._recount, lease):
                 yield from self._claims_on((*runs, *starts), self._now_s, until_s)
             if any(not vm.charged_host_ids and vm.id not in arrivals for vm in vms):
                 # Not all of the gang is there: its time has not begun, and its slots are still to come.
@@ -199,9 +231,16 @@ class _ClaimReader:
             yield from self._claims_of_preemptor(lease, preemption, own)
         else:
             until_s = 0
-        for slot in own:
+        for slot in self._standing(lease, own):
             if until_s is not None and slot.start_at_s >= until_s and not self._host_ids.isdisjoint(slot.host_ids):
                 yield from self._claims_of_slot(slot, vms)
+
+    def _standing(self, lease: Lease, own: Sequence[Reservation]) -> Sequence[Reservation]:
+        """Those of its slots that are judged: what is booked anew beside an overrun may hope for its end."""
+        if not self._overruns_stay:
+            return own
+        before = slots(self._recount, lease, planned=False)
+        return [one for one in own if one in before]
 
     def _claims_of_preemptor(
         self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]
@@ -293,4 +332,4 @@ def _overpromised(host: Host, changes: dict[int, _Totals]) -> Iterator[Violation
         return
 
 
-RULES: tuple[Rule, ...] = (_no_promise_is_broken,)
+RULES: tuple[Rule, ...] = (_no_promise_is_broken, _no_start_counts_on_an_overrun)
