@@ -39,6 +39,7 @@ class DecisionMemory:
     choices: KnownChoices = field(default_factory=KnownChoices)
     stays_ahead: StaysAhead = field(default_factory=StaysAhead)
     wakings: KnownWakings = field(default_factory=KnownWakings)
+    matched_promises: dict[int, tuple[tuple[object, ...], str | None]] = field(default_factory=dict)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)

@@ -31,6 +31,7 @@ class Concern(Enum):
     PREEMPTS = "it wants room, and may take that of others"
     TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"
     PROMISED = "it waits for a start that a reservation decides about"
+    PROMISED_MATCHED = "it waits for such a start, and asks for devices, cores or a place beside its VM group"
     ANY_TIME = "it has a deadline, or must not be suspended again: then its start is promised and not exact"
     HALF_STARTED = "a gang of which some have room, and some may not have been started"
     TO_HOLD = "a VM of it may have to be put on HOLD"
@@ -51,6 +52,12 @@ def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
     return lease.state in WAITING_STATES and has_promised_start(lease, accepted=accepted)
 
 
+def _is_promised_matched(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
+    return _is_promised(lease, vms) and any(
+        vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None for vm in vms
+    )
+
+
 def _runs(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
     return lease.run_began_at_s is not None and lease.state is LeaseState.RUNNING
 
@@ -64,6 +71,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.PREEMPTS: lambda lease, _: lease.state in WAITING_STATES and lease.preempts,
     Concern.TIME: lambda lease, _: lease.terms.asks_for_time or lease.verdict is not Verdict.NONE or is_guarded(lease),
     Concern.PROMISED: _is_promised,
+    Concern.PROMISED_MATCHED: _is_promised_matched,
     Concern.ANY_TIME: lambda lease, _: lease.terms.deadline_at_s is not None or lease.terms.max_suspensions is not None,
     Concern.HALF_STARTED: lambda lease, _: lease.terms.size > 1 and lease.state in _HALF_STARTED,
     Concern.TO_HOLD: _is_to_hold,

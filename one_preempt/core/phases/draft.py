@@ -43,6 +43,7 @@ from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
+    from one_preempt.core.phases.beside_promised import MatchedPromises
     from one_preempt.core.phases.room_ahead import GivingWay
 
 
@@ -107,6 +108,7 @@ class PlanDraft:
     giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
     matched_guests: Sequence[VirtualMachine] | None = None
+    matched_promises: MatchedPromises | None = None
     emptied_room: Room | None = None
     tried: Set[int | None] | None = None
     wake_at_s: int | None = None

@@ -19,12 +19,14 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.beside_promised import what_it_lacks
 from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.matched_then import has_all_then, matched_then
 from one_preempt.core.phases.mend_reservations import planned_anew
+from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
 from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
@@ -126,7 +128,9 @@ def _is_undisturbed(
     if not stays or not stays[0].firm or stays[0].displaced or draft.there.get(lease.id) != (stays[0], ()):
         return False
     is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
-    return is_ahead and has_exact_start(draft, lease) and not meets_overbooked(stays[0], overbooked)
+    if not is_ahead or not has_exact_start(draft, lease) or meets_overbooked(stays[0], overbooked):
+        return False
+    return what_it_lacks(draft, lease, stays[0]) is None
 
 
 def _await_start(draft: PlanDraft, lease: Lease) -> None:
@@ -155,6 +159,10 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
+    things = what_it_lacks(draft, lease, stay) if has_exact_start(draft, lease) else None
+    if things is not None:
+        _make_up_for(draft, lease, vms, stay, things)
+        return
     leaving = who_must_leave(draft, lease, stay)
     if not leaving:
         if is_taken(draft, lease, stay) and not _moves_aside(draft, lease, vms, stay):
@@ -191,6 +199,19 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
     elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
         warn_of_late_leavers(draft, lease, stay.start_s)
+
+
+def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay, things: str) -> None:
+    """Others have what it needs beside CPU and memory: other hosts may have it, else its owner is told."""
+    if _moves_aside(draft, lease, vms, stay):
+        return
+    elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
+    if elsewhere is None:
+        never = never_placed(draft, vms)
+        text = f"others have {things} of its hosts, as far as is known also then" if never is None else never.text
+        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
+    elif what_it_lacks(draft, lease, elsewhere) is None:
+        _make_room_in_time(draft, lease, vms, elsewhere)
 
 
 def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:

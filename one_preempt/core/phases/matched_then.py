@@ -114,6 +114,15 @@ def _is_matched(vm: VirtualMachine) -> bool:
     return needs_hardware(vm) or vm.vm_group_id is not None
 
 
+def leaves_what_is_matched(vm: VirtualMachine, wanted: Sequence[VirtualMachine]) -> bool:
+    """Would a VM that is sent out for others leave what these want, as far as it has any of it?
+
+    Devices are counted when it is chosen who leaves. For cores, and for the rules of a VM group, nobody is sent out.
+    """
+    has_cores = vm.topology is not None and any(one.topology is not None for one in wanted)
+    return not has_cores and (vm.vm_group_id is None or vm.vm_group_id not in _groups(wanted))
+
+
 def _groups(vms: Sequence[VirtualMachine]) -> Set[int]:
     return {vm.vm_group_id for vm in vms if vm.vm_group_id is not None}
 

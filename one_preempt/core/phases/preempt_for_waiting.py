@@ -19,6 +19,7 @@ from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.phases.beside_promised import takes_promised
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.leaving_together import (
@@ -395,6 +396,9 @@ def _placements(
         placed = draft.matchmaker.place_at(wanted.vms, planned, room)
         if isinstance(placed, Unplaced):
             placed = draft.matchmaker.place_together(wanted.vms, room)
+        if not isinstance(placed, Unplaced):
+            leaving = {vm_id for victim in chosen for vm_id in victim.lease.vm_ids}
+            placed = takes_promised(draft, wanted.lease, wanted.vms, placed, wanted.end_s, leaving) or placed
     room.rollback(mark)
     if isinstance(placed, Unplaced):
         why = Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")

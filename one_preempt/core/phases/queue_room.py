@@ -6,9 +6,9 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from one_preempt.core.availability.gang_demand import GangDemand
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import GangSlot, fit_in
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
@@ -18,6 +18,7 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
+from one_preempt.core.phases.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.reschedule import reschedule
@@ -91,7 +92,7 @@ class QueueRoom:
         end_s = end_of(start_s, request.duration_s)
         # Where too few are free now it does not matter for how long they are, nor who gives way later.
         if self._alike is None and self._lacks_places(turn.vms):
-            placed = self._why_left_over(turn)
+            placed = self._why_left_over(turn, end_s)
         else:
             placed = self._placed(turn, start_s, end_s)
             if isinstance(placed, Unplaced) and lacks_room(placed):
@@ -179,17 +180,17 @@ class QueueRoom:
     def _placed(self, turn: Turn, start_s: int, end_s: int | None) -> tuple[Placement, ...] | Unplaced:
         """Hosts for all VMs until `end_s`."""
         if self._alike is None:
-            return self._matched(turn, ceiling(self._draft, turn.lease, start_s, end_s))
+            return self._matched(turn, ceiling(self._draft, turn.lease, start_s, end_s), end_s)
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
             return _too_few_free(nodes)
         timeline, gives_way = self._draft.timeline, self._draft.gives_way(turn.lease)
         if not timeline.firm_stays.reservations() or (gives_way and not self._others_ahead()):
             # What is free now stays free for it.
-            return self._matched(turn, None)
+            return self._matched(turn, None, end_s)
         # It leaves for those who make others leave; of all others the hosts are their own.
         leaves_for = self._reserved_ahead() if gives_way else ()
-        return self._matched(turn, timeline.free_without(leaves_for, start_s, end_s, firmly=True))
+        return self._matched(turn, timeline.free_without(leaves_for, start_s, end_s, firmly=True), end_s)
 
     def _lacks_places(self, vms: Sequence[VirtualMachine]) -> bool:
         """Fewer of such VMs have room now, on all hosts together; counted once for all that are so small."""
@@ -199,22 +200,26 @@ class QueueRoom:
             self._places[smallest] = most_places(self._draft.room.free, smallest)
         return self._places[smallest] < len(vms)
 
-    def _why_left_over(self, turn: Turn) -> tuple[Placement, ...] | Unplaced:
+    def _why_left_over(self, turn: Turn, end_s: int | None) -> tuple[Placement, ...] | Unplaced:
         """Where there are too few places, what of it is its owner told? Known from before for most that wait."""
         draft = self._draft
         told = draft.matchmaker.where_some_are_left_over(turn.vms, draft.room) if len(turn.vms) > 1 else None
-        return told or self._matched(turn, None)
+        return told or self._matched(turn, None, end_s)
 
-    def _matched(self, turn: Turn, free_then: IntArray | None) -> tuple[Placement, ...] | Unplaced:
+    def _matched(self, turn: Turn, free_then: IntArray | None, end_s: int | None) -> tuple[Placement, ...] | Unplaced:
+        """Hosts where so much stays free, and where by `end_s` nobody lacks devices or cores that he was promised."""
+        with self._draft.room.capped(free_then):
+            return placed_beside(self._draft, turn.lease, turn.vms, end_s, partial(self._matched_among, turn))
+
+    def _matched_among(self, turn: Turn, among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
         """MAX_HOST and MAX_DISPATCH pace ordinary VMs; what is owed, or may preempt, is not held up by them."""
         draft = self._draft
-        with draft.room.capped(free_then):
-            if len(turn.vms) > 1:
-                return draft.matchmaker.place_together(turn.vms, draft.room)
-            vm = turn.vms[0]
-            paced = not (turn.returning or turn.lease.preempts)
-            refused_host_id = draft.refused_host_id(start_id(vm, returning=turn.returning))
-            placed = draft.matchmaker.place(vm, draft.room, limited=paced, after_host_id=refused_host_id)
+        if len(turn.vms) > 1:
+            return draft.matchmaker.place_together(turn.vms, draft.room, among)
+        vm = turn.vms[0]
+        paced = not (turn.returning or turn.lease.preempts)
+        refused_host_id = draft.refused_host_id(start_id(vm, returning=turn.returning))
+        placed = draft.matchmaker.place(vm, draft.room, among, limited=paced, after_host_id=refused_host_id)
         return placed if isinstance(placed, Unplaced) else (placed,)
 
     def _until_it_gives_way(

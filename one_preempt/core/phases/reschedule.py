@@ -6,11 +6,13 @@ networks stay. Nothing is moved that nobody marked.
 
 from __future__ import annotations
 
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.phases.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.room_ahead import ceiling_for_the_rest, rows_of, stay_at
 
@@ -33,15 +35,25 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
     action_id = f"reschedule/{vm.id}/{len(vm.history)}"
     hindrance = _hindrance(draft, vm, action_id)
     if hindrance is None:
-        with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-            placed = draft.matchmaker.place(vm, draft.room, after_host_id=draft.refused_host_id(action_id))
+        placed = _placed(draft, lease, vm, action_id)
         if not isinstance(placed, Unplaced):
-            draft.actions.append(_move(draft, lease, vm, placed, action_id))
-            hold_target(draft, lease, vm, placed)
+            draft.actions.append(_move(draft, lease, vm, placed[0], action_id))
+            hold_target(draft, lease, vm, placed[0])
             return True
         hindrance = placed.reason
     draft.waits.setdefault(lease.id, Reason(hindrance.code, f"To be rescheduled: {hindrance.text}"))
     return False
+
+
+def _placed(draft: PlanDraft, lease: Lease, vm: VirtualMachine, action_id: str) -> tuple[Placement, ...] | Unplaced:
+    def place(among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
+        refused_host_id = draft.refused_host_id(action_id)
+        placed = draft.matchmaker.place(vm, draft.room, among, after_host_id=refused_host_id)
+        return placed if isinstance(placed, Unplaced) else (placed,)
+
+    now_s, end_s = draft.state.now_s, lease.expected_end_at_s
+    with draft.room.capped(ceiling_for_the_rest(draft, lease)):
+        return placed_beside(draft, lease, [vm], None if end_s is not None and end_s <= now_s else end_s, place)
 
 
 def hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:

@@ -1,0 +1,379 @@
+"""Devices, cores and places beside a VM group that were promised for a time to come are not given away before.
+
+The slot table counts CPU and memory alone. So the matchmaker is asked as if each promised start had come, with those
+there who are there now and do not end by then: once with whoever is to be placed, and once without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.memory.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.room_ahead import giving_way, leaving_leases, rows_of
+from one_preempt.core.suspendable import worth_s
+from one_preempt.core.victims import has_overrun
+
+Placed = tuple[Placement, ...] | Unplaced
+
+# So many times hosts are looked for where others were promised nothing; then all such hosts are left alone.
+HOSTS_TRIED = 4
+# So many placements a decision are held against what was promised; who is behind them is kept off all that was.
+PLACEMENTS_HELD_AGAINST = 64
+_PLENTY = 1 << 40
+_THINGS = {
+    reasons.DEVICES: "the PCI devices",
+    reasons.NUMA: "the cores",
+    reasons.AFFINITY: "the place beside its VM group",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedPromise:
+    """A stay to come of a lease that asks for more than CPU and memory, and is promised firmly."""
+
+    lease: Lease
+    vms: tuple[VirtualMachine, ...]
+    stay: Stay
+    groups: frozenset[int]
+
+    @property
+    def until_s(self) -> int:
+        """When it ends; the end of time where nobody knows."""
+        return END_OF_TIME_S if self.stay.end_s is None else self.stay.end_s
+
+
+class MatchedPromises:
+    """What one decision knows of them: found when first asked for, and again once a stay has changed.
+
+    `held_against`: so many placements were looked at beside them.
+    """
+
+    def __init__(self, draft: PlanDraft) -> None:
+        self.room = draft.matchmaker.new_room()
+        self.held_against = 0
+        self._as_of = (-1, -1, -1)
+        self._by_row: dict[int, list[MatchedPromise]] = {}
+        self._by_group: dict[int, list[MatchedPromise]] = {}
+        self._guests: dict[int, list[VirtualMachine]] = {}
+        for vm in draft.state.snapshot.vms.values():
+            if vm.host_id is not None and is_matched((vm,)):
+                self._guests.setdefault(vm.host_id, []).append(vm)
+
+    def near(self, draft: PlanDraft, rows: Set[int], groups: Set[int]) -> list[MatchedPromise]:
+        """Those on hosts of these rows or with VMs of these VM groups; first come first."""
+        self._follow(draft)
+        found = {(one.lease.id, one.stay.start_s): one for row in rows for one in self._by_row.get(row, ())}
+        found |= {(one.lease.id, one.stay.start_s): one for group in groups for one in self._by_group.get(group, ())}
+        return sorted(found.values(), key=_first)
+
+    def rows(self, draft: PlanDraft) -> list[int]:
+        """The rows of all hosts of theirs."""
+        self._follow(draft)
+        return sorted(self._by_row)
+
+    def guests(self, draft: PlanDraft, near: Sequence[MatchedPromise]) -> list[VirtualMachine]:
+        """Who is on a host of these promises, or in a VM group of theirs, and has more than CPU and memory."""
+        ids, groups = draft.state.hosts.ids, frozenset[int]().union(*[one.groups for one in near])
+        host_ids = {int(ids[row]) for one in near for row in one.stay.host_rows}
+        there = [vm for host_id in sorted(host_ids) for vm in self._guests.get(host_id, ())]
+        if not groups:
+            return there
+        elsewhere = [vm for host_id, vms in self._guests.items() if host_id not in host_ids for vm in vms]
+        return [*there, *(vm for vm in elsewhere if vm.vm_group_id in groups)]
+
+    def _follow(self, draft: PlanDraft) -> None:
+        as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts))
+        if as_of == self._as_of:
+            return
+        self._as_of, self._by_row, self._by_group = as_of, {}, {}
+        for one in _stays_ahead(draft):
+            for row in set(one.stay.host_rows):
+                self._by_row.setdefault(row, []).append(one)
+            for group in one.groups:
+                self._by_group.setdefault(group, []).append(one)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Who is placed in this decision and asks for more than CPU and memory, until when as far as that is known."""
+
+    placement: Placement
+    until_s: int
+
+
+def placed_beside(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    end_s: int | None,
+    place: Callable[[BoolArray | None], Placed],
+) -> Placed:
+    """What `place` finds, on hosts where nobody else loses what was promised for a time before `end_s`.
+
+    `place` puts VMs of `lease` on hosts now, among these rows where a mask is given, and charges the draft's room.
+    """
+    promises = _matched_promises(draft) if is_matched(vms) else None
+    if promises is None:
+        return place(None)
+    refused: Unplaced | None = None
+    among = np.ones(len(draft.room.free), dtype=np.bool_)
+    for tried in range(HOSTS_TRIED):
+        mark = draft.room.checkpoint()
+        placed = place(None if refused is None else among)
+        if isinstance(placed, Unplaced):
+            return refused or placed
+        refused = takes_promised(draft, lease, vms, placed, end_s)
+        if refused is None:
+            return placed
+        draft.room.rollback(mark)
+        among[list(rows_of(draft, placed))] = False
+        if tried == HOSTS_TRIED - 2:
+            among[promises.rows(draft)] = False
+    assert refused is not None, "it was tried at least once"
+    return refused
+
+
+def takes_promised(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    placed: Sequence[Placement],
+    end_s: int | None,
+    leaving: Set[int] = frozenset(),
+) -> Unplaced | None:
+    """Why VMs that are placed now, and charged, had better not be: others would lack what was promised to them.
+
+    They stay until `end_s`; VMs `leaving` will have left by then. None where nobody lacks anything by it.
+    """
+    promises = _matched_promises(draft) if is_matched(vms) else None
+    if promises is None:
+        return None
+    until_s = END_OF_TIME_S if end_s is None else end_s
+    near = [
+        one
+        for one in promises.near(draft, frozenset(rows_of(draft, placed)), _groups(vms))
+        if one.lease.id != lease.id and one.stay.start_s < until_s and not _would_leave_for(draft, lease, vms, one)
+    ]
+    if not near:
+        return None
+    promises.held_against += 1
+    if promises.held_against > PLACEMENTS_HELD_AGAINST:
+        return _promised_to_others(near[0], _asks_for(near[0]))
+    own = {placement.vm_id for placement in placed}
+    others = [one for one in _arrivals(draft) if one.placement.vm_id not in own]
+    arriving = [*others, *(_Arrival(placement, until_s) for placement in placed)]
+    for at_s in sorted({one.stay.start_s for one in near}):
+        lacking = _lacking_at(draft, near, at_s, arriving, leaving)
+        without = _lacking_at(draft, near, at_s, others, leaving) if lacking else {}
+        for one in near:
+            if one.lease.id in lacking and one.lease.id not in without:
+                return _promised_to_others(one, lacking[one.lease.id])
+    return None
+
+
+def what_it_lacks(draft: PlanDraft, lease: Lease, stay: Stay) -> str | None:
+    """Which things others have on the hosts that a lease was promised, and will not give back by then; None: none.
+
+    Remembered as long as nobody comes or goes there.
+    """
+    promises = _matched_promises(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
+    if promises is None:
+        return None
+    vms = tuple(draft.members(lease))
+    own = MatchedPromise(lease, vms, stay, _groups(vms))
+    beside = promises.near(draft, frozenset(stay.host_rows), own.groups)
+    beside = [one for one in beside if one.stay.start_s < own.until_s and one.until_s > stay.start_s]
+    near = sorted((*(one for one in beside if one.lease.id != lease.id), own), key=_first)
+    arriving, known = _arrivals(draft), draft.memory.matched_promises.get(lease.id)
+    follows_from = _follows_from(draft, near, arriving)
+    if known is not None and known[0] == follows_from:
+        return known[1]
+    instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
+    lacking = (_lacking_at(draft, near, at_s, arriving).get(lease.id) for at_s in instants)
+    code = next((code for code in lacking if code is not None), None)
+    things = None if code is None else _THINGS[code]
+    if len(draft.memory.matched_promises) > 2 * len(draft.state.leases):
+        draft.memory.matched_promises.clear()
+    draft.memory.matched_promises[lease.id] = (follows_from, things)
+    return things
+
+
+def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Sequence[_Arrival]) -> tuple[object, ...]:
+    """All that decides which of these promises lack something."""
+    snapshot, hosts = draft.state.snapshot, draft.state.hosts.hosts
+    rows = sorted({row for one in near for row in one.stay.host_rows})
+    groups = sorted({group for one in near for group in one.groups})
+    giving = {one.lease.id for one in giving_way(draft)} | leaving_leases(draft)
+    lease_of = draft.state.lease_of_vm
+    return (
+        tuple((one.lease, one.vms, one.stay) for one in near),
+        tuple((vm.id, vm.host_id, _ends_s(draft, vm), lease_of.get(vm.id) in giving) for vm in _guests(draft, near)),
+        tuple((row, hosts[row].pci_devices, hosts[row].numa_nodes) for row in rows),
+        tuple(snapshot.vm_groups.get(group) for group in groups),
+        tuple(arriving),
+    )
+
+
+# -- what was promised ---------------------------------------------------------------------------------------
+
+
+def _matched_promises(draft: PlanDraft) -> MatchedPromises | None:
+    """What is known of them; None where there are none."""
+    if draft.matched_promises is None:
+        if next(_stays_ahead(draft), None) is None:
+            return None
+        draft.matched_promises = MatchedPromises(draft)
+    return draft.matched_promises
+
+
+def _first(one: MatchedPromise) -> tuple[int, int]:
+    return one.stay.start_s, one.lease.id
+
+
+def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
+    """All that still lie ahead."""
+    known, leases, now_s = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases, draft.state.now_s
+    judged = [leases[one.lease_id] for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
+    for lease in (*known.values(), *(one for one in judged if one.id not in known)):
+        stays = draft.timeline.stays.get(lease.id, ())
+        ahead = [one for one in stays if one.firm and not one.displaced and one.start_s > now_s]
+        if not ahead or lease.id in draft.starting:
+            continue
+        vms = tuple(draft.members(lease))
+        if is_matched(vms) and all(vm.host_id is None for vm in vms):
+            whole = (one for one in ahead if len(one.host_rows) == len(vms))
+            yield from (MatchedPromise(lease, vms, one, _groups(vms)) for one in whole)
+
+
+def _groups(vms: Sequence[VirtualMachine]) -> frozenset[int]:
+    return frozenset(vm.vm_group_id for vm in vms if vm.vm_group_id is not None)
+
+
+def _would_leave_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], one: MatchedPromise) -> bool:
+    """What starts now would be sent out for that promise, has time until then, and gives back what is wanted of it."""
+    if not one.lease.preempts or one.lease.state is not LeaseState.WAITING:
+        return False
+    methods = draft.ways_out(lease)
+    if methods is None or not all(leaves_what_is_matched(vm, one.vms) for vm in vms):
+        return False
+    return one.stay.start_s >= draft.state.now_s + worth_s(draft.policies, draft.rates, lease, vms, methods)
+
+
+# -- who is there then ---------------------------------------------------------------------------------------
+
+
+def _lacking_at(
+    draft: PlanDraft,
+    near: Sequence[MatchedPromise],
+    at_s: int,
+    arriving: Sequence[_Arrival],
+    leaving: Set[int] = frozenset(),
+) -> Mapping[int, str]:
+    """Which of these leases would lack something at an instant, and the code of what.
+
+    Who is placed now is there then, if he does not end before, and so is everybody but those who end, are `leaving`, or
+    would be sent out for the lease itself.
+    """
+    active = [one for one in near if one.stay.start_s <= at_s < one.until_s]
+    there = [one.placement for one in arriving if one.until_s > at_s]
+    gone = _gone_by(draft, near, at_s)
+    lacking = _placed_in_turn(draft, active, there, leaving, gone)
+    for one in active:
+        if one.lease.id in lacking and one.lease.preempts:
+            sent_out = {vm.id for giver in giving_way(draft) for vm in giver.vms if leaves_what_is_matched(vm, one.vms)}
+            if one.lease.id not in _placed_in_turn(draft, active, there, leaving, gone | sent_out):
+                del lacking[one.lease.id]
+    return lacking
+
+
+def _placed_in_turn(
+    draft: PlanDraft,
+    promises: Sequence[MatchedPromise],
+    there: Sequence[Placement],
+    leaving: Set[int],
+    gone: Set[int],
+) -> dict[int, str]:
+    """Who of these finds no place on its hosts beside who is there, and the code of what it lacks.
+
+    As if there were CPU and memory; each takes what it finds before the next. Who is `there` comes once those who are
+    `leaving` have left, and before the others are `gone`.
+    """
+    known, ids, lacking = _matched_promises(draft), draft.state.hosts.ids, dict[int, str]()
+    assert known is not None, "somebody was promised something"
+    room = known.room
+    mark = room.checkpoint()
+    with room.beside(np.full_like(room.free, _PLENTY)):
+        for vm_id in sorted(leaving):
+            room.leave(vm_id)
+        for placement in there:
+            room.take(placement)
+        for vm_id in sorted(gone):
+            room.leave(vm_id)
+        for one in promises:
+            rows = zip(one.vms, one.stay.host_rows, strict=True)
+            placed = draft.matchmaker.place_at(one.vms, [Placement(vm.id, int(ids[row])) for vm, row in rows], room)
+            if isinstance(placed, Unplaced) and placed.reason.code in _THINGS:
+                lacking[one.lease.id] = placed.reason.code
+        room.rollback(mark)
+    return lacking
+
+
+def _guests(draft: PlanDraft, near: Sequence[MatchedPromise]) -> Sequence[VirtualMachine]:
+    known = _matched_promises(draft)
+    return () if known is None else known.guests(draft, near)
+
+
+def _arrivals(draft: PlanDraft) -> list[_Arrival]:
+    """Who was placed in this decision so far, and has more than CPU and memory."""
+    vms, found = draft.state.snapshot.vms, list[_Arrival]()
+    for placement in draft.room.placed.values():
+        if is_matched((vms[placement.vm_id],)):
+            lease_id = draft.state.lease_of_vm.get(placement.vm_id, -1)
+            ends_s = [stay.end_s for stay in draft.timeline.stays.get(lease_id, ())[-1:]]
+            found.append(_Arrival(placement, END_OF_TIME_S if not ends_s or ends_s[0] is None else ends_s[0]))
+    return found
+
+
+def _gone_by(draft: PlanDraft, near: Sequence[MatchedPromise], at_s: int) -> set[int]:
+    """The VMs there that will have ended by an instant, or are being sent out already."""
+    leaving, lease_of = leaving_leases(draft), draft.state.lease_of_vm
+    ends_s = {vm.id: _ends_s(draft, vm) for vm in _guests(draft, near)}
+    return {
+        vm_id
+        for vm_id, end_s in ends_s.items()
+        if lease_of.get(vm_id) in leaving or (end_s is not None and end_s <= at_s)
+    }
+
+
+def _ends_s(draft: PlanDraft, vm: VirtualMachine) -> int | None:
+    """When a VM will have left its host; None where nobody knows."""
+    lease = draft.state.leases.get(draft.state.lease_of_vm.get(vm.id, -1))
+    stays = () if lease is None else draft.timeline.stays.get(lease.id, ())
+    return stays[0].end_s if lease is not None and stays and not has_overrun(lease, draft.state.now_s) else None
+
+
+def _promised_to_others(one: MatchedPromise, code: str) -> Unplaced:
+    start = utc_text(one.stay.start_s)
+    text = f"Others were promised {_THINGS[code]} that it could have now, from {start} on: what ends by then may start."
+    return Unplaced(Reason(code, text), {code: 1})
+
+
+def _asks_for(one: MatchedPromise) -> str:
+    if any(vm.pci_requests for vm in one.vms):
+        return reasons.DEVICES
+    return reasons.NUMA if any(vm.topology is not None for vm in one.vms) else reasons.AFFINITY
