@@ -1,6 +1,7 @@
 """Who was chosen to leave for a request, remembered while the question is the same.
 
-For a reservation it is asked in each cycle of some while beforehand, only to find that there is time yet.
+For a reservation it is asked in each cycle of some while beforehand, only to find that there is time yet; and for whom
+nobody can leave after all, it is asked several times in each cycle, without those who had better stay.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from one_preempt.core.preemption.problem import (
 )
 from one_preempt.core.preemption.victim_choice import choose_victims
 
+# A question names all who might leave. A few requests are looked at in each cycle, mostly the same ones in the next.
+REQUESTS_KEPT = 64
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -29,25 +33,33 @@ class _Known:
 
 
 class KnownChoices:
-    """The last answer for each lease for which somebody was to leave. Only speed depends on it."""
+    """The last answers for each of the leases for which somebody was to leave lately. Only speed depends on it."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, dict[int, _Known]] = {}
 
     def of(
-        self, lease_id: int, problem: PreemptionProblem, policy: PreemptionPolicy, limits: SearchLimits, leases: int
+        self,
+        lease_id: int,
+        problem: PreemptionProblem,
+        policy: PreemptionPolicy,
+        limits: SearchLimits,
+        asked_before: int = 0,
     ) -> Choice | NoChoice:
-        """What `choose_victims` says; kept for no more leases than twice the `leases` that there are.
+        """What `choose_victims` says, having been `asked_before` for this lease in the same cycle so many times.
 
         `problem` must not be changed any more.
         """
-        known = self._known.get(lease_id)
+        of_lease = self._known.pop(lease_id, {})
+        # Whoever was asked about last comes last, and is forgotten last.
+        self._known[lease_id] = of_lease
+        known = of_lease.get(asked_before)
         if known is not None and known.policy is policy and known.limits == limits and _same(known.problem, problem):
             return known.answer
-        if len(self._known) > 2 * leases:
-            self._known.clear()
+        if len(self._known) > REQUESTS_KEPT:
+            del self._known[next(iter(self._known))]
         answer = choose_victims(problem, policy, limits)
-        self._known[lease_id] = _Known(problem, policy, limits, answer)
+        of_lease[asked_before] = _Known(problem, policy, limits, answer)
         return answer
 
 

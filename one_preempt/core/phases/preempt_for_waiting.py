@@ -47,7 +47,6 @@ from one_preempt.core.phases.room_ahead import (
 from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
 from one_preempt.core.phases.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.preemption.problem import Choice, NoChoice
-from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.victims import (
     Hindered,
     PossibleVictim,
@@ -117,8 +116,8 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     draft.choices += 1
     staying, lacking = frozenset[int](), frozenset[int]()
     first: Reason | None = None
-    for choice in range(CHOICES_A_REQUEST):
-        outcome = _preempt_for(draft, wanted, staying, lacking, surely=choice == CHOICES_A_REQUEST - 1)
+    for asked_before in range(CHOICES_A_REQUEST):
+        outcome = _preempt_for(draft, wanted, staying, lacking, asked_before)
         if not isinstance(outcome, Hindered):
             return outcome
         first = first or outcome.reason
@@ -148,12 +147,14 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
 
 
 def _preempt_for(
-    draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int], lacking: frozenset[int], *, surely: bool
+    draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int], lacking: frozenset[int], asked_before: int
 ) -> Hindered | Reason | None:
     """Decide one preemption without those who are `staying`, on no host of the rows `lacking`, and add it to the draft.
 
-    Else say why there is none, and who of those chosen had better stay; a reason alone is advice.
+    Else say why there is none, and who of those chosen had better stay; a reason alone is advice. Where it was
+    `asked_before` as often as it is asked, only who surely can leaves.
     """
+    surely = asked_before == CHOICES_A_REQUEST - 1
     never = never_placed(draft, wanted.vms) if wanted.start_s > draft.state.now_s else None
     if never is not None:
         return Hindered(frozenset(), never)
@@ -168,12 +169,7 @@ def _preempt_for(
     free = _free_then(draft, wanted, possible)
     within = _within(draft, wanted, possible, lacking, surely=surely)
     problem = request_problem(draft, wanted.vms, possible, free, within)
-    if staying or lacking:
-        # Kept in mind is what will be asked first again.
-        choice = choose_victims(problem, policies.preemption, policies.search)
-    else:
-        leases = len(draft.state.leases)
-        choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, leases)
+    choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
     choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):
         return Hindered(frozenset(), _with_spared(choice.reason, spared))

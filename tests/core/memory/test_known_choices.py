@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from one_preempt.core.memory import known_choices
-from one_preempt.core.memory.known_choices import KnownChoices
+from one_preempt.core.memory.known_choices import REQUESTS_KEPT, KnownChoices
 from one_preempt.core.preemption import mlip, moml, mov
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.preemption.problem import DEFAULT_LIMITS, PreemptableLease, PreemptionProblem, SearchLimits
@@ -38,6 +38,7 @@ def a_problem() -> PreemptionProblem:
         st.tuples(
             st.integers(1, 2),
             st.integers(0, 1),
+            st.integers(0, 1),
             st.sampled_from((mov.POLICY, mlip.POLICY, moml.POLICY)),
             st.sampled_from((DEFAULT_LIMITS, GREEDY)),
         ),
@@ -45,12 +46,12 @@ def a_problem() -> PreemptionProblem:
     ),
 )
 def test_the_answer_is_the_one_to_the_question(
-    drawn: list[PreemptionProblem], asked: list[tuple[int, int, PreemptionPolicy, SearchLimits]]
+    drawn: list[PreemptionProblem], asked: list[tuple[int, int, int, PreemptionPolicy, SearchLimits]]
 ) -> None:
     known = KnownChoices()
-    for lease_id, number, policy, limits in asked:
+    for lease_id, number, asked_before, policy, limits in asked:
         problem = drawn[number % len(drawn)]
-        assert known.of(lease_id, problem, policy, limits, 1) == choose_victims(problem, policy, limits)
+        assert known.of(lease_id, problem, policy, limits, asked_before) == choose_victims(problem, policy, limits)
 
 
 def _with_lease(problem: PreemptionProblem, **changes: object) -> PreemptionProblem:
@@ -78,19 +79,32 @@ OTHERS = {
 @pytest.mark.parametrize("what", OTHERS)
 def test_whatever_is_another_makes_it_another_question(what: str) -> None:
     known, one, other = KnownChoices(), a_problem(), OTHERS[what]
-    known.of(1, one, moml.POLICY, DEFAULT_LIMITS, 1)
+    known.of(1, one, moml.POLICY, DEFAULT_LIMITS)
     with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
-        known.of(1, a_problem(), moml.POLICY, DEFAULT_LIMITS, 1)
+        known.of(1, a_problem(), moml.POLICY, DEFAULT_LIMITS)
         assert chooses.call_count == 0
-        known.of(1, other, moml.POLICY, DEFAULT_LIMITS, 1)
+        known.of(1, other, moml.POLICY, DEFAULT_LIMITS)
         assert chooses.call_count == 1
 
 
-def test_no_more_is_kept_than_twice_as_many_leases_as_there_are() -> None:
-    known, one = KnownChoices(), a_problem()
-    for lease_id in range(9):
-        known.of(lease_id, one, moml.POLICY, DEFAULT_LIMITS, 2)
+def test_what_is_asked_on_is_known_as_well() -> None:
+    known = KnownChoices()
+    chain = [replace(A, leases=A.leases[:kept]) for kept in (2, 1, 0)]
     with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
-        for lease_id in range(8, -1, -1):
-            known.of(lease_id, one, moml.POLICY, DEFAULT_LIMITS, 100)
-        assert chooses.call_count >= 4
+        for _ in range(3):
+            for asked_before, problem in enumerate(chain):
+                known.of(1, problem, moml.POLICY, DEFAULT_LIMITS, asked_before)
+        assert chooses.call_count == len(chain)
+
+
+def test_the_requests_that_were_looked_at_last_are_kept() -> None:
+    known, one, seldom = KnownChoices(), a_problem(), REQUESTS_KEPT + 2
+    for lease_id in range(seldom):
+        known.of(lease_id, one, moml.POLICY, DEFAULT_LIMITS)
+        known.of(0, one, moml.POLICY, DEFAULT_LIMITS)
+    with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
+        known.of(0, one, moml.POLICY, DEFAULT_LIMITS)
+        known.of(seldom - 1, one, moml.POLICY, DEFAULT_LIMITS)
+        assert chooses.call_count == 0
+        known.of(1, one, moml.POLICY, DEFAULT_LIMITS)
+        assert chooses.call_count == 1
