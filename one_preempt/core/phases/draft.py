@@ -44,6 +44,7 @@ from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
     from one_preempt.core.phases.beside_promised import MatchedPromises
+    from one_preempt.core.phases.preempt_for_waiting import RoomWanted
     from one_preempt.core.phases.room_ahead import GivingWay
 
 
@@ -71,7 +72,8 @@ class PlanDraft:
     `in_place` are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go
     to what was promised a start. `reserved` are leases for which their reservation decides,
     not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
-    start. `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
+    start; `put_off` are those of them that were not looked at yet, each with when others must begin to leave for it.
+    `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
     """
 
     state: ClusterState
@@ -104,6 +106,8 @@ class PlanDraft:
     preparations: dict[int, Preparation] = field(default_factory=dict)
     power: PowerDraft | None = None
     choices: int = 0
+    choices_ahead: int = 0
+    put_off: list[tuple[RoomWanted, int]] = field(default_factory=list)
     giving_way: tuple[GivingWay, ...] | None = None
     giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)

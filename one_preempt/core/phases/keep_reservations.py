@@ -28,7 +28,7 @@ from one_preempt.core.phases.matched_then import has_all_then, matched_then
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
-from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
+from one_preempt.core.phases.preempt_for_waiting import RoomWanted, drawn_place, preempt_in_time
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.queue_room import lacks_room
@@ -77,6 +77,7 @@ def keep_reservations(draft: PlanDraft) -> None:
             _keep_start(draft, lease, vms)
         else:
             _keep_work(draft, lease, vms)
+    _look_at_one_more(draft)
 
 
 def _holders(draft: PlanDraft) -> list[Lease]:
@@ -191,14 +192,32 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         draft.wake_by(look_at_s)
         return
     within = _beside_sleepers(draft, stay)
-    obstacle = preempt_in_time(draft, RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s, within))
+    wanted = RoomWanted(lease, tuple(vms), stay.start_s, stay.end_s, within)
+    obstacle = preempt_in_time(draft, wanted)
     if obstacle is not None and obstacle.code == NEXT_CYCLE:
+        draft.put_off.append((wanted, begin_s))
+    else:
+        _tell_of_leavers(draft, wanted, obstacle)
+
+
+def _look_at_one_more(draft: PlanDraft) -> None:
+    """The last look goes to any of those behind: for those who get the others, perhaps nobody can leave any more."""
+    if not draft.put_off:
+        return
+    wanted, _ = draft.put_off.pop(drawn_place(len(draft.put_off), draft.state.now_s))
+    _tell_of_leavers(draft, wanted, preempt_in_time(draft, wanted, is_last=True))
+    for _, begin_s in draft.put_off:
         # Those that must begin before it were looked at: nothing has gone wrong yet.
         draft.wake_by(max(begin_s, draft.state.now_s + 1))
-    elif obstacle is not None:
-        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {obstacle.text}")
+
+
+def _tell_of_leavers(draft: PlanDraft, wanted: RoomWanted, obstacle: Reason | None) -> None:
+    """Warn of what keeps others from leaving in time."""
+    lease = wanted.lease
+    if obstacle is not None:
+        warn(draft, lease, f"it may not start at {utc_text(wanted.start_s)}: {obstacle.text}")
     elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
-        warn_of_late_leavers(draft, lease, stay.start_s)
+        warn_of_late_leavers(draft, lease, wanted.start_s)
 
 
 def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay, things: str) -> None:

@@ -56,6 +56,8 @@ from one_preempt.core.victims import (
 
 # Choosing among thousands of leases takes a second or two; what is not looked at now is looked at next.
 CHOICES_A_CYCLE = 4
+# The same for what was promised a time to come: however many of these there are, who waits is looked at as well.
+CHOICES_AHEAD_A_CYCLE = 3
 # Knuth's multiplier: consecutive instants, and those at any steady interval, come to fall far apart.
 _SCATTER = 2654435761
 
@@ -101,19 +103,34 @@ def looked_at_in_turn(requests: Sequence[Lease], now_s: int) -> Sequence[Lease]:
     first, behind = requests[: CHOICES_A_CYCLE - 1], list(requests[CHOICES_A_CYCLE - 1 :])
     if len(behind) < 2:
         return requests
-    drawn = behind.pop((now_s * _SCATTER & 0xFFFFFFFF) * len(behind) >> 32)
+    drawn = behind.pop(drawn_place(len(behind), now_s))
     return (*first, drawn, *behind)
 
 
-def preempt_in_time(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
-    """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None."""
+def drawn_place(places: int, now_s: int) -> int:
+    """One of so many places: another one at another instant, each of them sooner or later."""
+    return (now_s * _SCATTER & 0xFFFFFFFF) * places >> 32
+
+
+def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
+    """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None.
+
+    Of the looks for what starts at a time to come one is kept for whoever is said to be the last.
+    """
     obstacle = _why_not_now(draft, wanted.lease)
-    if obstacle is None and wanted.start_s <= draft.state.now_s:
+    is_ahead = wanted.start_s > draft.state.now_s
+    if obstacle is None and not is_ahead:
         # For a time to come there may be room without any victim; those who are chosen are counted then.
         obstacle = victim_ceiling(draft, 1)
     if obstacle is not None:
         return obstacle
-    draft.choices += 1
+    looks = draft.choices_ahead + (not is_last) if is_ahead else draft.choices
+    if looks >= (CHOICES_AHEAD_A_CYCLE if is_ahead else CHOICES_A_CYCLE):
+        return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
+    if is_ahead:
+        draft.choices_ahead += 1
+    else:
+        draft.choices += 1
     staying, lacking = frozenset[int](), frozenset[int]()
     first: Reason | None = None
     for asked_before in range(CHOICES_A_REQUEST):
@@ -141,8 +158,6 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
         return Reason(
             "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
         )
-    if draft.choices >= CHOICES_A_CYCLE:
-        return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
     return None
 
 
