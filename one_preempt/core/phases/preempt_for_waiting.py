@@ -124,6 +124,9 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = Fal
         obstacle = victim_ceiling(draft, 1)
     if obstacle is not None:
         return obstacle
+    never = never_placed(draft, wanted.vms) if is_ahead else None
+    if never is not None:
+        return never
     looks = draft.choices_ahead + (not is_last) if is_ahead else draft.choices
     if looks >= (CHOICES_AHEAD_A_CYCLE if is_ahead else CHOICES_A_CYCLE):
         return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
@@ -131,17 +134,26 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = Fal
         draft.choices_ahead += 1
     else:
         draft.choices += 1
+    return _asked_on(draft, wanted)
+
+
+def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
+    """Decide who leaves, at last who surely can; what kept the first from it who were chosen, or None."""
     staying, lacking = frozenset[int](), frozenset[int]()
     first: Reason | None = None
-    for asked_before in range(CHOICES_A_REQUEST):
+    for asked_before in range(CHOICES_A_REQUEST - 1):
         outcome = _preempt_for(draft, wanted, staying, lacking, asked_before)
         if not isinstance(outcome, Hindered):
             return outcome
         first = first or outcome.reason
         if not (outcome.lease_ids or outcome.host_rows):
+            # Perhaps because too many were set aside.
+            staying = frozenset()
             break
         staying, lacking = staying | outcome.lease_ids, lacking | outcome.host_rows
-    return first
+    # Which hosts will do is asked of all of them anew.
+    outcome = _preempt_for(draft, wanted, staying, frozenset(), CHOICES_A_REQUEST - 1)
+    return first if isinstance(outcome, Hindered) else outcome
 
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
@@ -166,13 +178,10 @@ def _preempt_for(
 ) -> Hindered | Reason | None:
     """Decide one preemption without those who are `staying`, on no host of the rows `lacking`, and add it to the draft.
 
-    Else say why there is none, and who of those chosen had better stay; a reason alone is advice. Where it was
-    `asked_before` as often as it is asked, only who surely can leaves.
+    Else say why there is none, and who of those chosen had better stay; a reason alone is advice, or says that nobody
+    could help. Where it was `asked_before` as often as it is asked, only who surely can leaves.
     """
     surely = asked_before == CHOICES_A_REQUEST - 1
-    never = never_placed(draft, wanted.vms) if wanted.start_s > draft.state.now_s else None
-    if never is not None:
-        return Hindered(frozenset(), never)
     policies = draft.policies
     taking_part = frozenset(draft.busy_leases) | staying
     possible, spared = possible_victims(
@@ -187,7 +196,8 @@ def _preempt_for(
     choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
     choice = hosts_of_all(choice, wanted.vms)
     if isinstance(choice, NoChoice):
-        return Hindered(frozenset(), _with_spared(choice.reason, spared))
+        why = _with_spared(choice.reason, spared)
+        return Hindered(frozenset(), why) if asked_before else why
     chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
     obstacle = over_limits(draft, chosen)
     if obstacle is not None:
@@ -208,7 +218,10 @@ def _preempt_for(
 def _within(
     draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim], lacking: frozenset[int], *, surely: bool
 ) -> BoolArray | None:
-    """The hosts among which it is looked for room; of a time to come nobody knows what else they will have."""
+    """The hosts among which it is looked for room, for all VMs or for each.
+
+    Of a time to come nobody knows what else they will have.
+    """
     within = wanted.within
     if lacking:
         able = np.ones_like(draft.state.hosts.accepts_vms)
@@ -407,14 +420,38 @@ def _placements(
         placed = draft.matchmaker.place_at(wanted.vms, planned, room)
         if isinstance(placed, Unplaced):
             placed = draft.matchmaker.place_together(wanted.vms, room)
-        if not isinstance(placed, Unplaced):
+        if isinstance(placed, Unplaced):
+            lacking = _lacking_rows(draft, wanted.vms, planned)
+        else:
+            lacking = frozenset(choice.host_of_request)
             leaving = {vm_id for victim in chosen for vm_id in victim.lease.vm_ids}
             placed = takes_promised(draft, wanted.lease, wanted.vms, placed, wanted.end_s, leaving) or placed
     room.rollback(mark)
     if isinstance(placed, Unplaced):
         why = Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
-        return Hindered(frozenset(), why, frozenset(choice.host_of_request))
+        return Hindered(frozenset(), why, lacking)
     return placed
+
+
+def _lacking_rows(draft: PlanDraft, vms: Sequence[VirtualMachine], planned: Sequence[Placement]) -> frozenset[int]:
+    """The hosts that lack something for all VMs that were to go there, each alone; else those for more than one."""
+    index, are_alike = draft.state.hosts.index_by_id, draft.matchmaker.are_alike(vms)
+    on_row: dict[int, list[tuple[VirtualMachine, Placement]]] = {}
+    for vm, there in zip(vms, planned, strict=True):
+        on_row.setdefault(index[there.host_id], []).append((vm, there))
+    lacking = [
+        row
+        for row, those in on_row.items()
+        if not any(_would_go(draft, vm, there) for vm, there in (those[:1] if are_alike else those))
+    ]
+    return frozenset(lacking or [row for row, those in on_row.items() if len(those) > 1])
+
+
+def _would_go(draft: PlanDraft, vm: VirtualMachine, there: Placement) -> bool:
+    mark = draft.room.checkpoint()
+    placed = draft.matchmaker.place_at((vm,), (there,), draft.room)
+    draft.room.rollback(mark)
+    return not isinstance(placed, Unplaced)
 
 
 def _preemption(

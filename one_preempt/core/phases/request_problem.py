@@ -37,8 +37,8 @@ def request_problem(
 ) -> PreemptionProblem:
     """CPU, MiB (`free`, shape (H, 2)), and the dimensions of the devices that `vms` ask for.
 
-    They go to hosts that they may count on, and of these to those `within`, shape (H,). VMs that are to share a host
-    are one request, of which the one host is all of theirs: see `hosts_of_all`.
+    They go to hosts that they may count on, and of these to those `within`, shape (H,) or one row a VM. VMs that are to
+    share a host are one request, of which the one host is all of theirs: see `hosts_of_all`.
     """
     kinds = device_dimensions([vm.pci_requests for vm in vms], _devices(draft))
     leases = []
@@ -59,7 +59,9 @@ def request_problem(
         free_devices = [kinds.offer(draft.room.free_devices(host_id)) for host_id in draft.state.hosts.ids.tolist()]
         free = np.hstack((free, np.array(free_devices, dtype=np.int64)))
     needs = _with_devices(vms, [kinds.need(vm.pci_requests) for vm in vms if kinds.sets])
-    allowed = np.array([_allowed(draft, vm, within) for vm in vms], dtype=np.bool_)
+    allowed = np.array([_allowed(draft, vm) for vm in vms], dtype=np.bool_)
+    if within is not None:
+        allowed &= within
     separate = _separate(draft, vms)
     if are_tied(vms, draft.state.snapshot) and not separate:
         needs = needs.sum(axis=0, keepdims=True)
@@ -81,13 +83,11 @@ def hosts_of_all(choice: Choice | NoChoice, vms: Sequence[VirtualMachine]) -> Ch
     return replace(choice, host_of_request=choice.host_of_request * len(vms))
 
 
-def _allowed(draft: PlanDraft, vm: VirtualMachine, within: BoolArray | None) -> BoolArray:
+def _allowed(draft: PlanDraft, vm: VirtualMachine) -> BoolArray:
     """The hosts that suit a VM whatever is free: by itself, and by the rules of its VM group; none that only sleeps."""
     mask = draft.matchmaker.match(vm).mask
     if draft.power is not None:
         mask = draft.power.visible(mask, draft.state.lease_of_vm.get(vm.id))
-    if within is not None:
-        mask = mask & within
     rules = group_rules(vm, draft.room)
     return mask if rules is None else mask & rules.mask
 

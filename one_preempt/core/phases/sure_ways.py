@@ -23,14 +23,15 @@ def leaves_surely(draft: PlanDraft, victim: PossibleVictim) -> bool:
 
 
 def hosts_if_all_left(draft: PlanDraft, vms: Sequence[VirtualMachine], possible: Sequence[PossibleVictim]) -> BoolArray:
-    """The hosts on which one of `vms` alone would be placed if all who may leave had left, shape (H,)."""
+    """Where each of `vms` alone would be placed if all who may leave had left; one row a VM, or for all."""
     room, index = draft.room, draft.state.hosts.index_by_id
     mark = room.checkpoint()
     for victim in possible:
         for vm in draft.members(victim.lease):
             room.leave(vm.id)
-    found = np.zeros_like(draft.state.hosts.accepts_vms)
-    for vm in vms[:1] if draft.matchmaker.are_alike(vms) else vms:
-        found[[index[placement.host_id] for placement in draft.matchmaker.candidates(vm, room)]] = True
+    asked = vms[:1] if draft.matchmaker.are_alike(vms) else vms
+    found = np.zeros((len(asked), len(draft.state.hosts.ids)), dtype=np.bool_)
+    for place, vm in enumerate(asked):
+        found[place, [index[placement.host_id] for placement in draft.matchmaker.candidates(vm, room)]] = True
     room.rollback(mark)
     return found
