@@ -144,12 +144,12 @@ def test_real_plans_pass_and_spoiled_ones_are_caught(monkeypatch: pytest.MonkeyP
     missed: list[tuple[str, tuple[Violation, ...]]] = []
     caught: Counter[str] = Counter()
 
-    def watched(state: ClusterState, made: Plan, books: Books) -> tuple[Violation, ...]:
-        violations = verify(state, made, books)
+    def watched(state: ClusterState, made: Plan, books: Books, *, overruns_give_way: bool) -> tuple[Violation, ...]:
+        violations = verify(state, made, books, overruns_give_way=overruns_give_way)
         found.extend(violations)
         for code, spoiled_state, spoiled_plan in spoiled(state, made):
             caught[code] += 1
-            broken = verify(spoiled_state, spoiled_plan)
+            broken = verify(spoiled_state, spoiled_plan, overruns_give_way=overruns_give_way)
             if code not in {violation.code for violation in broken}:
                 missed.append((code, broken))
         return violations

@@ -15,6 +15,7 @@ from one_preempt.core.memory.known_giving_way import KnownGivingWay
 from one_preempt.core.memory.known_leavers import KnownLeavers
 from one_preempt.core.memory.known_queue import KnownQueue
 from one_preempt.core.memory.known_rooms import KnownRooms
+from one_preempt.core.memory.known_searches import KnownSearches
 from one_preempt.core.memory.known_wakings import KnownWakings
 from one_preempt.core.memory.known_ways_out import KnownWaysOut
 from one_preempt.core.memory.lease_concerns import LeaseConcerns
@@ -37,6 +38,7 @@ class DecisionMemory:
     giving_way: KnownGivingWay = field(default_factory=KnownGivingWay)
     leavers: KnownLeavers = field(default_factory=KnownLeavers)
     choices: KnownChoices = field(default_factory=KnownChoices)
+    searches: KnownSearches = field(default_factory=KnownSearches)
     stays_ahead: StaysAhead = field(default_factory=StaysAhead)
     wakings: KnownWakings = field(default_factory=KnownWakings)
     matched_promises: dict[int, tuple[tuple[object, ...], str | None]] = field(default_factory=dict)

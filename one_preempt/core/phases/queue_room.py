@@ -5,7 +5,7 @@ A backfilling policy walks through the queue and asks here; nothing it is told c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
@@ -13,7 +13,10 @@ from one_preempt.core.availability.slot_table import GangSlot, fit_in
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
+from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.vm_groups import group_rules, role_of
+from one_preempt.core.memory.known_searches import SearchedFor
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -68,6 +71,7 @@ class QueueRoom:
         unplaced = self.unplaced.get(turn.id)
         if turn.marked or self._draft.timeline.is_empty or (unplaced is not None and not lacks_room(unplaced)):
             return None
+        self._is_another_search(request)
         later_s = max(not_before_s, now_s + 1)
         end_s = end_of(now_s, request.duration_s)
         if self._alike is not None:
@@ -116,6 +120,9 @@ class QueueRoom:
         before_s = self._promises.start_of(lease_id)
         assert before_s is not None, "only promised leases are brought forward"
         start_s = before_s
+        if self._is_another_search(request):
+            # Hosts on which nothing came free may suit it by now.
+            self._promises.search_again(lease_id)
         if self._promises.is_search_due(lease_id):
             start_s = self._brought_forward(request, not_before_s)
         if start_s > now_s:
@@ -152,6 +159,24 @@ class QueueRoom:
             return self._alike.bring_forward(_counted(request), not_before_s)
         demand = gang_demand(self._draft, request.demand.vms)
         return self._named.bring_forward(TimedRequest(request.lease_id, demand, request.duration_s), not_before_s)
+
+    def _is_another_search(self, request: TimedRequest[Turn]) -> bool:
+        """Is it looked for with anything else than the last time? What it is now is remembered."""
+        draft, turn = self._draft, request.demand
+        told: list[Hashable] = []
+        matches: list[HostMatch] = []
+        # Where hosts are counted all of them suit.
+        if self._alike is None:
+            of_kinds = turn.vms[:1] if draft.matchmaker.are_alike(turn.vms) else turn.vms
+            matches = [draft.matchmaker.match(vm) for vm in of_kinds]
+            if draft.power is not None:
+                told += [draft.power.visible(one.mask, turn.lease.id).tobytes() for one in matches]
+            for vm in of_kinds:
+                rules = group_rules(vm, draft.room)
+                if rules is not None:
+                    told += [role_of(vm, draft.state.snapshot), rules.mask.tobytes()]
+        asked = SearchedFor(turn.lease, request.duration_s, tuple(matches), tuple(told))
+        return draft.memory.searches.is_another(asked, len(draft.state.leases))
 
     def _given_up(self, request: TimedRequest[Turn], before_s: int) -> Callable[[], None]:
         """Give its promise up; returns how to take it back."""
