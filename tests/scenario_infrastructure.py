@@ -133,13 +133,13 @@ def acl_rules_of(document: Given, group_ids: Iterable[int]) -> tuple[AclRule, ..
 def numa_nodes_of(given: Given) -> tuple[NumaNode, ...]:
     """`numa: {nodes: 2, cores: 2, threads: 2, memory: 4096, pages: 512, pinned: [7, 7]}`: each node alike.
 
-    All of it is free, but for the first threads, on which the VMs of `pinned` are.
+    All of it is free, but for the first threads, on which the VMs of `pinned` are; with `held_by` one VM has all cores.
     """
     numa = given.get("numa")
     if numa is None:
         return ()
     count, cores, threads = numa.get("nodes", 1), numa.get("cores", 2), numa.get("threads", 1)
-    pages = numa.get("pages", 0)
+    pages, holder = numa.get("pages", 0), numa.get("held_by", -1)
     pinned = dict(enumerate(numa.get("pinned", ())))
     return tuple(
         NumaNode(
@@ -148,11 +148,11 @@ def numa_nodes_of(given: Given) -> tuple[NumaNode, ...]:
                 NumaCore(
                     id=node * cores + core,
                     threads=tuple(
-                        (number, pinned.get(number, -1))
+                        (number, pinned.get(number, holder))
                         for number in range((node * cores + core) * threads, (node * cores + core + 1) * threads)
                     ),
-                    free_threads=threads,
-                    dedicated=False,
+                    free_threads=threads if holder < 0 else 0,
+                    dedicated=holder >= 0,
                 )
                 for core in range(cores)
             ),

@@ -15,16 +15,17 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
+from one_preempt.core.matching.devices import serves
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.matched_then import is_matched, leaves_what_is_matched
-from one_preempt.core.phases.room_ahead import giving_way, leaving_leases, rows_of
+from one_preempt.core.phases.room_ahead import GivingWay, giving_way, leaving_leases, rows_of
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import has_overrun
 
@@ -186,31 +187,70 @@ def takes_promised(
     return None
 
 
-def what_it_lacks(draft: PlanDraft, lease: Lease, stay: Stay) -> str | None:
+def what_it_lacks(draft: PlanDraft, lease: Lease, stay: Stay, leaving: Set[int] = frozenset()) -> str | None:
     """Which things others have on the hosts that a lease was promised, and will not give back by then; None: none.
 
-    Remembered as long as nobody comes or goes there.
+    VMs `leaving` will have been sent out for it. Remembered as long as nobody comes or goes there.
     """
     promises = _matched_promises(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
     if promises is None:
         return None
-    vms = tuple(draft.members(lease))
-    own = MatchedPromise(lease, vms, stay, _groups(vms))
-    beside = promises.near(draft, frozenset(stay.host_rows), own.groups)
-    beside = [one for one in beside if one.stay.start_s < own.until_s and one.until_s > stay.start_s]
-    near = sorted((*(one for one in beside if one.lease.id != lease.id), own), key=_first)
+    near = _with_those_near(draft, promises, lease, stay)
     arriving, known = _arrivals(draft), draft.memory.matched_promises.get(lease.id)
-    follows_from = _follows_from(draft, near, arriving)
+    follows_from = (*_follows_from(draft, near, arriving), frozenset(leaving))
     if known is not None and known[0] == follows_from:
         return known[1]
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
-    lacking = (_lacking_at(draft, near, at_s, arriving).get(lease.id) for at_s in instants)
+    lacking = (_lacking_at(draft, near, at_s, arriving, leaving).get(lease.id) for at_s in instants)
     code = next((code for code in lacking if code is not None), None)
     things = None if code is None else _THINGS[code]
     if len(draft.memory.matched_promises) > 2 * len(draft.state.leases):
         draft.memory.matched_promises.clear()
     draft.memory.matched_promises[lease.id] = (follows_from, things)
     return things
+
+
+def who_has_its_devices(
+    draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay], leaving: Set[int]
+) -> list[GivingWay]:
+    """Those of `there` who must leave for a stay as well as VMs `leaving`: they have devices that it would lack."""
+    requests = [one for vm in draft.members(lease) for one in vm.pci_requests]
+    holders = [one for one in there if leaving.isdisjoint(vm.id for vm in one.vms) and _serves(draft, one, requests)]
+    found: list[GivingWay] = []
+    if not requests or not holders:
+        return found
+    near, gone = _with_those_near(draft, _known(draft), lease, stay), set(leaving)
+    arriving = [one.placement for one in _arrivals(draft) if one.until_s > stay.start_s]
+    active = [one for one in near if one.stay.start_s <= stay.start_s]
+    ended = _gone_by(draft, near, stay.start_s)
+    for one in holders:
+        lacking = _placed_in_turn(draft, active, arriving, frozenset(), ended | gone)
+        if lacking.get(lease.id) != reasons.DEVICES:
+            break
+        gone |= {vm.id for vm in one.vms}
+        found.append(one)
+    return found
+
+
+def _serves(draft: PlanDraft, one: GivingWay, requests: Sequence[PciRequest]) -> bool:
+    """It has a device of which one of the requests asks for the kind."""
+    own = {vm.id: vm.history[-1].host_id for vm in one.vms if vm.pci_requests}
+    devices = (
+        device
+        for vm_id, host_id in own.items()
+        for device in draft.state.snapshot.hosts[host_id].pci_devices
+        if device.vm_id == vm_id
+    )
+    return bool(own) and any(serves(device, request) for device in devices for request in requests)
+
+
+def _with_those_near(draft: PlanDraft, promises: MatchedPromises, lease: Lease, stay: Stay) -> list[MatchedPromise]:
+    """A stay of a lease among what else was promised there for some of the same time; first come first."""
+    vms = tuple(draft.members(lease))
+    own = MatchedPromise(lease, vms, stay, _groups(vms))
+    beside = promises.near(draft, frozenset(stay.host_rows), own.groups)
+    beside = [one for one in beside if one.stay.start_s < own.until_s and one.until_s > stay.start_s]
+    return sorted((*(one for one in beside if one.lease.id != lease.id), own), key=_first)
 
 
 def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Sequence[_Arrival]) -> tuple[object, ...]:
@@ -222,7 +262,10 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
     lease_of = draft.state.lease_of_vm
     return (
         tuple((one.lease, one.vms, one.stay) for one in near),
-        tuple((vm.id, vm.host_id, _ends_s(draft, vm), lease_of.get(vm.id) in giving) for vm in _guests(draft, near)),
+        tuple(
+            (vm.id, vm.host_id, _ends_s(draft, vm), lease_of.get(vm.id) in giving)
+            for vm in _known(draft).guests(draft, near)
+        ),
         tuple((row, hosts[row].pci_devices, hosts[row].numa_nodes) for row in rows),
         tuple(snapshot.vm_groups.get(group) for group in groups),
         tuple(arriving),
@@ -234,9 +277,13 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
 
 def _matched_promises(draft: PlanDraft) -> MatchedPromises | None:
     """What is known of them; None where there are none."""
+    if draft.matched_promises is None and next(_stays_ahead(draft), None) is None:
+        return None
+    return _known(draft)
+
+
+def _known(draft: PlanDraft) -> MatchedPromises:
     if draft.matched_promises is None:
-        if next(_stays_ahead(draft), None) is None:
-            return None
         draft.matched_promises = MatchedPromises(draft)
     return draft.matched_promises
 
@@ -301,6 +348,13 @@ def _lacking_at(
     return lacking
 
 
+def _sent_out_for(draft: PlanDraft, one: MatchedPromise, near: Sequence[MatchedPromise]) -> set[int]:
+    """The VMs there that could be made to leave for a lease, and would leave what it wants."""
+    giving, lease_of = {giver.lease.id for giver in giving_way(draft)}, draft.state.lease_of_vm
+    guests = _known(draft).guests(draft, near)
+    return {vm.id for vm in guests if lease_of.get(vm.id) in giving and leaves_what_is_matched(vm, one.vms)}
+
+
 def _placed_in_turn(
     draft: PlanDraft,
     promises: Sequence[MatchedPromise],
@@ -313,9 +367,7 @@ def _placed_in_turn(
     As if there were CPU and memory; each takes what it finds before the next. Who is `there` comes once those who are
     `leaving` have left, and before the others are `gone`.
     """
-    known, ids, lacking = _matched_promises(draft), draft.state.hosts.ids, dict[int, str]()
-    assert known is not None, "somebody was promised something"
-    room = known.room
+    room, ids, lacking = _known(draft).room, draft.state.hosts.ids, dict[int, str]()
     mark = room.checkpoint()
     with room.beside(np.full_like(room.free, _PLENTY)):
         for vm_id in sorted(leaving):
@@ -333,11 +385,6 @@ def _placed_in_turn(
     return lacking
 
 
-def _guests(draft: PlanDraft, near: Sequence[MatchedPromise]) -> Sequence[VirtualMachine]:
-    known = _matched_promises(draft)
-    return () if known is None else known.guests(draft, near)
-
-
 def _arrivals(draft: PlanDraft) -> list[_Arrival]:
     """Who was placed in this decision so far, and has more than CPU and memory."""
     vms, found = draft.state.snapshot.vms, list[_Arrival]()
@@ -352,7 +399,7 @@ def _arrivals(draft: PlanDraft) -> list[_Arrival]:
 def _gone_by(draft: PlanDraft, near: Sequence[MatchedPromise], at_s: int) -> set[int]:
     """The VMs there that will have ended by an instant, or are being sent out already."""
     leaving, lease_of = leaving_leases(draft), draft.state.lease_of_vm
-    ends_s = {vm.id: _ends_s(draft, vm) for vm in _guests(draft, near)}
+    ends_s = {vm.id: _ends_s(draft, vm) for vm in _known(draft).guests(draft, near)}
     return {
         vm_id
         for vm_id, end_s in ends_s.items()

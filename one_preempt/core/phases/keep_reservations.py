@@ -160,11 +160,11 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
-    things = what_it_lacks(draft, lease, stay) if has_exact_start(draft, lease) else None
-    if things is not None:
+    leaving = who_must_leave(draft, lease, stay)
+    things = what_it_lacks(draft, lease, stay, frozenset(vm.id for vm, _ in leaving))
+    if things is not None and has_exact_start(draft, lease):
         _make_up_for(draft, lease, vms, stay, things)
         return
-    leaving = who_must_leave(draft, lease, stay)
     if not leaving:
         if is_taken(draft, lease, stay) and not _moves_aside(draft, lease, vms, stay):
             elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
@@ -229,7 +229,7 @@ def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
         never = never_placed(draft, vms)
         text = f"others have {things} of its hosts, as far as is known also then" if never is None else never.text
         warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
-    elif what_it_lacks(draft, lease, elsewhere) is None:
+    elif elsewhere.host_rows != stay.host_rows:
         _make_room_in_time(draft, lease, vms, elsewhere)
 
 

@@ -42,16 +42,18 @@ def matched_then(
 ) -> Stay | Reason:
     """The stay, on other hosts where its own lack devices, cores or a place beside its VM group; else what is lacking.
 
-    `demand` says where the VMs may go, `table` what is free there.
+    `demand` says where the VMs may go, `table` what is free there. Where that is what is firm, those who give way leave
+    for it; else nobody does.
     """
     lease = draft.state.leases[stay.lease_id]
     if not is_matched(vms):
         return stay
     beside = _promised_beside(draft, lease, stay.start_s, stay.end_s)
+    lets_leave = table is draft.timeline.firm_stays
     for one in (stay, *_elsewhere(vms, stay, demand, table)):
-        if _fits_throughout(draft, lease, vms, one, beside):
+        if _fits_throughout(draft, lease, vms, one, beside, lets_leave=lets_leave):
             return one
-    room = _room_at(draft, lease, stay.start_s, beside)
+    room = _room_at(draft, lease, stay.start_s, beside, lets_leave=lets_leave)
     with room.beside(table.free_during(stay.start_s, stay.end_s) - room.free):
         placed = _placed(draft, vms, room, np.logical_or.reduce(demand.allowed))
     if not isinstance(placed, Unplaced):
@@ -119,6 +121,8 @@ def leaves_what_is_matched(vm: VirtualMachine, wanted: Sequence[VirtualMachine])
 
     Devices are counted when it is chosen who leaves. For cores, and for the rules of a VM group, nobody is sent out.
     """
+    if vm.topology is None and vm.vm_group_id is None:
+        return True
     has_cores = vm.topology is not None and any(one.topology is not None for one in wanted)
     return not has_cores and (vm.vm_group_id is None or vm.vm_group_id not in _groups(wanted))
 
@@ -156,13 +160,19 @@ def _elsewhere(vms: Sequence[VirtualMachine], stay: Stay, demand: GangDemand, ta
 
 
 def _fits_throughout(
-    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay, beside: Sequence[_Promised]
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    stay: Stay,
+    beside: Sequence[_Promised],
+    *,
+    lets_leave: bool = True,
 ) -> bool:
     """Its own hosts have all of it, at its start and whenever somebody else's time comes."""
     rows, groups = set(stay.host_rows), _groups(vms)
     near = [one for one in beside if not rows.isdisjoint(one[1].host_rows) or not groups.isdisjoint(_groups(one[0]))]
     instants = sorted({stay.start_s, *(one.start_s for _, one in near if one.start_s > stay.start_s)})
-    return all(_fits_at(draft, lease, vms, stay, near, at_s) for at_s in instants)
+    return all(_fits_at(draft, lease, vms, stay, near, at_s, lets_leave=lets_leave) for at_s in instants)
 
 
 def _fits_at(
@@ -172,22 +182,33 @@ def _fits_at(
     stay: Stay,
     beside: Sequence[_Promised],
     at_s: int,
+    *,
+    lets_leave: bool,
 ) -> bool:
     """Its own hosts have all of it at an instant, beside those who are there then."""
-    room = _room_at(draft, lease, at_s, _at(beside, at_s))
+    room = _room_at(draft, lease, at_s, _at(beside, at_s), lets_leave=lets_leave)
     with room.beside(np.full_like(room.free, _PLENTY)):
         placed = draft.matchmaker.place_at(vms, _there(draft, vms, stay), room)
     return not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING
 
 
 def _room_at(
-    draft: PlanDraft, lease: Lease, at_s: int, beside: Sequence[tuple[Sequence[VirtualMachine], Stay]]
+    draft: PlanDraft,
+    lease: Lease,
+    at_s: int,
+    beside: Sequence[tuple[Sequence[VirtualMachine], Stay]],
+    *,
+    lets_leave: bool = True,
 ) -> Room:
-    """What is left of devices and cores at an instant; CPU and memory are no question."""
-    room = draft.matchmaker.new_room()
-    leaving = frozenset({one.lease.id for one in giving_way(draft)} if lease.preempts else ())
+    """What is left of devices and cores at an instant; CPU and memory are no question.
+
+    `lets_leave`: who gives way is made to leave for the lease, if it may preempt, and leaves devices.
+    """
+    room, wanted = draft.matchmaker.new_room(), draft.members(lease)
+    leaving = frozenset({one.lease.id for one in giving_way(draft)} if lets_leave and lease.preempts else ())
     for vm in _guests(draft):
-        if _is_gone(draft, vm, at_s, leaving):
+        sent_out = leaving if leaves_what_is_matched(vm, wanted) else frozenset()
+        if _is_gone(draft, vm, at_s, sent_out):
             room.leave(vm.id)
     for vms, stay in beside:
         for placement in _there(draft, vms, stay):

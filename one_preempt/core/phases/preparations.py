@@ -19,6 +19,7 @@ from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
+from one_preempt.core.phases.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
 from one_preempt.core.phases.promised import promised_leases
 from one_preempt.core.phases.room_ahead import (
@@ -100,7 +101,8 @@ def _occupy(draft: PlanDraft, preparation: Preparation, sign: int) -> None:
 def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
     """Those who would still be on the hosts of `stay` and are in its way, as far as can be told now.
 
-    On each host the largest go first until there is room; who really leaves, the preemption policy chooses.
+    On each host the largest go first until there is room, and devices where it asks for some; who really leaves, the
+    preemption policy chooses.
     """
     there = there_at(draft, lease, stay)
     if not there or draft.timeline.is_empty:
@@ -114,7 +116,11 @@ def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
         leavers = tuple(_in_the_way(draft, lease, stay, there))
         if lasts:
             known.keep(timeline.firm_stays, asked, leavers, len(draft.state.leases))
-    return leavers
+    if not any(vm.pci_requests for vm in draft.members(lease)):
+        return leavers
+    out = {vm.id for vm, _ in leavers}
+    holders = who_has_its_devices(draft, lease, stay, sorted(there, key=_largest_first), out)
+    return (*leavers, *(pair for one in holders for pair in zip(one.vms, one.methods, strict=True)))
 
 
 def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay]) -> Leaving:
