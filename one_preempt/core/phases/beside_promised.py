@@ -1,7 +1,7 @@
 """Devices, cores and places beside a VM group that were promised for a time to come are not given away before.
 
-The slot table counts CPU and memory alone. So the matchmaker is asked as if each promised start had come, with those
-there who are there now and do not end by then: once with whoever is to be placed, and once without.
+The slot table counts CPU and memory alone. So it is looked at as if each promised start had come, with those there who
+are there now and do not end by then: once with whoever is to be placed, and once without.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
-from one_preempt.core.matching.devices import serves
+from one_preempt.core.matching.devices import assign_devices, serves
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.room import Room
+from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Placement, Reason
@@ -35,7 +37,6 @@ Placed = tuple[Placement, ...] | Unplaced
 HOSTS_TRIED = 4
 # So many placements a decision are held against what was promised; who is behind them is kept off all that was.
 PLACEMENTS_HELD_AGAINST = 64
-_PLENTY = 1 << 40
 _THINGS = {
     reasons.DEVICES: "the PCI devices",
     reasons.NUMA: "the cores",
@@ -61,18 +62,20 @@ class MatchedPromise:
 class MatchedPromises:
     """What one decision knows of them: found when first asked for, and again once a stay has changed.
 
-    `held_against`: so many placements were looked at beside them.
+    `held_against`: so many placements were looked at beside them. `giving` are the leases that give way.
     """
 
     def __init__(self, draft: PlanDraft) -> None:
         self.room = draft.matchmaker.new_room()
         self.held_against = 0
+        self.giving = frozenset(one.lease.id for one in giving_way(draft))
         self._as_of = (-1, -1, -1)
         self._by_row: dict[int, list[MatchedPromise]] = {}
         self._by_group: dict[int, list[MatchedPromise]] = {}
         self._guests: dict[int, list[VirtualMachine]] = {}
         for vm in draft.state.snapshot.vms.values():
-            if vm.host_id is not None and is_matched((vm,)):
+            wants_more = vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None
+            if wants_more and vm.host_id is not None:
                 self._guests.setdefault(vm.host_id, []).append(vm)
 
     def near(self, draft: PlanDraft, rows: Set[int], groups: Set[int]) -> list[MatchedPromise]:
@@ -258,18 +261,21 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
     snapshot, hosts = draft.state.snapshot, draft.state.hosts.hosts
     rows = sorted({row for one in near for row in one.stay.host_rows})
     groups = sorted({group for one in near for group in one.groups})
-    giving = {one.lease.id for one in giving_way(draft)} | leaving_leases(draft)
-    lease_of = draft.state.lease_of_vm
+    giving, leaving, lease_of = _known(draft).giving, leaving_leases(draft), draft.state.lease_of_vm
     return (
         tuple((one.lease, one.vms, one.stay) for one in near),
         tuple(
-            (vm.id, vm.host_id, _ends_s(draft, vm), lease_of.get(vm.id) in giving)
+            (vm.id, vm.host_id, vm.state, _ends_s(draft, vm), *_is_in(lease_of.get(vm.id), giving, leaving))
             for vm in _known(draft).guests(draft, near)
         ),
         tuple((row, hosts[row].pci_devices, hosts[row].numa_nodes) for row in rows),
         tuple(snapshot.vm_groups.get(group) for group in groups),
         tuple(arriving),
     )
+
+
+def _is_in(lease_id: int | None, *groups: Set[int]) -> tuple[bool, ...]:
+    return tuple(lease_id in group for group in groups)
 
 
 # -- what was promised ---------------------------------------------------------------------------------------
@@ -342,7 +348,7 @@ def _lacking_at(
     lacking = _placed_in_turn(draft, active, there, leaving, gone)
     for one in active:
         if one.lease.id in lacking and one.lease.preempts:
-            sent_out = {vm.id for giver in giving_way(draft) for vm in giver.vms if leaves_what_is_matched(vm, one.vms)}
+            sent_out = _sent_out_for(draft, one, near)
             if one.lease.id not in _placed_in_turn(draft, active, there, leaving, gone | sent_out):
                 del lacking[one.lease.id]
     return lacking
@@ -350,7 +356,7 @@ def _lacking_at(
 
 def _sent_out_for(draft: PlanDraft, one: MatchedPromise, near: Sequence[MatchedPromise]) -> set[int]:
     """The VMs there that could be made to leave for a lease, and would leave what it wants."""
-    giving, lease_of = {giver.lease.id for giver in giving_way(draft)}, draft.state.lease_of_vm
+    giving, lease_of = _known(draft).giving, draft.state.lease_of_vm
     guests = _known(draft).guests(draft, near)
     return {vm.id for vm in guests if lease_of.get(vm.id) in giving and leaves_what_is_matched(vm, one.vms)}
 
@@ -364,25 +370,47 @@ def _placed_in_turn(
 ) -> dict[int, str]:
     """Who of these finds no place on its hosts beside who is there, and the code of what it lacks.
 
-    As if there were CPU and memory; each takes what it finds before the next. Who is `there` comes once those who are
-    `leaving` have left, and before the others are `gone`.
+    Of CPU, memory, space and addresses nothing is asked; each takes what it finds before the next. Who is `there` comes
+    once those who are `leaving` have left, and before the others are `gone`.
     """
-    room, ids, lacking = _known(draft).room, draft.state.hosts.ids, dict[int, str]()
+    room, lacking = _known(draft).room, dict[int, str]()
     mark = room.checkpoint()
-    with room.beside(np.full_like(room.free, _PLENTY)):
-        for vm_id in sorted(leaving):
-            room.leave(vm_id)
-        for placement in there:
-            room.take(placement)
-        for vm_id in sorted(gone):
-            room.leave(vm_id)
-        for one in promises:
-            rows = zip(one.vms, one.stay.host_rows, strict=True)
-            placed = draft.matchmaker.place_at(one.vms, [Placement(vm.id, int(ids[row])) for vm, row in rows], room)
-            if isinstance(placed, Unplaced) and placed.reason.code in _THINGS:
-                lacking[one.lease.id] = placed.reason.code
-        room.rollback(mark)
+    for vm_id in sorted(leaving):
+        room.leave(vm_id)
+    for placement in there:
+        room.take(placement)
+    for vm_id in sorted(gone):
+        room.leave(vm_id)
+    for one in promises:
+        code = _take(room, one)
+        if code is not None:
+            lacking[one.lease.id] = code
+    room.rollback(mark)
     return lacking
+
+
+def _take(room: Room, one: MatchedPromise) -> str | None:
+    """Have its hosts give all VMs of a promise what cannot be counted, or none of them; the code of what one lacks."""
+    mark = room.checkpoint()
+    for vm, row in zip(one.vms, one.stay.host_rows, strict=True):
+        host_id = int(room.hosts.ids[row])
+        code = _lacks(room, vm, host_id, row)
+        if code is not None:
+            room.rollback(mark)
+            return code
+        room.take(Placement(vm.id, host_id))
+    return None
+
+
+def _lacks(room: Room, vm: VirtualMachine, host_id: int, row: int) -> str | None:
+    rules = group_rules(vm, room)
+    if rules is not None and not rules.mask[row]:
+        return reasons.AFFINITY
+    if vm.pci_requests and assign_devices(vm.pci_requests, room.free_devices(host_id)) is None:
+        return reasons.DEVICES
+    if vm.topology is not None and not room.numa_room(host_id).fits(vm):
+        return reasons.NUMA
+    return None
 
 
 def _arrivals(draft: PlanDraft) -> list[_Arrival]:
