@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from one_preempt.core.matching.datastores import is_monitored
+from one_preempt.core.matching.room import Room
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
@@ -259,21 +260,32 @@ def has_room_for_memory_image(snapshot: PoolSnapshot, vm: VirtualMachine) -> boo
     return datastore is None or vm.memory_mib < _free_mib(snapshot, vm, datastore)
 
 
-def memory_images_obstacle(snapshot: PoolSnapshot, victims: Iterable[PossibleVictim]) -> Hindered | None:
-    """Whose memory image does not fit beside the others' where it is written; None where all of them do."""
+def memory_images_obstacle(
+    room: Room, leaving: Iterable[tuple[int, VirtualMachine, PreemptionMethod]]
+) -> Hindered | None:
+    """Whose memory image does not fit beside the others', and beside all that is held where it is written; else None.
+
+    `leaving` are (lease id, VM, how it leaves).
+    """
     written_mib: dict[tuple[int, int], int] = {}
-    for victim in victims:
-        for vm_id, method in zip(victim.lease.vm_ids, victim.methods, strict=True):
-            vm = snapshot.vms[vm_id]
-            datastore = _system_datastore(snapshot, vm)
-            if method not in SAVES or datastore is None:
-                continue
-            place = (datastore.id, -1 if datastore.shared else vm.history[-1].host_id)
-            written_mib[place] = written_mib.get(place, 0) + vm.memory_mib
-            if written_mib[place] >= _free_mib(snapshot, vm, datastore):
-                text = f"does not fit; the memory of the VMs that would leave has no room on datastore {datastore.id}"
-                return Hindered(frozenset({victim.lease.id}), Reason("datastore-full", text))
+    for lease_id, vm, method in leaving:
+        datastore = _system_datastore(room.snapshot, vm)
+        if method not in SAVES or datastore is None:
+            continue
+        host_id = vm.history[-1].host_id
+        place = (datastore.id, -1 if datastore.shared else host_id)
+        written_mib[place] = written_mib.get(place, 0) + vm.memory_mib
+        if written_mib[place] >= _left_mib(room, datastore, host_id):
+            text = f"does not fit; the memory of the VMs that would leave has no room on datastore {datastore.id}"
+            return Hindered(frozenset({lease_id}), Reason("datastore-full", text))
     return None
+
+
+def _left_mib(room: Room, datastore: Datastore, host_id: int) -> int:
+    """What is not held yet of the space where an image is written."""
+    if not datastore.shared:
+        return room.host_disk_free_mib(host_id, datastore.id)
+    return room.datastore_free_mib(datastore.id) if is_monitored(datastore) else UNMEASURED_MIB
 
 
 def _system_datastore(snapshot: PoolSnapshot, vm: VirtualMachine) -> Datastore | None:

@@ -39,6 +39,7 @@ class Concern(Enum):
     RUNS_TO_DEADLINE = "it runs, and was promised to be done in time"
     SUSPENDED = "it was sent out, and a VM of it is at rest where it was"
     MARKED = "a VM of it is to move elsewhere"
+    SAVED = "the memory of a VM of it is being written"
 
 
 def _is_to_hold(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
@@ -79,6 +80,7 @@ _TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
     Concern.RUNS_TO_DEADLINE: lambda lease, vms: lease.promised_deadline_at_s is not None and _runs(lease, vms),
     Concern.SUSPENDED: _is_suspended,
     Concern.MARKED: lambda _, vms: bool([vm for vm in vms if vm.resched]),
+    Concern.SAVED: lambda _, vms: bool([vm for vm in vms if vm.is_being_saved]),
 }
 
 

@@ -331,6 +331,11 @@ class VirtualMachine:
         return self.topology is not None and self.topology.pin_policy in ("CORE", "THREAD", "SHARED")
 
     @property
+    def is_being_saved(self) -> bool:
+        """Its memory is being written to its system datastore: it is stopped or suspended, by whosever hand."""
+        return self.state is _ACTIVE and self.lcm_state in SAVING_STATES
+
+    @property
     def state_name(self) -> str:
         """The state as a person names it: the LCM state while ACTIVE, else the state."""
         if self.state is not _ACTIVE:
@@ -340,6 +345,7 @@ class VirtualMachine:
 
 CAPACITY_HOLDING_STATES = frozenset({VmState.ACTIVE, VmState.SUSPENDED, VmState.POWEROFF})
 DEPLOYABLE_STATES = frozenset({VmState.PENDING, VmState.HOLD, VmState.STOPPED, VmState.UNDEPLOYED})
+SAVING_STATES = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
 CHARGED_TWICE = frozenset({LcmState.MIGRATE, LcmState.SAVE_MIGRATE})
 COPIED_FROM_SOURCE = frozenset({
     LcmState.PROLOG_MIGRATE, LcmState.PROLOG_MIGRATE_FAILURE,

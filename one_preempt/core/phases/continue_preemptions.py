@@ -169,6 +169,7 @@ def _wait_until_seen(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
     for placement in preemption.placements:
         draft.hold_whole_host(placement.host_id)
+    draft.hold_memory_images(victim for victim in preemption.victims if not has_left(draft.state.snapshot, victim))
 
 
 def _is_open_for_long(draft: PlanDraft, open_preemption: OpenPreemption) -> bool:

@@ -133,7 +133,7 @@ class PlanDraft:
         rates = memory.learner.learned(state.observed_overheads if policies.learns_overheads else (), policies.overhead)
         resting = in_place(state.snapshot, state.actions, memory.concerns.ordered(Concern.SUSPENDED))
         matchmaker = _matchmaker(memory, state, policies)
-        return cls(
+        draft = cls(
             state=state,
             policies=policies,
             memory=memory,
@@ -153,6 +153,11 @@ class PlanDraft:
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
         )
+        for lease in memory.concerns.ordered(Concern.SAVED):
+            for vm in draft.members(lease):
+                if vm.is_being_saved:
+                    draft.hold_memory_image(vm)
+        return draft
 
     def members(self, lease: Lease) -> list[VirtualMachine]:
         """The VMs of a lease that exist, oldest first."""
@@ -229,11 +234,16 @@ class PlanDraft:
             self.room.hold(host_id, NO_RESOURCES - resources.at_most(given.get(host_id, NO_RESOURCES)))
 
     def hold_memory_images(self, victims: Iterable[Victim]) -> None:
-        """Keep the space for the memory of victims that are being saved."""
+        """Keep the space for the memory of victims that will be saved; of those that are being saved it is kept."""
         for victim in victims:
-            vm = self.state.snapshot.vms[victim.vm_id]
-            if victim.method in SAVES and vm.last_history is not None:
-                self.room.hold_space(vm.last_history.datastore_id, victim.host_id, vm.memory_mib)
+            vm = self.state.snapshot.vms.get(victim.vm_id)
+            if victim.method in SAVES and vm is not None and not vm.is_being_saved:
+                self.hold_memory_image(vm)
+
+    def hold_memory_image(self, vm: VirtualMachine) -> None:
+        """Keep the space for the memory of a VM that is stopped or suspended."""
+        if vm.last_history is not None:
+            self.room.hold_space(vm.last_history.datastore_id, vm.last_history.host_id, vm.memory_mib)
 
     def hold_whole_host(self, host_id: int) -> None:
         """Keep all that is free on a host: what is to come there is not known in this cycle."""

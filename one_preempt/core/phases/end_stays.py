@@ -124,6 +124,8 @@ def _leave(
     stoppable = method_is_possible(draft.state.snapshot, vm, lease, PreemptionMethod.STOP)
     if kind is ActionKind.STOP and not stoppable:
         return
+    if kind is ActionKind.STOP:
+        draft.hold_memory_image(vm)
     draft.actions.append(
         Action(
             id=action_id,

@@ -43,12 +43,20 @@ def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
 
 
 def over_limits(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> Hindered | None:
-    """They are too many for this hour, or their memory has no room together where it is written."""
+    """They are too many for this hour, or their memory has no room together where it is written.
+
+    That is counted by the first method of each; how they leave at last is counted again by `as_victims`.
+    """
     ceiling = victim_ceiling(draft, sum(len(victim.lease.vm_ids) for victim in chosen))
     if ceiling is not None:
         largest = sorted(chosen, key=lambda victim: (-len(victim.lease.vm_ids), victim.lease.id))[:1]
         return Hindered(frozenset(victim.lease.id for victim in largest), ceiling)
-    return memory_images_obstacle(draft.state.snapshot, chosen)
+    leaving = [
+        (one.lease.id, vm, method)
+        for one in chosen
+        for vm, method in zip(draft.members(one.lease), one.methods, strict=True)
+    ]
+    return memory_images_obstacle(draft.room, leaving)
 
 
 def victim_ceiling(draft: PlanDraft, new: int) -> Reason | None:
@@ -93,14 +101,19 @@ def who_hold_others_up(draft: PlanDraft, preemptor: Lease, chosen: Sequence[Poss
 
 
 def as_victims(draft: PlanDraft, chosen: Sequence[PossibleVictim], rules: VictimRules) -> tuple[Victim, ...] | Hindered:
-    """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken."""
+    """One entry a VM. A migration needs a place that is free now; where there is none, the next method is taken.
+
+    Those who are saved after all have room for their memory together, beside all that is being saved already.
+    """
     victims: list[Victim] = []
     for possible in chosen:
         of_lease = _of_lease(draft, possible, rules)
         if isinstance(of_lease, Hindered):
             return of_lease
         victims += of_lease
-    return tuple(victims)
+    vms = draft.state.snapshot.vms
+    leaving = [(victim.lease_id, vms[victim.vm_id], victim.method) for victim in victims]
+    return memory_images_obstacle(draft.room, leaving) or tuple(victims)
 
 
 def _of_lease(draft: PlanDraft, possible: PossibleVictim, rules: VictimRules) -> list[Victim] | Hindered:

@@ -306,6 +306,7 @@ def _decide_upon(
     victims = as_victims(draft, chosen, rules_for(draft, wanted.vms))
     if isinstance(victims, Hindered):
         return victims
+    draft.hold_memory_images(victims)
     preemption = _preemption(draft, wanted, choice, victims, placements)
     if policies.mode is not Mode.ACT:
         draft.advised.append(preemption)

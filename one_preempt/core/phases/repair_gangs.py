@@ -65,6 +65,7 @@ def _stop_the_others(draft: PlanDraft, lease: Lease, culprit: VirtualMachine) ->
             continue
         if draft.must_pause_before(action_id, _pause_s(draft, action_id)):
             continue
+        draft.hold_memory_image(vm)
         draft.actions.append(
             Action(
                 id=action_id,

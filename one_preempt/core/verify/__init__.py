@@ -14,6 +14,7 @@ from one_preempt.core.verify import (
     action_rules,
     capacity_rules,
     departure_rules,
+    memory_image_rules,
     power_rules,
     promise_rules,
     room_over_time,
@@ -29,6 +30,7 @@ _DEPLOY = ActionKind.DEPLOY
 _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
     (lambda plan: plan.actions, (*action_rules.RULES, *capacity_rules.RULES)),
     (lambda plan: plan.preemptions or [one for one in plan.actions if one.kind is not _DEPLOY], departure_rules.RULES),
+    (lambda plan: plan.preemptions, memory_image_rules.RULES),
     (lambda plan: plan.actions, promise_rules.RULES_OF_STARTS),
     (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
     (lambda plan: plan.actions or plan.bookings or plan.preemptions, room_over_time.RULES),

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 
 
 class Books:
     """Read by `recount` and its rules; kept by `Recounter`.
 
     `resting_ids` are VMs that take no part of the host that is charged for them: suspended, and nobody but us can
-    resume them. `firm_lease_ids` have a firm reservation. `sources`, by VM id, are hosts from which disks are copied.
+    resume them. Of `saving_ids` the memory is being written. `firm_lease_ids` have a firm reservation. `sources`, by
+    VM id, are hosts from which disks are copied.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -25,6 +26,7 @@ class Books:
         vms, reservations = state.snapshot.vms, state.reservations
         suspended = [vm for vm in vms.values() if vm.state is VmState.SUSPENDED]
         self.resting_ids = {vm.id for vm in suspended if rests(vm, self.own_uid)}
+        self.saving_ids = {vm.id for vm in vms.values() if is_saved(vm)}
         self.firm_lease_ids = {one for one, slots in reservations.items() if any(slot.firm for slot in slots)}
         self.sources = {vm.id: vm.copied_from_host_id for vm in vms.values() if vm.copied_from_host_id is not None}
         self._hosts_of: dict[int, tuple[int, ...]] | None = None
@@ -39,6 +41,10 @@ class Books:
                 resting.add(vm_id)
             elif resting:
                 resting.discard(vm_id)
+            if vm is not None and is_saved(vm):
+                self.saving_ids.add(vm_id)
+            elif self.saving_ids:
+                self.saving_ids.discard(vm_id)
             if vm is not None and vm.copied_from_host_id is not None:
                 self.sources[vm_id] = vm.copied_from_host_id
             elif self.sources:
@@ -65,6 +71,7 @@ class Books:
         for name, kept, found in (
             ("our user at oned", self.own_uid, fresh.own_uid),
             ("VMs at rest", self.resting_ids, fresh.resting_ids),
+            ("VMs being saved", self.saving_ids, fresh.saving_ids),
             ("leases booked firmly", self.firm_lease_ids, fresh.firm_lease_ids),
             ("hosts from which VMs are copied", self.sources, fresh.sources),
             ("hosts charged for each VM", self._hosts_of, fresh._hosts_of),
@@ -108,6 +115,11 @@ def contradictions(state: ClusterState) -> Iterator[str]:
 def rests(vm: VirtualMachine, own_uid: int) -> bool:
     """Suspended, and locked by the user that we are at oned, at the level at which we lock."""
     return vm.state is VmState.SUSPENDED and bears_our_lock(vm, own_uid)
+
+
+def is_saved(vm: VirtualMachine) -> bool:
+    """Its memory is being written, for it is stopped or suspended."""
+    return vm.state is VmState.ACTIVE and vm.lcm_state in (LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND)
 
 
 def bears_our_lock(vm: VirtualMachine, own_uid: int) -> bool:
