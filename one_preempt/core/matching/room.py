@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -172,6 +172,16 @@ class Room:
             numa.release(self.snapshot.vms[vm_id])
             self._put(self._numa, host_id, numa)
 
+    def give_back(self, vm: VirtualMachine) -> None:
+        """Count what a VM that ends leaves beside its place on its host: the space of its disks, and its addresses."""
+        demand, last = self.demand_of(vm), vm.last_history
+        if demand is not NO_DEMAND and last is not None:
+            self.hold_space(last.datastore_id, last.host_id, -demand.system_mib)
+            self._take_image_space({store_id: -size_mib for store_id, size_mib in demand.image_mib.items()})
+        for nic in vm.nics:
+            if nic.network_id is not None:
+                self._put(self._network_free, nic.network_id, self.free_leases(nic.network_id) + 1)
+
     def hold(self, host_id: int, resources: Resources, device_addresses: Iterable[str] = ()) -> None:
         """Keep capacity and devices of a host back for somebody who is to come."""
         self._charge(self.hosts.index_by_id[host_id], resources)
@@ -265,9 +275,11 @@ class Room:
             self.hold_space(store.id, placement.host_id, demand.system_mib)
         if already_there:
             return
-        for image_store_id, size_mib in demand.image_mib.items():
-            left_mib = self.datastore_free_mib(image_store_id) - size_mib
-            self._put(self._datastore_free_mib, image_store_id, left_mib)
+        self._take_image_space(demand.image_mib)
+
+    def _take_image_space(self, image_mib: Mapping[int, int]) -> None:
+        for store_id, size_mib in image_mib.items():
+            self._put(self._datastore_free_mib, store_id, self.datastore_free_mib(store_id) - size_mib)
 
     def _take_leases(self, placement: Placement) -> None:
         for _, network_id in placement.nics:

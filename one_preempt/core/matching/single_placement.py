@@ -196,6 +196,10 @@ class SinglePlacement:
         if match.refusal is not None:
             # What was found holds for many VMs: who is refused is named here.
             return reasons.no_host(match.counts, f"VM {vm.id}") if match.refusal.counts else match.refusal
+        return self._unserved(vm, room)
+
+    def _unserved(self, vm: VirtualMachine, room: Room) -> Unplaced | None:
+        """What no host could give the VM of datastores and networks."""
         try:
             stores = self._datastores.candidates(vm)
             nics = [(nic, self._networks.candidates(vm, nic)) for nic in self._networks.open_nics(vm)]
@@ -265,17 +269,38 @@ class SinglePlacement:
         `nics`: what was chosen on other hosts in the room as it is, by cluster; this host's is added.
         """
         host = self.snapshot.hosts[int(self.hosts.ids[row])]
-        code = self._lacks(vm, host, room)
-        if not code:
-            store = self._datastores.choose(vm, host, room)
-            networks = (
-                self._networks_on(vm, host, room, nics if nics is not None else {}) if store is not None else None
-            )
-            if store is not None and networks is not None:
-                return new_placement(vm.id, host.id, store.id, networks)
-            code = self._datastores.why_none(vm, host) if store is None else reasons.NETWORK
-        counts[code] = counts.get(code, 0) + 1
+        found = self._lacks(vm, host, room) or self._served_by(vm, host, room, nics if nics is not None else {})
+        if not isinstance(found, str):
+            return found
+        counts[found] = counts.get(found, 0) + 1
         return None
+
+    def _served_by(
+        self, vm: VirtualMachine, host: Host, room: Room, nics: dict[int, ChosenNetworks]
+    ) -> Placement | str:
+        """The placement on a host with a datastore and networks for it, whatever else is free; or what is lacking."""
+        store = self._datastores.choose(vm, host, room)
+        if store is None:
+            return self._datastores.why_none(vm, host)
+        networks = self._networks_on(vm, host, room, nics)
+        return reasons.NETWORK if networks is None else new_placement(vm.id, host.id, store.id, networks)
+
+    def unserved_at(self, vms: Sequence[VirtualMachine], rows: Sequence[int], room: Room) -> Unplaced | None:
+        """What VMs lack of datastores and networks, each on the host of its row, whatever else is free there.
+
+        Nothing is charged. None where they lack nothing.
+        """
+        mark = room.checkpoint()
+        lacking: Unplaced | None = None
+        for vm, row in zip(vms, rows, strict=True):
+            lacking = self._unserved(vm, room)
+            found = self._served_by(vm, self.hosts.hosts[row], room, {}) if lacking is None else ""
+            if isinstance(found, str):
+                lacking = lacking or reasons.no_host({found: 1}, needs_of(vm))
+                break
+            room.reserve(found)
+        room.rollback(mark)
+        return lacking
 
     def _lacks(self, vm: VirtualMachine, host: Host, room: Room) -> str:
         """The code of what the host itself lacks beside CPU and memory: devices, NUMA room; "" where nothing."""

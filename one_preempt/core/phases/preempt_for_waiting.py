@@ -45,12 +45,12 @@ from one_preempt.core.phases.room_ahead import (
     takes_s,
 )
 from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
+from one_preempt.core.phases.served_then import has_ended_by, unserved
 from one_preempt.core.phases.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (
     Hindered,
     PossibleVictim,
-    has_overrun,
     possible_victims,
 )
 
@@ -187,7 +187,7 @@ def _preempt_for(
     possible, spared = possible_victims(
         draft.state, policies.limits, rules_for(draft, wanted.vms), taking_part, policies.time.overrun
     )
-    possible = [one for one in possible if not _has_ended_by(draft, one.lease, wanted.start_s)]
+    possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
     if surely:
         possible = [one for one in possible if leaves_surely(draft, one)]
     free = _free_then(draft, wanted, possible)
@@ -203,7 +203,8 @@ def _preempt_for(
     if obstacle is not None:
         return obstacle
     if not chosen and wanted.start_s > draft.state.now_s:
-        return _promise_elsewhere(draft, wanted, choice)
+        lacks = _lacks_to_start(draft, wanted, chosen, choice) if lacking else None
+        return lacks or _promise_elsewhere(draft, wanted, choice)
     if _there_is_time(draft, wanted, chosen):
         return None
     placements = _placements(draft, wanted, chosen, choice, free)
@@ -324,15 +325,6 @@ def _decide_upon(
     return None
 
 
-def _has_ended_by(draft: PlanDraft, lease: Lease, start_s: int) -> bool:
-    """It will have left of its own accord; of what outlives its DURATION nobody knows when."""
-    if has_overrun(lease, draft.state.now_s):
-        return False
-    stays = draft.timeline.stays.get(lease.id, ())
-    end_s = stays[0].end_s if stays and stays[0].start_s <= draft.state.now_s else None
-    return end_s is not None and end_s <= start_s
-
-
 def _free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> IntArray:
     """What is free for the whole stay while those who could leave are still there.
 
@@ -403,14 +395,14 @@ def _placements(
 ) -> tuple[Placement, ...] | Hindered:
     """Where the request goes once the victims have left, with datastores and networks; the room is left as it was.
 
-    Of a time to come only the hosts are known.
+    Of a time to come only the hosts are known; others leave for it where they have all else that it will need.
     """
     hosts, room = draft.state.hosts, draft.room
     planned = tuple(
         Placement(vm.id, int(hosts.ids[row])) for vm, row in zip(wanted.vms, choice.host_of_request, strict=True)
     )
     if wanted.start_s > draft.state.now_s:
-        return planned
+        return _lacks_to_start(draft, wanted, chosen, choice) or planned
     mark = room.checkpoint()
     free_then = free_then.copy()
     for victim in chosen:
@@ -453,6 +445,17 @@ def _would_go(draft: PlanDraft, vm: VirtualMachine, there: Placement) -> bool:
     placed = draft.matchmaker.place_at((vm,), (there,), draft.room)
     draft.room.rollback(mark)
     return not isinstance(placed, Unplaced)
+
+
+def _lacks_to_start(
+    draft: PlanDraft, wanted: RoomWanted, chosen: Sequence[PossibleVictim], choice: Choice
+) -> Hindered | None:
+    """Nobody leaves for what could not start though they had: these hosts have no datastore or network for it."""
+    lacking = unserved(draft, wanted.vms, choice.host_of_request, wanted.start_s, chosen)
+    if lacking is None:
+        return None
+    why = Reason(lacking.reason.code, f"nobody leaves for it yet: {lacking.reason.text}")
+    return Hindered(frozenset(), why, frozenset(choice.host_of_request))
 
 
 def _preemption(
