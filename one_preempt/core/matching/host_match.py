@@ -20,7 +20,7 @@ from one_preempt.core.matching.expressions import (
     speaks_of_load,
 )
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.matching.requirements import CURRENT_VMS
+from one_preempt.core.matching.requirements import CURRENT_VMS, Residents
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.turned_hosts import TurnedHosts
 from one_preempt.core.model.cluster_state import HostTable
@@ -212,6 +212,15 @@ class StaticHostMatch:
             return self._expressions.all_met(_requirements(vm), self.table, room.rows_of, uid=vm.uid)
         except TooExpensive:
             return np.zeros(len(self._hosts.ids), dtype=np.bool_)
+
+    def suited_beside(self, vm: VirtualMachine, residents: Residents) -> BoolArray:
+        """The hosts that `match` would find if VMs were where `residents` has them; not remembered."""
+        leaving_id = vm.host_id if moves(vm) else None
+        try:
+            met = self._expressions.all_met(_requirements(vm), self.table, residents, uid=vm.uid)
+        except UnreadableExpression:
+            return np.zeros(len(self._hosts.ids), dtype=np.bool_)
+        return self._tested(vm, leaving_id, self._prematched.get(vm.id), met).mask
 
     def _match(self, vm: VirtualMachine, leaving_id: int | None, prematch: Prematch | None) -> _Found:
         nothing, number = np.zeros(len(self._hosts.ids), dtype=np.bool_), self.turned.number

@@ -21,6 +21,7 @@ from one_preempt.core.matching.networks import ChosenNetworks, NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.preferences import Preferences
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.requirements import Residents
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import GroupRules, group_rules, is_unreadable
 from one_preempt.core.model.cluster_state import HostTable, IntArray
@@ -107,6 +108,10 @@ class SinglePlacement:
     def match(self, vm: VirtualMachine) -> HostMatch:
         """The hosts that suit `vm` whatever is free on them."""
         return self._host_match.match(vm)
+
+    def suited_beside(self, vm: VirtualMachine, residents: Residents) -> BoolArray:
+        """The hosts that would suit `vm` whatever is free on them if VMs were where `residents` has them."""
+        return self._host_match.suited_beside(vm, residents)
 
     def preference(self, vm: VirtualMachine) -> IntArray:
         """All hosts' rows, best first: by the VM's SCHED_RANK, else by the host selection policy."""

@@ -16,6 +16,7 @@ from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching import reasons
 from one_preempt.core.matching.reasons import NEXT_CYCLE
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
@@ -118,7 +119,7 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     exceeded = share_exceeded(draft, lease, start_at_s, end_at_s)
     if exceeded is not None:
         return exceeded
-    demand = gang_demand(draft, vms)
+    demand = gang_demand(draft, vms, start_s=start_at_s)
     late: Reason | None = None
     lacking: Reason | None = None
     for table, rows in _tried_at(draft, lease, demand, start_at_s, end_at_s):
@@ -184,10 +185,29 @@ def _too_late(needed_s: int) -> Reason:
 
 def _no_room(draft: PlanDraft, lease: Lease, demand: GangDemand, start_at_s: int, whole_s: int | None) -> Reason:
     """Why it cannot start then, and when it could."""
+    start = f"START {utc_text(start_at_s)}"
+    unsuited = None if demand.allowed.any() else _why_unsuited(draft, draft.members(lease), f"at {start}")
+    if unsuited is not None:
+        return unsuited
     first_s = _first_start_s(draft, lease, demand, start_at_s, whole_s)
     could = "" if first_s is None else f"; the first possible one is {utc_text(first_s)}"
     count = f"its {len(lease.vm_ids)} VMs" if len(lease.vm_ids) > 1 else "it"
-    return Reason("reservation-no-room", f"there is no room for {count} from START {utc_text(start_at_s)} on{could}")
+    return Reason("reservation-no-room", f"there is no room for {count} from {start} on{could}")
+
+
+def _why_unsuited(draft: PlanDraft, vms: Sequence[VirtualMachine], when: str) -> Reason | None:
+    """What leaves them no host at all, whatever is free there."""
+    matches = [draft.matchmaker.match(vm) for vm in vms]
+    match = next((one for one in matches if one.refusal is not None or one.follows_current_vms), None)
+    if match is None:
+        in_group = any(vm.vm_group_id is not None for vm in vms)
+        text = f"{when} the rules of its VM group leave it none of the hosts"
+        return Reason(reasons.AFFINITY, text) if in_group else None
+    unmet = match.refusal is None or match.refusal.reason.code == reasons.REQUIREMENTS
+    if not unmet or not (match.follows_load or match.follows_current_vms):
+        return None
+    text = f"no host meets its requirements {when} as far as is known: they speak of what is on the hosts"
+    return Reason(reasons.REQUIREMENTS, text)
 
 
 def _first_start_s(
@@ -216,7 +236,8 @@ def _book_deadline(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
         exceeded = share_exceeded(draft, lease, ready_at_s, deadline_s)
         if exceeded is not None and (allowed_s is None or allowed_s + whole_s > deadline_s):
             return exceeded
-    return Reason(
+    unsuited = None if gang_demand(draft, vms).allowed.any() else _why_unsuited(draft, vms, "until its DEADLINE")
+    return unsuited or Reason(
         "deadline-no-room",
         f"there is no room for all of it before its DEADLINE {utc_text(deadline_s)}: ask for a later one, or for less",
     )

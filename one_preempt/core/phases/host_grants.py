@@ -64,12 +64,12 @@ def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequenc
     """It is bound to these rows, as far as it fits on them."""
     power.narrowed[request.lease.id] = power.mask_of(rows)
     tables = tables_for(draft, request.lease)
-    demand = gang_demand(draft, request.vms)
+    demand = gang_demand(draft, request.vms, start_s=request.start_s)
     if all(table.fit_at(demand, request.start_s, request.end_s) is None for table in tables):
         del power.narrowed[request.lease.id]
 
 
 def _fits_awake(draft: PlanDraft, request: Request) -> bool:
     """There is room for it on hosts that are on, or on their way, and nobody has to leave."""
-    demand = gang_demand(draft, request.vms)
+    demand = gang_demand(draft, request.vms, start_s=request.start_s)
     return draft.timeline.all_stays.table.fit_at(demand, request.start_s, request.end_s) is not None

@@ -250,7 +250,7 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     if most_places(free if able is None else free[able], smallest_need(vms)) < len(vms):
         # So it is for most, wherever they may go.
         return False
-    demand = gang_demand(draft, vms, able)
+    demand = gang_demand(draft, vms, able, stay.start_s)
     rows = fit_in(demand, free)
     if rows is None:
         return False
@@ -270,7 +270,7 @@ def _moves_to_who_can_leave(draft: PlanDraft, lease: Lease, vms: Sequence[Virtua
     if not lease.preempts:
         return None
     free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, firmly=True)
-    demand = gang_demand(draft, vms, _beside_sleepers(draft, stay))
+    demand = gang_demand(draft, vms, _beside_sleepers(draft, stay), stay.start_s)
     rows = fit_in(demand, free)
     if rows is None:
         return None

@@ -60,7 +60,7 @@ def _displaced(draft: PlanDraft) -> list[Lease]:
 
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
     """Other hosts for the same time, where there are any; of those that sleep only as many as can boot until then."""
-    demand = gang_demand(draft, vms)
+    demand = gang_demand(draft, vms, start_s=start_at_s)
     end_at_s = end_of(start_at_s, takes_s(draft, lease, vms))
     before = draft.timeline.withdraw(lease.id)
     for table in tables_for(draft, lease):

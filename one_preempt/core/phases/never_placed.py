@@ -32,6 +32,9 @@ def never_placed(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | No
     if any(vm.host_id is not None or is_unreadable(vm, draft.state.snapshot) for vm in vms):
         return None
     of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
+    if any(match.follows_load or match.follows_current_vms for match in map(draft.matchmaker.match, of_kinds)):
+        # What does not suit it now is as it is because of who is there, and may suit it once they are gone.
+        return None
     if all(_wants_capacity_alone(draft, vm) for vm in of_kinds):
         return None
     unplaced = _placed_alone(draft, vms)

@@ -40,12 +40,13 @@ from one_preempt.core.phases.room_ahead import (
     end_of,
     firm_ceiling,
     giving_way,
+    has_ended_by,
     rows_of,
     stay_at,
     takes_s,
 )
 from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
-from one_preempt.core.phases.served_then import has_ended_by, unserved
+from one_preempt.core.phases.served_then import unserved
 from one_preempt.core.phases.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.victims import PossibleVictim, has_overrun
+from one_preempt.core.phases.room_ahead import has_ended_by
+from one_preempt.core.victims import PossibleVictim
 
 
 def unserved(
@@ -46,12 +47,3 @@ def _who_end(draft: PlanDraft, start_s: int, leaving: Sequence[PossibleVictim]) 
     for lease in draft.state.leases.values():
         if has_ended_by(draft, lease, start_s):
             yield from draft.members(lease)
-
-
-def has_ended_by(draft: PlanDraft, lease: Lease, start_s: int) -> bool:
-    """It will have left of its own accord; of what outlives its DURATION nobody knows when."""
-    if has_overrun(lease, draft.state.now_s):
-        return False
-    stays = draft.timeline.stays.get(lease.id, ())
-    end_s = stays[0].end_s if stays and stays[0].start_s <= draft.state.now_s else None
-    return end_s is not None and end_s <= start_s
