@@ -5,6 +5,9 @@ no more requests ask for these kinds than free devices serve one of them. Each s
 its number of requests in the set, a host offers its free devices that serve the set, a victim releases those it
 holds. Sets are needed only where the kinds overlap (some device serves several of them): of disjoint parts each is
 checked alone. Of the sets that the same devices serve, the largest says it all.
+
+Each further model of a vendor may double the sets of a part. Beyond `MOST_SETS` a part has those of single kinds and
+the whole: what does not fit by these does not fit at all, and what fits by them must be tried.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from one_preempt.core.preemption.problem import IntArray
 
 # A kind is what one PCI request accepts; a set of kinds is the bits of their numbers.
 _Kinds = int
+# Each is a column of every host and lease.
+MOST_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,13 @@ def _overlapping_parts(served: set[_Kinds]) -> list[_Kinds]:
 def _closed_sets(part: _Kinds, served: set[_Kinds]) -> set[_Kinds]:
     """The sets of kinds of one part, for each set of devices that serve some kinds only the largest such set.
 
-    A largest set is all kinds that no device outside serves: the part less what other devices serve.
+    A largest set is all kinds that no device outside serves: the part less what other devices serve. Where there are
+    too many of them, single kinds and the whole.
     """
     closed = {part}
     for kinds in sorted(served):
         if kinds & part:
             closed |= {kept & ~kinds for kept in closed}
+        if len(closed) > MOST_SETS:
+            return {part, *(1 << number for number in range(part.bit_length()) if part >> number & 1)}
     return closed - {0}

@@ -65,6 +65,19 @@ def test_kinds_that_share_devices_are_counted_together_and_others_apart() -> Non
     assert dimensions.need([NETWORK_CARD]).tolist() == [0, 0, 1]
 
 
+def test_many_models_of_a_vendor_are_counted_each_and_all_together() -> None:
+    models = [f"{model:04x}" for model in range(40)]
+    asked = [GPU, *(PciRequest(vendor="10de", device=model) for model in models)]
+    one_of_each = [a_device(number, "10de", model, "0302") for number, model in enumerate(models)]
+    dimensions = device_dimensions([asked], [one_of_each])
+    assert len(dimensions.sets) == len(asked) + 1
+    # One device more is asked for than there are, and each is enough for its own kind.
+    lacking = dimensions.need(asked) - dimensions.offer(one_of_each)
+    assert lacking.max() == 1
+    assert int((lacking > 0).sum()) == 1
+    assert bool((dimensions.need(asked[1:]) <= dimensions.offer(one_of_each)).all())
+
+
 def test_a_kind_that_no_device_serves_is_needed_and_never_offered() -> None:
     dimensions = device_dimensions([[BIG_GPU]], [[a_device(1, "8086", "1", "0200")]])
     assert dimensions.need([BIG_GPU]).tolist() == [1]
