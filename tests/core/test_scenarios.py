@@ -40,6 +40,8 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     assert {key: advised[key] for key in advised.keys() & expected.keys()} == {
         key: expected[key] for key in advised.keys() & expected.keys()
     }
+    if "preemptions" in expected:
+        assert [preemption.id for preemption in decided.plan.preemptions] == expected["preemptions"]
     if "ended" in expected:
         ended = {end.preemption_id: end.reason.code for end in decided.plan.ended_preemptions}
         assert ended == expected["ended"]

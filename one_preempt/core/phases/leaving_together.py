@@ -64,9 +64,15 @@ def victim_ceiling(draft: PlanDraft, new: int) -> Reason | None:
     to_go = sum(_still_to_go(draft, preemption) for preemption in preemptions_under_way(draft))
     spent = len(draft.state.victims_last_hour) + to_go
     ceiling = draft.policies.limits.victims_per_hour
-    if spent + new > ceiling:
-        return Reason("victim-ceiling", f"does not fit; one more victim would exceed the {ceiling} allowed an hour")
-    return None
+    if spent + new <= ceiling:
+        return None
+    if new > ceiling:
+        needed = "a victim is" if new == 1 else f"{new} victims are"
+        text = f"does not fit; {needed} needed, and no more than {ceiling} are allowed an hour"
+    else:
+        more = "one more victim" if new == 1 else f"{new} more victims"
+        text = f"does not fit; {more} would exceed the {ceiling} allowed an hour"
+    return Reason("victim-ceiling", text)
 
 
 def _still_to_go(draft: PlanDraft, preemption: Preemption) -> int:

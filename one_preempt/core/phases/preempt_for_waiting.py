@@ -474,7 +474,7 @@ def _preemption(
     ]
     delta_ms = draft.policies.overhead.reschedule_ms if any(price.reschedules for price in prices) else 0
     return Preemption(
-        id=f"{wanted.lease.id}@{state.now_s if draft.policies.mode is Mode.ACT else 'advice'}",
+        id=_new_id(draft, wanted.lease),
         preemptor_lease_id=wanted.lease.id,
         victims=victims,
         placements=placements,
@@ -487,3 +487,13 @@ def _preemption(
         candidate_count=choice.candidate_count,
         median_overhead_ms=choice.median_overhead_ms,
     )
+
+
+def _new_id(draft: PlanDraft, lease: Lease) -> str:
+    """By the lease and the second; another than that of what was decided for it, and is given up, in the same one."""
+    if draft.policies.mode is not Mode.ACT:
+        return f"{lease.id}@advice"
+    now_s = draft.state.now_s
+    decided = [one.preemption for one in draft.state.preemptions if one.preemption.preemptor_lease_id == lease.id]
+    numbers = [int(one.id.partition("-")[2] or 1) for one in decided if one.decided_at_s == now_s]
+    return f"{lease.id}@{now_s}-{max(numbers) + 1}" if numbers else f"{lease.id}@{now_s}"
