@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState
@@ -150,10 +150,9 @@ def test_killed_anywhere_it_ends_as_if_nothing_had_been(play: Callable[[MortalPl
         assert mortal.uses() == undisturbed.uses(), f"killed at boundary {dies_at}"
 
 
-def test_a_new_process_that_reads_the_database_goes_on_as_well(tmp_path: Path) -> None:
-    boundaries = day_and_night(MortalPlay(NEVER, database=tmp_path / "undisturbed.db"))
+def test_a_new_process_that_reads_the_database_goes_on_as_well(new_database: Callable[[], SqlLeaseStore]) -> None:
+    boundaries = day_and_night(MortalPlay(NEVER, store=new_database()))
     for dies_at in range(1, boundaries + 1, 9):
-        mortal = MortalPlay(dies_at, database=tmp_path / f"{dies_at}.db")
+        mortal = MortalPlay(dies_at, store=new_database())
         day_and_night(mortal)
         assert mortal.has_died
-        mortal.store.close()

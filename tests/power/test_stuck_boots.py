@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.power_enactment import PowerEnactment
@@ -117,9 +118,9 @@ def test_nothing_is_cut_while_power_actions_are_paused() -> None:
 
 @pytest.mark.parametrize("dies_at", range(6))
 def test_a_crash_on_the_way_brings_the_host_back_all_the_same(
-    dies_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dies_at: int, new_database: Callable[[], SqlLeaseStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play = StuckPlay(database=tmp_path / "leases.db")
+    play = StuckPlay(store=new_database())
     del play.machines.mishaps[0]
     play.until(lambda: play.phase(0) is CUTTING_POWER)
     passed = iter(range(1000))
