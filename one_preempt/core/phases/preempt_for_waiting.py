@@ -189,6 +189,9 @@ def _preempt_for(
         draft.state, policies.limits, rules_for(draft, wanted.vms), taking_part, policies.time.overrun
     )
     possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
+    if wanted.start_s > draft.state.now_s:
+        # Before its time comes, nobody leaves for it but those who give way to reservations (`time.suspension`).
+        possible = [one for one in possible if draft.gives_way(one.lease)]
     if surely:
         possible = [one for one in possible if leaves_surely(draft, one)]
     free = _free_then(draft, wanted, possible)
