@@ -226,9 +226,11 @@ def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
         return
     elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
     if elsewhere is None:
+        text = f"others have {things} of its hosts, as far as is known also then"
+        if _meets_overrun(draft, stay):
+            text = _STILL_THERE
         never = never_placed(draft, vms)
-        text = f"others have {things} of its hosts, as far as is known also then" if never is None else never.text
-        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
+        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text if never is None else never.text}")
     elif elsewhere.host_rows != stay.host_rows:
         _make_room_in_time(draft, lease, vms, elsewhere)
 
