@@ -177,7 +177,7 @@ ONE_MORE = {**TWO_CONTENTIONS, "vms": {**TWO_CONTENTIONS["vms"], 4: {"user": "le
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Plan], bool]) -> None:
-    def check(_state: object, plan: Plan, *_books: object) -> tuple[Violation, ...]:
+    def check(_state: object, plan: Plan, *_books: object, **_rules: object) -> tuple[Violation, ...]:
         return (Violation("odd", "something is wrong"),) if is_wrong(plan) else ()
 
     for module in (scheduling_cycle, recounter):

@@ -220,7 +220,7 @@ def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch
     from one_preempt.core.verify import Violation, recounter
 
     for module in (scheduling_cycle, recounter):
-        monkeypatch.setattr(module, "verify", lambda *_: (Violation("broken", "always"),))
+        monkeypatch.setattr(module, "verify", lambda *_, **__: (Violation("broken", "always"),))
     result = run(swf(tmp_path), "--until", "5m")
     assert result.exit_code == 1
     assert run(swf(tmp_path), "--until", "5m", "--verify", "none").exit_code == 0
