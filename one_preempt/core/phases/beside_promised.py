@@ -20,7 +20,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.memory.lease_concerns import Concern
-from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
@@ -131,8 +131,8 @@ def placed_beside(
 
     `place` puts VMs of `lease` on hosts now, among these rows where a mask is given, and charges the draft's room.
     """
-    promises = _matched_promises(draft) if is_matched(vms) else None
-    if promises is None:
+    promises = _matched_promises(draft)
+    if promises is None or not is_matched(vms):
         return place(None)
     refused: Unplaced | None = None
     among = np.ones(len(draft.room.free), dtype=np.bool_)
@@ -164,8 +164,8 @@ def takes_promised(
 
     They stay until `end_s`; VMs `leaving` will have left by then. None where nobody lacks anything by it.
     """
-    promises = _matched_promises(draft) if is_matched(vms) else None
-    if promises is None:
+    promises = _matched_promises(draft)
+    if promises is None or not is_matched(vms):
         return None
     until_s = END_OF_TIME_S if end_s is None else end_s
     near = [
@@ -190,17 +190,19 @@ def takes_promised(
     return None
 
 
-def what_it_lacks(draft: PlanDraft, lease: Lease, stay: Stay, leaving: Set[int] = frozenset()) -> str | None:
+def what_it_lacks(
+    draft: PlanDraft, lease: Lease, stay: Stay, sent_out: Sequence[tuple[VirtualMachine, PreemptionMethod]] = ()
+) -> str | None:
     """Which things others have on the hosts that a lease was promised, and will not give back by then; None: none.
 
-    VMs `leaving` will have been sent out for it. Remembered as long as nobody comes or goes there.
+    VMs that are to be `sent_out` for it will have left. Remembered as long as nobody comes or goes there.
     """
     promises = _matched_promises(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
     if promises is None:
         return None
-    near = _with_those_near(draft, promises, lease, stay)
+    near, leaving = _with_those_near(draft, promises, lease, stay), frozenset(vm.id for vm, _ in sent_out)
     arriving, known = _arrivals(draft), draft.memory.matched_promises.get(lease.id)
-    follows_from = (*_follows_from(draft, near, arriving), frozenset(leaving))
+    follows_from = (*_follows_from(draft, near, arriving), leaving)
     if known is not None and known[0] == follows_from:
         return known[1]
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
@@ -283,8 +285,11 @@ def _is_in(lease_id: int | None, *groups: Set[int]) -> tuple[bool, ...]:
 
 def _matched_promises(draft: PlanDraft) -> MatchedPromises | None:
     """What is known of them; None where there are none."""
-    if draft.matched_promises is None and next(_stays_ahead(draft), None) is None:
-        return None
+    if draft.matched_promises is None:
+        if not (draft.concerns.all(Concern.PROMISED_MATCHED) or draft.verdicts):
+            return None
+        if next(_stays_ahead(draft), None) is None:
+            return None
     return _known(draft)
 
 

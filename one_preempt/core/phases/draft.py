@@ -119,6 +119,7 @@ class PlanDraft:
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
     _overrun_rows: list[int] | None = None
+    _has_devices: bool | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
@@ -184,6 +185,13 @@ class PlanDraft:
             first = [stays[0] for stays in self.timeline.stays.values() if stays[0].end_s == any_second_s]
             self._overrun_rows = sorted({row for stay in first if not stay.firm for row in stay.host_rows})
         return self._overrun_rows
+
+    @property
+    def has_devices(self) -> bool:
+        """Some host has PCI devices that VMs may ask for; looked up once a decision."""
+        if self._has_devices is None:
+            self._has_devices = any(host.pci_devices for host in self.state.snapshot.hosts.values())
+        return self._has_devices
 
     def last_attempt(self, action_id: str) -> ActionRecord | None:
         """The record of an action: the open one, else the latest one that failed inside the retry window."""

@@ -161,7 +161,7 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
     leaving = who_must_leave(draft, lease, stay)
-    things = what_it_lacks(draft, lease, stay, frozenset(vm.id for vm, _ in leaving))
+    things = what_it_lacks(draft, lease, stay, leaving)
     if things is not None and has_exact_start(draft, lease):
         _make_up_for(draft, lease, vms, stay, things)
         return
