@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
+from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, fit_in
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay
@@ -79,9 +80,14 @@ class QueueRoom:
             stuck = unplaced is not None and self._alike.profile.fits(len(turn.vms), now_s, end_s)
             return None if stuck else self._alike.place(_counted(request), later_s)
         demand = gang_demand(self._draft, turn.vms)
-        if unplaced is not None and self._stays_free(turn, demand, now_s, end_s):
+        fits = self._named.table.fit_at(demand, now_s, end_s) is not None
+        if unplaced is not None and fits and self._may_stay(turn, demand, now_s, end_s):
             return None
-        return self._named.place(TimedRequest(request.lease_id, demand, request.duration_s), later_s)
+        start_s = self._named.place(TimedRequest(request.lease_id, demand, request.duration_s), later_s)
+        if fits and start_s is not None:
+            # Only what overruns keeps it from starting at once, and may end any second.
+            self._named.search_again(request.lease_id)
+        return start_s
 
     def place_at(self, request: TimedRequest[Turn], start_s: int) -> bool:
         """Start it now, if the matchmaker finds hosts where nothing is in its way for its whole duration."""
@@ -119,7 +125,7 @@ class QueueRoom:
         now_s, lease_id = self._draft.state.now_s, request.lease_id
         before_s = self._promises.start_of(lease_id)
         assert before_s is not None, "only promised leases are brought forward"
-        start_s = before_s
+        start_s, promised = before_s, self._named.stay_of(lease_id) if self._alike is None else None
         if self._is_another_search(request):
             # Hosts on which nothing came free may suit it by now.
             self._promises.search_again(lease_id)
@@ -127,7 +133,7 @@ class QueueRoom:
             start_s = self._brought_forward(request, not_before_s)
         if start_s > now_s:
             return start_s
-        again = self._given_up(request, before_s)
+        again = self._given_up(request, before_s, promised)
         if self.place_at(request, now_s):
             return now_s
         # Something else than room is in its way now: it keeps what it had, and is looked at again in the next cycle.
@@ -178,8 +184,10 @@ class QueueRoom:
         asked = SearchedFor(turn.lease, request.duration_s, tuple(matches), tuple(told))
         return draft.memory.searches.is_another(asked, len(draft.state.leases))
 
-    def _given_up(self, request: TimedRequest[Turn], before_s: int) -> Callable[[], None]:
-        """Give its promise up; returns how to take it back."""
+    def _given_up(
+        self, request: TimedRequest[Turn], before_s: int, promised: SlotReservation | None
+    ) -> Callable[[], None]:
+        """Give its promise up; returns how to have it as it was, before it was brought forward in vain."""
         lease_id = request.lease_id
         if self._alike is not None:
             alike, counted = self._alike, _counted(request)
@@ -191,14 +199,12 @@ class QueueRoom:
 
             return count_again
         stay = self._named.take_out(lease_id)
-        return lambda: self._named.hold_stay(stay)
+        return lambda: self._named.hold_stay(promised or stay)
 
     # -- now -------------------------------------------------------------------------------------------------
 
-    def _stays_free(self, turn: Turn, demand: GangDemand, start_s: int, end_s: int | None) -> bool:
-        """There is CPU and memory for it all the time between two instants."""
-        if self._named.table.fit_at(demand, start_s, end_s) is None:
-            return False
+    def _may_stay(self, turn: Turn, demand: GangDemand, start_s: int, end_s: int | None) -> bool:
+        """There is CPU and memory for it between two instants, beside what overruns as well if that keeps it out."""
         free = ceiling(self._draft, turn.lease, start_s, end_s)
         return free is None or fit_in(demand, free) is not None
 
