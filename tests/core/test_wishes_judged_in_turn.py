@@ -1,4 +1,4 @@
-"""Wishes for devices are matched against one another: a few are judged in a cycle, and the others are next."""
+"""Wishes for devices are matched against one another: a few of an owner are judged in a cycle, his others are next."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from one_preempt.core.phases import book_reservations
 from tests import scenario_reader
 
 STORY = """
-story: Three reservations for a device each, and one for none.
-hosts: {0: {cpu: 8, gpus: [-1, -1, -1]}}
+story: Of two owners, reservations for a device each, and one for none.
+hosts: {0: {cpu: 8, gpus: [-1, -1, -1, -1]}}
 vms:
   1: {user: lea, state: HOLD, gpus: 1, lease: {TYPE: DC-NON-PREEMPTABLE, START_IN_S: 600, DURATION_S: 60}}
   2: {user: lea, state: HOLD, gpus: 1, lease: {TYPE: DC-NON-PREEMPTABLE, START_IN_S: 600, DURATION_S: 60}}
   3: {user: lea, state: HOLD, gpus: 1, lease: {TYPE: DC-NON-PREEMPTABLE, START_IN_S: 600, DURATION_S: 60}}
   4: {user: lea, state: HOLD, lease: {TYPE: DC-NON-PREEMPTABLE, START_IN_S: 600, DURATION_S: 60}}
+  5: {user: eva, state: HOLD, gpus: 1, lease: {TYPE: DC-MIGRATABLE, START_IN_S: 600, DURATION_S: 60}}
 expect: {}
 """
 
 
-def test_whoever_is_not_judged_in_this_cycle_is_next(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(book_reservations, "MATCHED_A_CYCLE", 2)
+@pytest.mark.parametrize("bound", [("MATCHED_AN_OWNER", 2), ("PLACES_AN_OWNER", 2)])
+def test_whoever_is_not_judged_in_this_cycle_is_next(
+    bound: tuple[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(book_reservations, *bound)
     path = tmp_path / "story.yaml"
     path.write_text(STORY)
     decided = scenario_reader.play(scenario_reader.load(path))
-    assert {one.lease_id: one.verdict for one in decided.plan.verdicts} == dict.fromkeys((1, 2, 4), Verdict.ACCEPTED)
+    assert {one.lease_id: one.verdict for one in decided.plan.verdicts} == dict.fromkeys((1, 2, 4, 5), Verdict.ACCEPTED)
     assert [(one.lease_id, one.reason.code) for one in decided.plan.refusals] == [(3, "next-cycle")]
     assert decided.plan.wake_at_s == scenario_reader.NOW_S + book_reservations.JUDGED_AGAIN_S

@@ -40,16 +40,11 @@ def group_rules(vm: VirtualMachine, room: Room) -> GroupRules | None:
     found = role_of(vm, room.snapshot)
     if found is None:
         return None
-    group, role = found
-    mask = np.ones(len(room.hosts.ids), dtype=np.bool_)
-    if role.host_affined:
-        mask &= np.isin(room.hosts.ids, role.host_affined)
-    if role.host_anti_affined:
-        mask &= ~np.isin(room.hosts.ids, role.host_anti_affined)
-    for apart in _anti_affined_sets(group, role):
-        mask[[row for vm_id in apart - {vm.id} for row in room.rows_of(vm_id)]] = False
+    rules = rules_of_role(*found, room)
+    mask = rules.mask
+    mask[[row for vm_id in rules.apart - {vm.id} for row in room.rows_of(vm_id)]] = False
     waiting: set[int] = set()
-    for together in _affined_sets(group, role):
+    for together in rules.together:
         moving = _moving(vm, room, together)
         hosts = _active_hosts(room, together - moving)
         if not hosts:
@@ -62,6 +57,29 @@ def group_rules(vm: VirtualMachine, room: Room) -> GroupRules | None:
         return GroupRules(mask, follows=leader)
     companions = sorted(vm_id for vm_id in waiting if vm_id != vm.id and vm_id not in room.placed)
     return GroupRules(mask, tuple(room.snapshot.vms[vm_id] for vm_id in companions))
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRules:
+    """What the rules of a role name, whoever is where: VMs it keeps apart from, and sets each of which shares a host.
+
+    `mask` are the hosts that it may be on at all, shape (H,).
+    """
+
+    mask: BoolArray
+    apart: frozenset[int]
+    together: tuple[frozenset[int], ...]
+
+
+def rules_of_role(group: VmGroup, role: VmGroupRole, room: Room) -> RoleRules:
+    """The rules of a role, for the hosts of a room."""
+    mask = np.ones(len(room.hosts.ids), dtype=np.bool_)
+    if role.host_affined:
+        mask &= np.isin(room.hosts.ids, role.host_affined)
+    if role.host_anti_affined:
+        mask &= ~np.isin(room.hosts.ids, role.host_anti_affined)
+    apart = frozenset(vm_id for those in _anti_affined_sets(group, role) for vm_id in those)
+    return RoleRules(mask, apart, tuple(_affined_sets(group, role)))
 
 
 def role_of(vm: VirtualMachine, snapshot: PoolSnapshot) -> tuple[VmGroup, VmGroupRole] | None:

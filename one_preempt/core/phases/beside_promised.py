@@ -66,7 +66,6 @@ class MatchedPromises:
     """
 
     def __init__(self, draft: PlanDraft) -> None:
-        self.room = draft.matchmaker.new_room()
         self.held_against = 0
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
         self._as_of = (-1, -1, -1)
@@ -378,7 +377,7 @@ def _placed_in_turn(
     Of CPU, memory, space and addresses nothing is asked; each takes what it finds before the next. Who is `there` comes
     once those who are `leaving` have left, and before the others are `gone`.
     """
-    room, lacking = _known(draft).room, dict[int, str]()
+    room, lacking = draft.room_then, dict[int, str]()
     mark = room.checkpoint()
     for vm_id in sorted(leaving):
         room.leave(vm_id)

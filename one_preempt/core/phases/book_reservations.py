@@ -7,7 +7,7 @@ take its room. What cannot be had is refused, or waits as a best-effort lease wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,12 +43,16 @@ from one_preempt.core.victims import method_is_possible, methods_of
 STARTS_TRIED = 2
 # Where its owners may have so much only later as well, room and their share may have to be tried in turn.
 STARTS_TRIED_WITH_A_SHARE = 8
-# Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some.
-MATCHED_A_CYCLE = 40
+# Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some. So many of
+# an owner are in a cycle, until so many VMs were put on hosts for them as they will be at instants to come.
+MATCHED_AN_OWNER = 40
+PLACES_AN_OWNER = 10_000
 JUDGED_AGAIN_S = 10
 # So often a deadline is planned anew for whom a device or core is free later.
 MATCHES_TRIED = 4
-_LATER = Reason(NEXT_CYCLE, "others that ask for devices, cores or by a VM group are judged first: it is next")
+_LATER = Reason(
+    NEXT_CYCLE, "others of its owner that ask for devices, cores or by a VM group are judged first: it is next"
+)
 
 
 def book_reservations(draft: PlanDraft) -> None:
@@ -58,18 +62,19 @@ def book_reservations(draft: PlanDraft) -> None:
         for lease in draft.concerns.all(Concern.TIME).values()
         if lease.terms.asks_for_time and not lease.terms.at_once and is_unanswered(draft, lease)
     ]
-    matched = 0
+    matched: dict[int, int] = {}
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
         must_match = is_matched(vms)
-        put_off = _LATER if must_match and matched >= MATCHED_A_CYCLE else _put_off(draft, vms)
+        is_later = must_match and _has_had_its_turn(draft, lease.uid, matched)
+        put_off = _LATER if is_later else _put_off(draft, vms)
         if put_off is not None:
             draft.reserved.add(lease.id)
             draft.waits[lease.id] = put_off
             # Not at once: whoever floods the scheduler with wishes is not to keep it busy without a pause.
             draft.wake_by(draft.state.now_s + JUDGED_AGAIN_S)
             continue
-        matched += must_match
+        matched[lease.uid] = matched.get(lease.uid, 0) + must_match
         grant_hosts(draft, lease)
         with overruns_going_on(draft, lease):
             answer = _book(draft, lease, vms)
@@ -77,6 +82,12 @@ def book_reservations(draft: PlanDraft) -> None:
                 answer = _book(draft, lease, vms)
         if answer is not None:
             turn_down(draft, lease, answer)
+
+
+def _has_had_its_turn(draft: PlanDraft, uid: int, matched: Mapping[int, int]) -> bool:
+    """Enough of this owner's wishes were `matched` in this cycle: others' are next, whoever came first."""
+    wishes = matched.get(uid, 0)
+    return wishes >= MATCHED_AN_OWNER or (wishes > 0 and draft.matched_by_owner.get(uid, 0) >= PLACES_AN_OWNER)
 
 
 def _put_off(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:

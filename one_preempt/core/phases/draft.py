@@ -33,7 +33,7 @@ from one_preempt.core.model.plan import (
 from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
-from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.phases.power_draft import PowerDraft
 from one_preempt.core.policies import Policies
@@ -74,6 +74,8 @@ class PlanDraft:
     not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
     start; `put_off` are those of them that were not looked at yet, each with when others must begin to leave for it.
     `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
+    What is asked of devices, cores and VM groups at a time to come shares `matched_guests`, who are on hosts with any
+    of it (`guests_on_row`, `guests_of_group`), `matched_vms` of leases that wait, and `room_then`, left as observed.
     """
 
     state: ClusterState
@@ -113,6 +115,12 @@ class PlanDraft:
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
     matched_guests: Sequence[VirtualMachine] | None = None
     matched_promises: MatchedPromises | None = None
+    matched_vms: dict[int, Sequence[VirtualMachine]] = field(default_factory=dict)
+    matched_early: int = 0
+    matched_by_owner: dict[int, int] = field(default_factory=dict)
+    guests_on_row: dict[int, list[VirtualMachine]] = field(default_factory=dict)
+    guests_of_group: dict[int, list[VirtualMachine]] = field(default_factory=dict)
+    rows_with_devices: dict[Sequence[PciRequest], dict[int, bool]] = field(default_factory=dict)
     emptied_room: Room | None = None
     tried: Set[int | None] | None = None
     wake_at_s: int | None = None
@@ -120,6 +128,7 @@ class PlanDraft:
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
     _overrun_rows: list[int] | None = None
     _has_devices: bool | None = None
+    _room_then: Room | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
@@ -298,6 +307,17 @@ class PlanDraft:
         """It was promised the time it asked for, before or in this cycle."""
         given = self.verdicts.get(lease.id)
         return (given.verdict if given is not None else lease.verdict) is Verdict.ACCEPTED
+
+    @property
+    def room_then(self) -> Room:
+        """What is observed, to look at a time to come in; whoever takes anything from it gives it back at once."""
+        if self._room_then is None:
+            self._room_then = self.matchmaker.new_room()
+        return self._room_then
+
+    def count_matched(self, uid: int, places: int) -> None:
+        """For this owner's wishes so many more VMs were put, or looked at, on hosts as they will be at some instant."""
+        self.matched_by_owner[uid] = self.matched_by_owner.get(uid, 0) + places
 
     def wake_by(self, at_s: int) -> None:
         """The next decision is due at `at_s` at the latest."""

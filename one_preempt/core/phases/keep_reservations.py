@@ -23,12 +23,13 @@ from one_preempt.core.phases.beside_promised import what_it_lacks
 from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.drawn_place import drawn_place
 from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
-from one_preempt.core.phases.matched_then import has_all_then, matched_then
+from one_preempt.core.phases.matched_then import has_all_then, is_matched, matched_then
 from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
-from one_preempt.core.phases.preempt_for_waiting import RoomWanted, drawn_place, preempt_in_time
+from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
 from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.queue_room import lacks_room
@@ -51,6 +52,9 @@ from one_preempt.core.phases.unknown_ends import overruns_going_on
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
+# Of reservations for devices, cores or by a VM group so many are matched with other hosts before others must leave for
+# them, the first ones first: whoever comes later is matched later.
+MATCHED_EARLY = 40
 _STILL_THERE = "somebody who should have left its hosts is still there, and nobody knows for how long"
 _PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: sooner, others were promised what it needs")
 _IS_THERE = "somebody is on its hosts, and nobody knows for how long"
@@ -174,13 +178,6 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
             text = _STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
             warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
         return
-    if _moves_aside(draft, lease, vms, stay):
-        return
-    lock = lock_on(vms)
-    if lock is not None:
-        # Whoever left would be out, and his room idle, for as long as it is locked.
-        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
-        return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
     begin_s = look_at_s = draft.state.now_s
@@ -188,7 +185,15 @@ def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMach
         begin_s = prepared.begin_s
         in_good_time_s = 2 * begin_s - stay.start_s
         look_at_s = min(begin_s, max(in_good_time_s, spared_until_s(draft, leaving)))
-    if draft.state.now_s < look_at_s:
+    is_early = draft.state.now_s < look_at_s
+    if not (is_early and _is_costly(draft, vms)) and _moves_aside(draft, lease, vms, stay):
+        return
+    lock = lock_on(vms)
+    if lock is not None:
+        # Whoever left would be out, and his room idle, for as long as it is locked.
+        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
+        return
+    if is_early:
         draft.wake_by(look_at_s)
         return
     within = _beside_sleepers(draft, stay)
@@ -241,6 +246,14 @@ def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:
     return any(
         one[0].end_s == any_second_s and not rows.isdisjoint(one[0].host_rows) for one in draft.timeline.stays.values()
     )
+
+
+def _is_costly(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
+    """Whether it may move aside is asked when others are about to leave for it, for enough was asked in this cycle."""
+    if not is_matched(vms):
+        return False
+    draft.matched_early += 1
+    return draft.matched_early > MATCHED_EARLY
 
 
 def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:

@@ -7,6 +7,7 @@ firmly for the same time has its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
@@ -17,12 +18,15 @@ from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
+from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.reasons import Unplaced, without_mend
 from one_preempt.core.matching.room import Room
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.groups_then import GroupsThen
 from one_preempt.core.phases.power_draft import needs_hardware
 from one_preempt.core.phases.room_ahead import giving_way, rows_of
 from one_preempt.core.victims import has_overrun
@@ -49,13 +53,16 @@ def matched_then(
     if not is_matched(vms):
         return stay
     beside = _promised_beside(draft, lease, stay.start_s, stay.end_s)
-    lets_leave = table is draft.timeline.firm_stays
-    for one in (stay, *_elsewhere(vms, stay, demand, table)):
-        if _fits_throughout(draft, lease, vms, one, beside, lets_leave=lets_leave):
+    then = _Then(draft, lease, vms, beside, lets_leave=table is draft.timeline.firm_stays)
+    free = table.free_during(stay.start_s, stay.end_s)
+    for one in (stay, *_elsewhere(draft, vms, stay, demand, free)):
+        if _fits_throughout(draft, vms, one, then):
             return one
-    room = _room_at(draft, lease, stay.start_s, beside, lets_leave=lets_leave)
-    with room.beside(table.free_during(stay.start_s, stay.end_s) - room.free):
-        placed = _placed(draft, vms, room, np.logical_or.reduce(demand.allowed))
+    allowed = np.logical_or.reduce(demand.allowed)
+    able = allowed & (free >= np.array(stay.amounts).min(axis=0)).all(axis=1)
+    rows = set(np.flatnonzero(able).tolist())
+    with then.at(stay.start_s, rows, then.near(rows)) as room, room.beside(free - room.free):
+        placed = _placed(draft, vms, room, allowed)
     if not isinstance(placed, Unplaced):
         return replace(stay, host_rows=rows_of(draft, placed))
     return Reason(placed.reason.code, without_mend(placed.reason.text).removesuffix("."))
@@ -66,7 +73,8 @@ def has_all_then(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) ->
     lease = draft.state.leases[stay.lease_id]
     if not is_matched(vms):
         return True
-    return _fits_throughout(draft, lease, vms, stay, _promised_beside(draft, lease, stay.start_s, stay.end_s))
+    then = _Then(draft, lease, vms, _promised_beside(draft, lease, stay.start_s, stay.end_s))
+    return _fits_throughout(draft, vms, stay, then)
 
 
 def matched_from_s(
@@ -82,24 +90,14 @@ def matched_from_s(
     ends_s = {end_s for _, one in beside if (end_s := one.end_s) is not None}
     ends_s |= {end_s for vm in _guests(draft) if (end_s := _ends_s(draft, vm)) is not None}
     later_s = sorted(end_s for end_s in ends_s if not_before_s < end_s < before_s)
+    then, rows = _Then(draft, lease, vms, beside), set(np.flatnonzero(allowed).tolist())
+    near = then.near(rows)
     for at_s in (not_before_s, *later_s[:ENDS_TRIED]):
-        if _is_anywhere(draft, lease, vms, beside, at_s, allowed):
+        # Some hosts have all of it at that instant, were there CPU and memory.
+        with then.at(at_s, rows, _at(near, at_s)) as room, room.beside(np.full_like(room.free, _PLENTY)):
+            placed = _placed(draft, vms, room, allowed)
+        if not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING:
             yield at_s
-
-
-def _is_anywhere(
-    draft: PlanDraft,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    beside: Sequence[_Promised],
-    at_s: int,
-    allowed: BoolArray,
-) -> bool:
-    """Some hosts have all of it at an instant, were there CPU and memory."""
-    room = _room_at(draft, lease, at_s, _at(beside, at_s))
-    with room.beside(np.full_like(room.free, _PLENTY)):
-        placed = _placed(draft, vms, room, allowed)
-    return not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING
 
 
 def _at(beside: Sequence[_Promised], at_s: int) -> list[_Promised]:
@@ -136,84 +134,141 @@ def _promised_beside(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | 
     until_s = END_OF_TIME_S if end_s is None else end_s
     found = []
     for lease_id, stays in draft.timeline.stays.items():
-        other = draft.state.leases.get(lease_id)
-        if other is None or lease_id == lease.id:
+        if lease_id == lease.id:
             continue
         for one in stays:
             overlaps = one.start_s < until_s and (one.end_s is None or one.end_s > start_s)
-            if one.firm and overlaps and len(one.host_rows) == len(other.vm_ids):
-                vms = draft.members(other)
-                if any(map(_is_matched, vms)) and all(vm.host_id is None for vm in vms):
+            if one.firm and overlaps:
+                vms = _matched_vms(draft, lease_id)
+                if vms and len(one.host_rows) == len(vms):
                     found.append((vms, one))
     return sorted(found, key=lambda promised: (promised[1].start_s, promised[1].lease_id))
 
 
-def _elsewhere(vms: Sequence[VirtualMachine], stay: Stay, demand: GangDemand, table: SlotTable) -> Iterator[Stay]:
+def _matched_vms(draft: PlanDraft, lease_id: int) -> Sequence[VirtualMachine]:
+    """The VMs of a lease that wait, where they ask for more than can be counted; else none. Asked once a decision."""
+    known = draft.matched_vms.get(lease_id)
+    if known is None:
+        lease = draft.state.leases.get(lease_id)
+        vms = () if lease is None else draft.members(lease)
+        known = vms if is_matched(vms) and all(vm.host_id is None for vm in vms) else ()
+        draft.matched_vms[lease_id] = known
+    return known
+
+
+def _elsewhere(
+    draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay, demand: GangDemand, free: IntArray
+) -> Iterator[Stay]:
     """A few of the other hosts on which one VM alone would have CPU and memory; those of a gang are sought together."""
     if len(vms) > 1:
         return
-    free = table.free_during(stay.start_s, stay.end_s)
     able = demand.allowed[0] & (free >= np.array(stay.amounts[0])).all(axis=1)
     order = np.arange(len(able)) if demand.host_order is None else demand.host_order
     others = (int(row) for row in order[able[order]] if row != stay.host_rows[0])
-    yield from (replace(stay, host_rows=(row,)) for row in islice(others, HOSTS_TRIED))
+    suited = (row for row in others if _has_devices(draft, vms[0], row))
+    yield from (replace(stay, host_rows=(row,)) for row in islice(suited, HOSTS_TRIED))
 
 
-def _fits_throughout(
-    draft: PlanDraft,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    stay: Stay,
-    beside: Sequence[_Promised],
-    *,
-    lets_leave: bool = True,
-) -> bool:
-    """Its own hosts have all of it, at its start and whenever somebody else's time comes."""
-    rows, groups = set(stay.host_rows), _groups(vms)
-    near = [one for one in beside if not rows.isdisjoint(one[1].host_rows) or not groups.isdisjoint(_groups(one[0]))]
-    instants = sorted({stay.start_s, *(one.start_s for _, one in near if one.start_s > stay.start_s)})
-    return all(_fits_at(draft, lease, vms, stay, near, at_s, lets_leave=lets_leave) for at_s in instants)
+def _has_devices(draft: PlanDraft, vm: VirtualMachine, row: int) -> bool:
+    """A host would have the devices for a VM if nobody had any; asked once a decision for VMs that ask for the same."""
+    if not vm.pci_requests:
+        return True
+    known = draft.rows_with_devices.setdefault(vm.pci_requests, {})
+    if row not in known:
+        known[row] = assign_devices(vm.pci_requests, draft.state.hosts.hosts[row].pci_devices) is not None
+    return known[row]
 
 
-def _fits_at(
-    draft: PlanDraft,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    stay: Stay,
-    beside: Sequence[_Promised],
-    at_s: int,
-    *,
-    lets_leave: bool,
-) -> bool:
-    """Its own hosts have all of it at an instant, beside those who are there then."""
-    room = _room_at(draft, lease, at_s, _at(beside, at_s), lets_leave=lets_leave)
-    with room.beside(np.full_like(room.free, _PLENTY)):
-        placed = draft.matchmaker.place_at(vms, _there(draft, vms, stay), room)
-    return not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING
+class _Then:
+    """What is asked of each host on which a stay might be: what is there at each instant that matters.
 
-
-def _room_at(
-    draft: PlanDraft,
-    lease: Lease,
-    at_s: int,
-    beside: Sequence[tuple[Sequence[VirtualMachine], Stay]],
-    *,
-    lets_leave: bool = True,
-) -> Room:
-    """What is left of devices and cores at an instant; CPU and memory are no question.
-
-    `lets_leave`: who gives way is made to leave for the lease, if it may preempt, and leaves devices.
+    One room serves all hosts and instants: what is on a host then is taken for as long as it is asked. `lets_leave`:
+    who gives way is made to leave for the lease, if it may preempt, and leaves devices.
     """
-    room, wanted = draft.matchmaker.new_room(), draft.members(lease)
-    leaving = frozenset({one.lease.id for one in giving_way(draft)} if lets_leave and lease.preempts else ())
-    for vm in _guests(draft):
-        sent_out = leaving if leaves_what_is_matched(vm, wanted) else frozenset()
-        if _is_gone(draft, vm, at_s, sent_out):
-            room.leave(vm.id)
-    for vms, stay in beside:
-        for placement in _there(draft, vms, stay):
-            room.take(placement)
-    return room
+
+    def __init__(
+        self,
+        draft: PlanDraft,
+        lease: Lease,
+        vms: Sequence[VirtualMachine],
+        beside: Sequence[_Promised],
+        *,
+        lets_leave: bool = True,
+    ) -> None:
+        self._draft, self._vms, self._wanted = draft, vms, draft.members(lease)
+        self._leaving = _leaving(draft, lease) if lets_leave else frozenset()
+        groups = _groups(vms)
+        self._of_groups = [one for one in beside if not groups.isdisjoint(_groups(one[0]))]
+        _guests(draft)
+        self._guests_of_groups = [vm for group_id in sorted(groups) for vm in draft.guests_of_group.get(group_id, ())]
+        self._on_row: dict[int, list[_Promised]] = {}
+        self._by_hardware = any(map(needs_hardware, vms))
+        # Of whom only asks for a place beside its VM group nobody else is in the way.
+        self._by_row = self._by_hardware or any(draft.matchmaker.match(vm).follows_current_vms for vm in vms)
+        if self._by_row:
+            for one in beside:
+                for row in set(one[1].host_rows) if groups.isdisjoint(_groups(one[0])) else ():
+                    self._on_row.setdefault(row, []).append(one)
+        self._groups: GroupsThen | None = None
+
+    def near(self, rows: Set[int]) -> list[_Promised]:
+        """What was promised to others on these rows, or to their VM groups anywhere; first come first."""
+        on_rows = {id(one): one for row in rows for one in self._on_row.get(row, ())}
+        return sorted((*self._of_groups, *on_rows.values()), key=lambda one: (one[1].start_s, one[1].lease_id))
+
+    def groups_from(self, start_s: int) -> GroupsThen | None:
+        """What VM groups demand of a stay from then on, which is the same for all hosts; None where that is not all."""
+        if self._groups is None and not self._by_hardware:
+            self._groups = GroupsThen(self._vms, start_s, self._of_groups, self._ends_s, self._draft.room_then)
+            self._draft.count_matched(self._vms[0].uid, len(self._groups))
+        return self._groups
+
+    @contextmanager
+    def at(self, at_s: int, rows: Set[int], there: Sequence[_Promised]) -> Iterator[Room]:
+        """Meanwhile devices and cores on these rows, and VM groups, are as they will be."""
+        room = self._draft.room_then
+        mark = room.checkpoint()
+        self._draft.count_matched(self._vms[0].uid, len(self._vms) + len(there))
+        on_rows = self._draft.guests_on_row if self._by_row else {}
+        for vm in (*self._guests_of_groups, *(one for row in rows for one in on_rows.get(row, ()))):
+            ends_s = self._ends_s(vm)
+            if ends_s is not None and ends_s <= at_s:
+                room.leave(vm.id)
+        for vms, stay in there:
+            for placement in _there(self._draft, vms, stay):
+                room.take(placement)
+        try:
+            yield room
+        finally:
+            room.rollback(mark)
+
+    def _ends_s(self, vm: VirtualMachine) -> int | None:
+        """When a VM will have left its host, at once where it is made to leave; None where nobody knows."""
+        if self._draft.state.lease_of_vm.get(vm.id, -1) in self._leaving and leaves_what_is_matched(vm, self._wanted):
+            return self._draft.state.now_s
+        return _ends_s(self._draft, vm)
+
+
+def _fits_throughout(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay, then: _Then) -> bool:
+    """Its own hosts have all of it, at its start and whenever somebody else's time comes."""
+    groups = then.groups_from(stay.start_s)
+    if groups is not None:
+        draft.count_matched(vms[0].uid, 1)
+        return groups.allow(vms, stay.host_rows)
+    rows = set(stay.host_rows)
+    near = then.near(rows)
+    instants = sorted({stay.start_s, *(one.start_s for _, one in near if one.start_s > stay.start_s)})
+    come, there = 0, list[_Promised]()
+    for at_s in instants:
+        while come < len(near) and near[come][1].start_s <= at_s:
+            there.append(near[come])
+            come += 1
+        there = [one for one in there if at_s < (one[1].end_s or END_OF_TIME_S)]
+        with then.at(at_s, rows, there) as room, room.beside(np.full_like(room.free, _PLENTY)):
+            placed = draft.matchmaker.place_at(vms, _there(draft, vms, stay), room)
+            if isinstance(placed, Unplaced) and placed.reason.code in _LACKING:
+                return False
+    return True
 
 
 def _guests(draft: PlanDraft) -> Sequence[VirtualMachine]:
@@ -221,15 +276,18 @@ def _guests(draft: PlanDraft) -> Sequence[VirtualMachine]:
     if draft.matched_guests is None:
         vms = draft.state.snapshot.vms.values()
         draft.matched_guests = [vm for vm in vms if vm.host_id is not None and _is_matched(vm)]
+        for vm in draft.matched_guests:
+            row = None if vm.host_id is None else draft.state.hosts.index_by_id.get(vm.host_id)
+            if row is not None:
+                draft.guests_on_row.setdefault(row, []).append(vm)
+            if vm.vm_group_id is not None:
+                draft.guests_of_group.setdefault(vm.vm_group_id, []).append(vm)
     return draft.matched_guests
 
 
-def _is_gone(draft: PlanDraft, vm: VirtualMachine, at_s: int, leaving: Set[int]) -> bool:
-    lease_id = draft.state.lease_of_vm.get(vm.id, -1)
-    if lease_id in leaving:
-        return lease_id in draft.state.leases
-    ends_s = _ends_s(draft, vm)
-    return ends_s is not None and ends_s <= at_s
+def _leaving(draft: PlanDraft, lease: Lease) -> Set[int]:
+    """The leases that would be taken off their hosts for this one."""
+    return frozenset({one.lease.id for one in giving_way(draft)} if lease.preempts else ())
 
 
 def _ends_s(draft: PlanDraft, vm: VirtualMachine) -> int | None:

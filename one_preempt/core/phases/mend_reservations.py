@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease
@@ -10,15 +10,23 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays
 from one_preempt.core.phases.boot_turns import turns_lack_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.matched_then import matched_then
+from one_preempt.core.phases.drawn_place import drawn_place
+from one_preempt.core.phases.matched_then import is_matched, matched_then
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
 from one_preempt.core.phases.unknown_ends import overruns_going_on
 
+# Of those that ask for devices, cores or by a VM group so many are matched with other hosts in a cycle.
+MENDED_A_CYCLE = 40
+
 
 def mend_reservations(draft: PlanDraft) -> None:
     """Promise other hosts, at the same time or in time for the deadline, to what lost its own; first come first."""
-    for lease in sorted(_displaced(draft), key=lambda lease: (lease.arrived_at_s, lease.id)):
+    displaced = sorted(_displaced(draft), key=lambda lease: (lease.arrived_at_s, lease.id))
+    put_off = _put_off(draft, displaced)
+    for lease in displaced:
+        if lease.id in put_off:
+            continue
         vms = draft.startable(lease)
         if not vms:
             continue
@@ -28,6 +36,16 @@ def mend_reservations(draft: PlanDraft) -> None:
         elif (lease.terms.start_at_s or 0) > draft.state.now_s:
             with overruns_going_on(draft, lease):
                 _moved(draft, lease, vms, lease.terms.start_at_s or 0)
+
+
+def _put_off(draft: PlanDraft, displaced: Sequence[Lease]) -> Set[int]:
+    """Those that are not matched with other hosts in this cycle: half of the turns go by arrival, half are drawn."""
+    matched = [lease.id for lease in displaced if has_exact_start(draft, lease) and is_matched(draft.members(lease))]
+    if len(matched) <= MENDED_A_CYCLE:
+        return frozenset()
+    behind = matched[MENDED_A_CYCLE // 2 :]
+    first = drawn_place(len(behind), draft.state.now_s)
+    return frozenset([*behind[first:], *behind[:first]][MENDED_A_CYCLE - MENDED_A_CYCLE // 2 :])
 
 
 def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:

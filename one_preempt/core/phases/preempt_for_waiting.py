@@ -22,6 +22,7 @@ from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.beside_promised import takes_promised
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.drawn_place import drawn_place
 from one_preempt.core.phases.leaving_together import (
     TOO_LATE,
     as_victims,
@@ -59,8 +60,6 @@ from one_preempt.core.victims import (
 CHOICES_A_CYCLE = 4
 # The same for what was promised a time to come: however many of these there are, who waits is looked at as well.
 CHOICES_AHEAD_A_CYCLE = 3
-# Knuth's multiplier: consecutive instants, and those at any steady interval, come to fall far apart.
-_SCATTER = 2654435761
 
 # How often victims are chosen for one request, each time without some who could not leave after all, or some hosts that
 # would not do; at last among those alone who surely can, for hosts that surely would.
@@ -98,19 +97,13 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
 def looked_at_in_turn(requests: Sequence[Lease], now_s: int) -> Sequence[Lease]:
     """The queue's order, but that the last look of a cycle goes to anyone behind those who get the others.
 
-    Else a few at the head for whom nobody can make room would keep all behind them from ever being looked at. Who it is
-    depends on the instant alone, in no step with how often there are cycles.
+    Else a few at the head for whom nobody can make room would keep all behind them from ever being looked at.
     """
     first, behind = requests[: CHOICES_A_CYCLE - 1], list(requests[CHOICES_A_CYCLE - 1 :])
     if len(behind) < 2:
         return requests
     drawn = behind.pop(drawn_place(len(behind), now_s))
     return (*first, drawn, *behind)
-
-
-def drawn_place(places: int, now_s: int) -> int:
-    """One of so many places: another one at another instant, each of them sooner or later."""
-    return (now_s * _SCATTER & 0xFFFFFFFF) * places >> 32
 
 
 def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
