@@ -30,7 +30,7 @@ from one_preempt.core.phases.mend_reservations import planned_anew
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import hindrance_of, lock_on, start
 from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
-from one_preempt.core.phases.preparations import prepare, spared_until_s, who_must_leave
+from one_preempt.core.phases.preparations import Leaving, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.queue_room import lacks_room
 from one_preempt.core.phases.room_ahead import (
@@ -135,6 +135,8 @@ def _is_undisturbed(
     is_ahead = (lease.terms.start_at_s or 0) > draft.state.now_s and len(vms) == len(lease.vm_ids)
     if not is_ahead or not has_exact_start(draft, lease) or meets_overbooked(stays[0], overbooked):
         return False
+    if not lease.preempts and not set(draft.overrun_rows).isdisjoint(stays[0].host_rows):
+        return False
     return what_it_lacks(draft, lease, stays[0]) is None
 
 
@@ -165,12 +167,15 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 def _make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
     """Have others leave early enough; say so now if they cannot."""
     leaving = who_must_leave(draft, lease, stay)
+    # Nobody leaves for who preempts nobody.
+    is_barred = not lease.preempts and _is_barred(draft, lease, stay, leaving)
+    leaving = leaving if lease.preempts else ()
     things = what_it_lacks(draft, lease, stay, leaving)
     if things is not None and has_exact_start(draft, lease):
         _make_up_for(draft, lease, vms, stay, things)
         return
     if not leaving:
-        if is_taken(draft, lease, stay) and not _moves_aside(draft, lease, vms, stay):
+        if (is_barred or is_taken(draft, lease, stay)) and not _moves_aside(draft, lease, vms, stay):
             elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
             if elsewhere is not None:
                 _make_room_in_time(draft, lease, vms, elsewhere)
@@ -238,6 +243,18 @@ def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
         warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text if never is None else never.text}")
     elif elsewhere.host_rows != stay.host_rows:
         _make_room_in_time(draft, lease, vms, elsewhere)
+
+
+def _is_barred(draft: PlanDraft, lease: Lease, stay: Stay, in_its_way: Leaving) -> bool:
+    """Its hosts have too little room for it by then, unless somebody leaves who need not."""
+    rows = tuple(dict.fromkeys(stay.host_rows))
+    if not in_its_way and set(draft.overrun_rows).isdisjoint(rows):
+        return False
+    with overruns_going_on(draft, lease):
+        free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, rows, firmly=False).copy()
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        free[rows.index(row)] -= amounts
+    return bool((free < 0).any())
 
 
 def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:

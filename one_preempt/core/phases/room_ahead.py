@@ -157,18 +157,30 @@ def ceiling(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> 
     """What stays free on each host between two instants whoever comes; None where what is free now stays free.
 
     What overruns ends any second for the queue, but what is firm does not count on it: nor may whoever would not give
-    way to that.
+    way to that, or gives way in vain, for it was promised to who makes nobody leave.
     """
     timeline = draft.timeline
     if timeline.is_empty:
         return None
     free = timeline.all_stays.table.free_during(start_s, end_s)
     rows = draft.overrun_rows
-    if not rows or draft.gives_way(lease):
+    if rows and draft.gives_way(lease):
+        rows = _promised_to_who_waits(draft, rows)
+    if not rows:
         return free
     free = free.copy()
     free[rows] = np.minimum(free[rows], timeline.firm_stays.free_on(rows, start_s, end_s))
     return free
+
+
+def _promised_to_who_waits(draft: PlanDraft, rows: Sequence[int]) -> list[int]:
+    """Those of these rows that were firmly promised, for a time to come, to leases that make nobody leave."""
+    leases, found = draft.state.leases, set[int]()
+    for lease_id, stays in draft.timeline.stays.items():
+        is_ahead = stays[-1].firm and stays[-1].start_s > draft.state.now_s
+        if is_ahead and lease_id in leases and not leases[lease_id].preempts:
+            found.update(row for stay in stays for row in stay.host_rows)
+    return [row for row in rows if row in found]
 
 
 def ceiling_for_the_rest(draft: PlanDraft, lease: Lease) -> IntArray | None:
