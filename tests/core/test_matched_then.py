@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.decide import decide
@@ -20,7 +19,6 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
-from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Plan
 from one_preempt.core.model.reservation import Verdict
@@ -37,75 +35,10 @@ from one_preempt.core.phases.matched_then import (
     leaves_what_is_matched,
 )
 from one_preempt.core.phases.room_ahead import stay_at
-from one_preempt.core.policies import Policies
-from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
+from tests.core.promised_places import HOSTS, WISH, cloud, document, groups, guests, promises, rows, wishes
 
-HOSTS, WISH = 3, 500
-ROLES = ("a", "b", "c")
 LACKING = {reasons.DEVICES, reasons.NUMA, reasons.AFFINITY}
-
-roles = st.sampled_from((None, *ROLES))
-rows, few = st.integers(0, HOSTS - 1), st.integers(0, 1)
-guests = st.lists(st.tuples(rows, roles, few, st.sampled_from((0, 300, 900))), max_size=5)
-promises = st.lists(st.tuples(rows, roles, few, st.integers(1, 12), st.sampled_from((100, 400, 5000))), max_size=6)
-wishes = st.tuples(st.lists(roles, min_size=1, max_size=2), few, st.sampled_from((50, 500, 5000)))
-groups = st.fixed_dictionaries(
-    {
-        "roles": st.fixed_dictionaries(
-            {
-                role: st.fixed_dictionaries(
-                    {"policy": st.sampled_from(("NONE", "NONE", "AFFINED", "ANTI_AFFINED"))},
-                    optional={"hosts": st.just([0, 1]), "not_hosts": st.just([0])},
-                )
-                for role in ROLES
-            }
-        )
-    },
-    optional={
-        "affined": st.just([["a", "b"]]),
-        "anti_affined": st.sampled_from(([["a", "c"]], [["b", "c"], ["a", "b"]])),
-    },
-)
-
-
-def document(group: Any, there: Any, promised: Any, wish: Any) -> dict[str, Any]:
-    def asks(role: str | None, gpus: int) -> dict[str, Any]:
-        return {"cpu": 0.1, "memory": 10} | ({"group": [7, role]} if role else {}) | ({"gpus": 1} if gpus else {})
-
-    vms: dict[int, dict[str, Any]] = {}
-    devices: dict[int, list[int]] = {host_id: [-1, -1] for host_id in range(HOSTS)}
-    ledger: dict[str, Any] = {"leases": {}, "reservations": {}}
-    for vm_id, (host_id, role, gpus, lasts_s) in enumerate(there, 10):
-        lease = {"TYPE": "DC-NON-PREEMPTABLE"} | ({"DURATION_S": lasts_s} if lasts_s else {})
-        vms[vm_id] = {"user": "lea", "host": host_id, "lease": lease} | asks(role, gpus)
-        if gpus and -1 in devices[host_id]:
-            devices[host_id][devices[host_id].index(-1)] = vm_id
-    for vm_id, (host_id, role, gpus, start, lasts_s) in enumerate(promised, 100):
-        terms = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 100 * start, "DURATION_S": lasts_s}
-        vms[vm_id] = {"user": "lea", "state": "HOLD", "lease": terms} | asks(role, gpus)
-        ledger["leases"][vm_id] = {"verdict": "accepted"}
-        stay = {"start_in_s": 100 * start, "end_in_s": 100 * start + lasts_s, "hosts": [host_id], "firm": True}
-        ledger["reservations"][vm_id] = [stay]
-    of_wish, gpus, lasts_s = wish
-    for vm_id, role in enumerate(of_wish, WISH):
-        terms = {
-            "TYPE": "DC-NON-PREEMPTABLE",
-            "START_IN_S": 200,
-            "DURATION_S": lasts_s,
-            "SIZE": len(of_wish),
-            "NAME": "wish",
-        }
-        vms[vm_id] = {"user": "lea", "state": "HOLD", "lease": terms} | asks(role, gpus)
-    hosts = {host_id: {"cpu": 64, "gpus": devices[host_id]} for host_id in range(HOSTS)}
-    return {"story": "", "hosts": hosts, "vms": vms, "vm_groups": {7: group}, "ledger": ledger}
-
-
-def cloud(given: dict[str, Any]) -> tuple[ClusterState, Policies]:
-    chosen = scenario_reader.settings_of(given)
-    snapshot = scenario_reader.snapshot_of(given)
-    ledger = scenario_reader.ledger_of(given, snapshot)
-    return reconcile(snapshot, ledger, admission_rules(chosen), scenario_reader.NOW_S).state, policies(chosen, None)
 
 
 def fits_by_trial(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:

@@ -6,6 +6,7 @@ are there now and do not end by then: once with whoever is to be placed, and onc
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.devices import assign_devices, serves
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
-from one_preempt.core.matching.vm_groups import group_rules
+from one_preempt.core.matching.vm_groups import RoleRules, group_rules, role_of, rules_of_role
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Reason
@@ -27,6 +28,7 @@ from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.power_draft import needs_hardware
 from one_preempt.core.phases.room_ahead import GivingWay, giving_way, leaving_leases, rows_of
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import has_overrun
@@ -62,15 +64,17 @@ class MatchedPromise:
 class MatchedPromises:
     """What one decision knows of them: found when first asked for, and again once a stay has changed.
 
-    `held_against`: so many placements were looked at beside them. `giving` are the leases that give way.
+    `held_against`: so many placements were looked at beside them, for which so many of them were `put` on their hosts.
+    `giving` are the leases that give way.
     """
 
     def __init__(self, draft: PlanDraft) -> None:
-        self.held_against = 0
+        self.held_against = self.put = 0
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
         self._as_of = (-1, -1, -1)
         self._by_row: dict[int, list[MatchedPromise]] = {}
         self._by_group: dict[int, list[MatchedPromise]] = {}
+        self._rules: dict[tuple[int, str], RoleRules] = {}
         self._guests: dict[int, list[VirtualMachine]] = {}
         for vm in draft.state.snapshot.vms.values():
             wants_more = vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None
@@ -98,6 +102,20 @@ class MatchedPromises:
             return there
         elsewhere = [vm for host_id, vms in self._guests.items() if host_id not in host_ids for vm in vms]
         return [*there, *(vm for vm in elsewhere if vm.vm_group_id in groups)]
+
+    def rules(self, draft: PlanDraft, one: MatchedPromise) -> tuple[frozenset[int], frozenset[int]]:
+        """The VMs that the VM groups of a promise keep apart from its own, and those that they have share a host."""
+        apart, together = frozenset[int](), frozenset[int]()
+        for vm in one.vms:
+            found = role_of(vm, draft.state.snapshot)
+            if found is None:
+                continue
+            group, role = found
+            if (group.id, role.name) not in self._rules:
+                self._rules[group.id, role.name] = rules_of_role(group, role, draft.room_then)
+            rules = self._rules[group.id, role.name]
+            apart, together = apart | rules.apart, together.union(*rules.together)
+        return apart, together
 
     def _follow(self, draft: PlanDraft) -> None:
         as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts))
@@ -180,11 +198,13 @@ def takes_promised(
     own = {placement.vm_id for placement in placed}
     others = [one for one in _arrivals(draft) if one.placement.vm_id not in own]
     arriving = [*others, *(_Arrival(placement, until_s) for placement in placed)]
-    for at_s in sorted({one.stay.start_s for one in near}):
-        lacking = _lacking_at(draft, near, at_s, arriving, leaving)
-        without = _lacking_at(draft, near, at_s, others, leaving) if lacking else {}
-        for one in near:
-            if one.lease.id in lacking and one.lease.id not in without:
+    instants = sorted({one.stay.start_s for one in near})
+    without = dict[int, Mapping[int, str]]()
+    for at_s, lacking in _lacking_at_each(draft, near, instants, arriving, leaving):
+        if lacking and not without:
+            without = dict(_lacking_at_each(draft, near, instants, others, leaving))
+        for one in near if lacking else ():
+            if one.lease.id in lacking and one.lease.id not in without[at_s]:
                 return _promised_to_others(one, lacking[one.lease.id])
     return None
 
@@ -205,8 +225,8 @@ def what_it_lacks(
     if known is not None and known[0] == follows_from:
         return known[1]
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
-    lacking = (_lacking_at(draft, near, at_s, arriving, leaving).get(lease.id) for at_s in instants)
-    code = next((code for code in lacking if code is not None), None)
+    lacking = _lacking_at_each(draft, _who_matter(draft, near, lease, arriving), instants, arriving, leaving, lease.id)
+    code = next((those[lease.id] for _, those in lacking if those), None)
     things = None if code is None else _THINGS[code]
     if len(draft.memory.matched_promises) > 2 * len(draft.state.leases):
         draft.memory.matched_promises.clear()
@@ -255,6 +275,43 @@ def _with_those_near(draft: PlanDraft, promises: MatchedPromises, lease: Lease, 
     beside = promises.near(draft, frozenset(stay.host_rows), own.groups)
     beside = [one for one in beside if one.stay.start_s < own.until_s and one.until_s > stay.start_s]
     return sorted((*(one for one in beside if one.lease.id != lease.id), own), key=_first)
+
+
+def _who_matter(
+    draft: PlanDraft, near: Sequence[MatchedPromise], lease: Lease, arriving: Sequence[_Arrival]
+) -> list[MatchedPromise]:
+    """The promise of a lease among those of `near` that may take something from it, or from whom that may; in order.
+
+    Whoever comes after it takes nothing from it.
+    """
+    own = next(place for place, one in enumerate(near) if one.lease.id == lease.id)
+    on_row: dict[int, list[int]] = {}
+    for place, one in enumerate(near[:own]):
+        for row in set(one.stay.host_rows):
+            on_row.setdefault(row, []).append(place)
+    found, asked = {own}, [own]
+    while asked:
+        one = near[asked.pop()]
+        apart, together = _known(draft).rules(draft, one)
+        there = {place for row in set(one.stay.host_rows) for place in on_row.get(row, ())}
+        met = {
+            place
+            for place in there - found
+            if (_has_hardware(one) and _has_hardware(near[place])) or not apart.isdisjoint(near[place].lease.vm_ids)
+        }
+        if together:
+            beside = [place for place in range(own) if not together.isdisjoint(near[place].lease.vm_ids)]
+            rows = {row for place in beside for row in near[place].stay.host_rows} | set(one.stay.host_rows)
+            # Where all of them share one host, they are in nobody's way, whoever of them is there.
+            if len(rows) > 1 or any(arrival.placement.vm_id in together for arrival in arriving):
+                met |= set(beside) - found
+        found |= met
+        asked.extend(met)
+    return [near[place] for place in sorted(found)]
+
+
+def _has_hardware(one: MatchedPromise) -> bool:
+    return any(map(needs_hardware, one.vms))
 
 
 def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Sequence[_Arrival]) -> tuple[object, ...]:
@@ -334,28 +391,91 @@ def _would_leave_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachin
 # -- who is there then ---------------------------------------------------------------------------------------
 
 
-def _lacking_at(
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Who is where at an instant to come, and who of those promised lacks something, with the code of what.
+
+    `since` tells from which of the instants on nobody has left: those put before are as they were then.
+    """
+
+    at_s: int
+    since: int
+    active: Sequence[MatchedPromise]
+    there: Sequence[Placement]
+    gone: Set[int]
+    lacking: Mapping[int, str]
+
+
+def _lacking_at_each(
     draft: PlanDraft,
     near: Sequence[MatchedPromise],
-    at_s: int,
+    instants: Sequence[int],
     arriving: Sequence[_Arrival],
-    leaving: Set[int] = frozenset(),
-) -> Mapping[int, str]:
-    """Which of these leases would lack something at an instant, and the code of what.
+    leaving: Set[int],
+    only: int | None = None,
+) -> Iterator[tuple[int, Mapping[int, str]]]:
+    """At each of these instants, ascending: which of these leases would lack something, and the code of what.
 
     Who is placed now is there then, if he does not end before, and so is everybody but those who end, are `leaving`, or
-    would be sent out for the lease itself.
+    would be sent out for the lease itself. `near` are ascending; `only` that lease is asked for, where one is given.
     """
-    active = [one for one in near if one.stay.start_s <= at_s < one.until_s]
-    there = [one.placement for one in arriving if one.until_s > at_s]
-    gone = _gone_by(draft, near, at_s)
-    lacking = _placed_in_turn(draft, active, there, leaving, gone)
-    for one in active:
-        if one.lease.id in lacking and one.lease.preempts:
-            sent_out = _sent_out_for(draft, one, near)
-            if one.lease.id not in _placed_in_turn(draft, active, there, leaving, gone | sent_out):
-                del lacking[one.lease.id]
-    return lacking
+    enough = dict[tuple[int, int], bool]()
+    for one in _moments(draft, near, instants, arriving, leaving):
+        lacking = {lease_id: code for lease_id, code in one.lacking.items() if only is None or lease_id == only}
+        for place, promise in enumerate(one.active if lacking else ()):
+            key = promise.lease.id, one.since
+            if promise.lease.id not in lacking or not promise.lease.preempts:
+                continue
+            if key not in enough:
+                gone, before = one.gone | _sent_out_for(draft, promise, near), one.active[: place + 1]
+                enough[key] = promise.lease.id not in _placed_in_turn(draft, before, one.there, leaving, gone)
+            if enough[key]:
+                del lacking[promise.lease.id]
+        yield one.at_s, lacking
+
+
+def _moments(
+    draft: PlanDraft,
+    near: Sequence[MatchedPromise],
+    instants: Sequence[int],
+    arriving: Sequence[_Arrival],
+    leaving: Set[int],
+) -> list[_Moment]:
+    """These promises put on their hosts in turn, at one instant after the other.
+
+    Where nobody leaves from one to the next, only those are put there who come: each takes what it finds before the
+    next, so all before them are as they were.
+    """
+    room, known, found = draft.room_then, _known(draft), list[_Moment]()
+    starts_s, untils_s = [one.stay.start_s for one in near], sorted(one.until_s for one in near)
+    ends_s, of_arrivals_s = _guests_end_s(draft, near), sorted(one.until_s for one in arriving)
+    of_guests_s = sorted(ends_s.values())
+    mark, as_of, come, since = room.checkpoint(), None, 0, 0
+    active, there, gone, lacking = list[MatchedPromise](), list[Placement](), set[int](), dict[int, str]()
+    for at_s in instants:
+        left = [bisect_right(one, at_s) for one in (untils_s, of_arrivals_s, of_guests_s)]
+        if left != as_of:
+            room.rollback(mark)
+            there = [one.placement for one in arriving if one.until_s > at_s]
+            gone = {vm_id for vm_id, end_s in ends_s.items() if end_s <= at_s}
+            _begin(room, there, leaving, gone)
+            as_of, come, since, active, lacking = left, 0, at_s, [], {}
+        coming = [one for one in near[come : bisect_right(starts_s, at_s)] if one.until_s > at_s]
+        if coming:
+            come, active = bisect_right(starts_s, at_s), [*active, *coming]
+            lacking = lacking | _put(room, coming)
+            known.put += len(coming)
+        found.append(_Moment(at_s, since, active, there, gone, lacking))
+    room.rollback(mark)
+    return found
+
+
+def _guests_end_s(draft: PlanDraft, near: Sequence[MatchedPromise]) -> dict[int, int]:
+    """When the VMs there will have left that end, or are being sent out already."""
+    leaving, lease_of = leaving_leases(draft), draft.state.lease_of_vm
+    guests = _known(draft).guests(draft, near)
+    ends_s = {vm.id: 0 if lease_of.get(vm.id) in leaving else _ends_s(draft, vm) for vm in guests}
+    return {vm_id: end_s for vm_id, end_s in ends_s.items() if end_s is not None}
 
 
 def _sent_out_for(draft: PlanDraft, one: MatchedPromise, near: Sequence[MatchedPromise]) -> set[int]:
@@ -377,20 +497,27 @@ def _placed_in_turn(
     Of CPU, memory, space and addresses nothing is asked; each takes what it finds before the next. Who is `there` comes
     once those who are `leaving` have left, and before the others are `gone`.
     """
-    room, lacking = draft.room_then, dict[int, str]()
+    room = draft.room_then
     mark = room.checkpoint()
+    _begin(room, there, leaving, gone)
+    lacking = _put(room, promises)
+    _known(draft).put += len(promises)
+    room.rollback(mark)
+    return lacking
+
+
+def _begin(room: Room, there: Sequence[Placement], leaving: Set[int], gone: Set[int]) -> None:
     for vm_id in sorted(leaving):
         room.leave(vm_id)
     for placement in there:
         room.take(placement)
     for vm_id in sorted(gone):
         room.leave(vm_id)
-    for one in promises:
-        code = _take(room, one)
-        if code is not None:
-            lacking[one.lease.id] = code
-    room.rollback(mark)
-    return lacking
+
+
+def _put(room: Room, promises: Sequence[MatchedPromise]) -> dict[int, str]:
+    codes = ((one.lease.id, _take(room, one)) for one in promises)
+    return {lease_id: code for lease_id, code in codes if code is not None}
 
 
 def _take(room: Room, one: MatchedPromise) -> str | None:
@@ -430,13 +557,7 @@ def _arrivals(draft: PlanDraft) -> list[_Arrival]:
 
 def _gone_by(draft: PlanDraft, near: Sequence[MatchedPromise], at_s: int) -> set[int]:
     """The VMs there that will have ended by an instant, or are being sent out already."""
-    leaving, lease_of = leaving_leases(draft), draft.state.lease_of_vm
-    ends_s = {vm.id: _ends_s(draft, vm) for vm in _known(draft).guests(draft, near)}
-    return {
-        vm_id
-        for vm_id, end_s in ends_s.items()
-        if lease_of.get(vm_id) in leaving or (end_s is not None and end_s <= at_s)
-    }
+    return {vm_id for vm_id, end_s in _guests_end_s(draft, near).items() if end_s <= at_s}
 
 
 def _ends_s(draft: PlanDraft, vm: VirtualMachine) -> int | None:

@@ -1,0 +1,119 @@
+"""What was promised of devices and places beside VM groups: looked at all at once, it is as at each instant anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from one_preempt.core.decide import decide
+from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.matching.room import Room
+from one_preempt.core.model.plan import Placement
+from one_preempt.core.phases import beside_promised
+from one_preempt.core.phases.beside_promised import MatchedPromise, takes_promised, what_it_lacks
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_then import is_matched
+from tests import scenario_reader
+from tests.core.promised_places import WISH, cloud, document, groups, guests, promises, rows, wishes
+
+
+def lacking_at(
+    draft: PlanDraft, near: Sequence[MatchedPromise], at_s: int, arriving: Sequence[Any]
+) -> Mapping[int, str]:
+    """Everybody who is there at an instant is put there anew, for each who would have others sent out once more."""
+    active = [one for one in near if one.stay.start_s <= at_s < one.until_s]
+    there = [one.placement for one in arriving if one.until_s > at_s]
+    gone = beside_promised._gone_by(draft, near, at_s)
+    lacking = beside_promised._placed_in_turn(draft, active, there, frozenset(), gone)
+    for one in active:
+        if one.lease.id in lacking and one.lease.preempts:
+            sent_out = beside_promised._sent_out_for(draft, one, near)
+            if one.lease.id not in beside_promised._placed_in_turn(draft, active, there, frozenset(), gone | sent_out):
+                del lacking[one.lease.id]
+    return lacking
+
+
+def lacks_by_trial(draft: PlanDraft, lease_id: int) -> str | None:
+    lease = draft.state.leases[lease_id]
+    stay = draft.timeline.stays[lease_id][0]
+    near = beside_promised._with_those_near(draft, beside_promised._known(draft), lease, stay)
+    instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
+    codes = (lacking_at(draft, near, at_s, beside_promised._arrivals(draft)).get(lease_id) for at_s in instants)
+    code = next((code for code in codes if code is not None), None)
+    return None if code is None else beside_promised._THINGS[code]
+
+
+def loses_by_trial(draft: PlanDraft, placed: Sequence[Placement], end_s: int) -> bool:
+    """Somebody lacks something at some instant who would not if these were not placed."""
+    vms = draft.members(draft.state.leases[WISH])
+    at = frozenset(draft.state.hosts.index_by_id[one.host_id] for one in placed)
+    near = beside_promised._known(draft).near(draft, at, beside_promised._groups(vms))
+    near = [one for one in near if one.stay.start_s < end_s]
+    arriving = [beside_promised._Arrival(one, end_s) for one in placed]
+    return any(
+        lacking_at(draft, near, one.stay.start_s, arriving).keys() - lacking_at(draft, near, one.stay.start_s, ())
+        for one in near
+    )
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(groups, guests, promises, wishes, st.lists(rows, min_size=2, max_size=2), st.booleans())
+def test_all_instants_looked_at_together_say_what_each_says_alone(
+    group: Any, there: Any, promised: Any, wish: Any, host_rows: list[int], are_placed: bool
+) -> None:
+    state, chosen = cloud(document(group, there, promised, wish))
+    draft = PlanDraft.begin(state, chosen)
+    lease, end_s = state.leases[WISH], scenario_reader.NOW_S + wish[2]
+    vms = draft.members(lease)
+    there_now = [Placement(vm.id, int(state.hosts.ids[row])) for vm, row in zip(vms, host_rows, strict=False)]
+    placed = draft.matchmaker.place_at(vms, there_now, draft.room) if are_placed else ()
+    if placed and not isinstance(placed, Unplaced) and is_matched(vms):
+        loses = takes_promised(draft, lease, vms, placed, end_s) is not None
+        assert loses == loses_by_trial(draft, placed, end_s)
+    for lease_id in range(100, 100 + len(promised)):
+        if draft.timeline.stays.get(lease_id):
+            stay = draft.timeline.stays[lease_id][0]
+            assert what_it_lacks(draft, state.leases[lease_id], stay) == lacks_by_trial(draft, lease_id)
+
+
+def promised_in_turn(promised: int, policy: str, hosts: int) -> dict[str, Any]:
+    """VMs of one VM group, each promised a start an hour after the one before and some days of time."""
+    vms: dict[int, dict[str, Any]] = {}
+    ledger: dict[str, Any] = {"leases": {}, "reservations": {}}
+    for number in range(promised):
+        start_s = 100000 + 3600 * number
+        terms = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": start_s, "DURATION_S": 100000}
+        vms[100 + number] = {
+            "user": "lea",
+            "state": "HOLD",
+            "cpu": 0.1,
+            "memory": 10,
+            "group": [7, "a"],
+            "lease": terms,
+        }
+        ledger["leases"][100 + number] = {"verdict": "accepted"}
+        stay = {"start_in_s": start_s, "end_in_s": start_s + 100100, "hosts": [number % hosts], "firm": True}
+        ledger["reservations"][100 + number] = [stay]
+    return {
+        "story": "",
+        "hosts": {host_id: {"cpu": 64} for host_id in range(hosts)},
+        "vms": vms,
+        "vm_groups": {7: {"roles": {"a": {"policy": policy}}}},
+        "ledger": ledger,
+    }
+
+
+@pytest.mark.parametrize(("policy", "hosts"), [("NONE", 5), ("ANTI_AFFINED", 40), ("AFFINED", 1)])
+def test_each_promise_is_put_beside_those_alone_that_may_take_something_from_it(policy: str, hosts: int) -> None:
+    for promised in (30, 60):
+        state, chosen = cloud(promised_in_turn(promised, policy, hosts))
+        with patch.object(Room, "take", autospec=True, side_effect=Room.take) as takes:
+            plan = decide(state, chosen)
+        assert not plan.refusals
+        # Once each, and those of them once more whose host an earlier one of the group leaves meanwhile.
+        assert takes.call_count <= 2 * promised
