@@ -19,7 +19,7 @@ from one_preempt.core.phases.beside_promised import MatchedPromise, takes_promis
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.matched_then import is_matched
 from tests import scenario_reader
-from tests.core.promised_places import WISH, cloud, document, groups, guests, promises, rows, wishes
+from tests.core.promised_places import ROLES, WISH, cloud, document, groups, guests, promises, rows, wishes
 
 
 def lacking_at(
@@ -61,8 +61,33 @@ def loses_by_trial(draft: PlanDraft, placed: Sequence[Placement], end_s: int) ->
     )
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
-@given(groups, guests, promises, wishes, st.lists(rows, min_size=2, max_size=2), st.booleans())
+# Few hosts and instants, and many that meet there: who ends lets others in, who are in the way of the next.
+crowd = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.sampled_from((None, "a", "b")),
+        st.sampled_from((0, 1, 1)),
+        st.integers(1, 5),
+        st.sampled_from((100, 250, 5000)),
+    ),
+    min_size=3,
+    max_size=9,
+)
+tied = st.fixed_dictionaries(
+    {
+        "roles": st.fixed_dictionaries(
+            {
+                role: st.fixed_dictionaries({"policy": st.sampled_from(("NONE", "AFFINED", "ANTI_AFFINED"))})
+                for role in ROLES
+            }
+        )
+    },
+    optional={"affined": st.just([["a", "b"]]), "anti_affined": st.just([["b", "c"]])},
+)
+
+
+@settings(derandomize=True, max_examples=500, deadline=None)
+@given(groups | tied, guests, promises | crowd, wishes, st.lists(rows, min_size=2, max_size=2), st.booleans())
 def test_all_instants_looked_at_together_say_what_each_says_alone(
     group: Any, there: Any, promised: Any, wish: Any, host_rows: list[int], are_placed: bool
 ) -> None:

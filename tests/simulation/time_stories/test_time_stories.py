@@ -24,8 +24,8 @@ STORIES = int(os.environ.get("ONE_PREEMPT_TIME_STORIES", "80"))
 # What had outlived its DURATION and was sent out came back right before a reservation, as if for a second (1398). A
 # start that took long was counted as the run (1648). A victim that failed seemed to give way still (1165). A DEADLINE
 # was in danger behind what outlived its time, and its owner not told (3425). Who only an overrun kept from starting was
-# promised another start than from scratch (210041). A gang was sent out despite serial-only (77033). Who preempts nobody
-# was not told that somebody would not leave for him (66604, 220071).
+# promised another start than from scratch (210041). A gang was sent out despite serial-only (77033). Who preempts
+# nobody was not told that somebody would not leave for him (66604, 220071).
 BESIDES = (346, 369, 435, 640, 1165, 1398, 1648, 1695, 2830, 3243, 3425, 3909, 66604, 77033, 210041, 220071)
 
 
