@@ -23,7 +23,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Plan
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases import keep_reservations, mend_reservations
+from one_preempt.core.phases import mend_reservations, room_in_time
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.matched_then import (
     _ends_s,
@@ -172,7 +172,7 @@ def _matched(plan: Plan) -> set[int]:
 def test_long_before_others_must_leave_only_the_first_move_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     state, chosen = cloud(_promised_for_devices(4, 4))
     assert _matched(decide(state, chosen)) == {100, 101, 102, 103}
-    monkeypatch.setattr(keep_reservations, "MATCHED_EARLY", 2)
+    monkeypatch.setattr(room_in_time, "MATCHED_EARLY", 2)
     assert len(_matched(decide(state, chosen))) == 2
     soon = replace(state, now_s=scenario_reader.NOW_S + 36000 - 60)
     assert _matched(decide(soon, chosen)) >= {100, 101, 102, 103}
