@@ -142,3 +142,27 @@ def test_each_promise_is_put_beside_those_alone_that_may_take_something_from_it(
         assert not plan.refusals
         # Once each, and those of them once more whose host an earlier one of the group leaves meanwhile.
         assert takes.call_count <= 2 * promised
+
+
+@pytest.mark.parametrize(("policy", "hosts"), [("NONE", 5), ("ANTI_AFFINED", 40), ("AFFINED", 1)])
+def test_who_is_placed_now_is_held_against_those_alone_from_whom_he_may_take_something(policy: str, hosts: int) -> None:
+    given = promised_in_turn(60, policy, hosts)
+    for vm_id in range(1000, 1010):
+        given["vms"][vm_id] = {"user": "paul", "cpu": 0.1, "memory": 10, "group": [7, "a"]}
+    state, chosen = cloud(given)
+    with patch.object(Room, "take", autospec=True, side_effect=Room.take) as takes:
+        decide(state, chosen)
+    # What was promised once or twice each; each placement itself, tried on a few hosts beside the others that were.
+    assert takes.call_count <= 2 * 60 + 10 * beside_promised.HOSTS_TRIED * (10 + 3 * 2)
+
+
+def test_beyond_so_many_that_were_put_nobody_is_placed_where_others_were_promised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = promised_in_turn(3, "NONE", 3)
+    for vm_id in range(1000, 1003):
+        given["vms"][vm_id] = {"user": "paul", "cpu": 0.1, "memory": 10, "group": [7, "a"]}
+    state, chosen = cloud(given)
+    assert {one.lease_id for one in decide(state, chosen).refusals} == set()
+    monkeypatch.setattr(beside_promised, "PUT_FOR_PLACEMENTS", -1)
+    assert {one.lease_id for one in decide(state, chosen).refusals} == {1000, 1001, 1002}

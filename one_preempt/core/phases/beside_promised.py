@@ -29,7 +29,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.matched_then import is_matched, leaves_what_is_matched
 from one_preempt.core.phases.power_draft import needs_hardware
-from one_preempt.core.phases.room_ahead import GivingWay, giving_way, leaving_leases, rows_of
+from one_preempt.core.phases.room_ahead import GivingWay, giving_way, leaving_leases, rows_of, stay_at
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import has_overrun
 
@@ -37,8 +37,10 @@ Placed = tuple[Placement, ...] | Unplaced
 
 # So many times hosts are looked for where others were promised nothing; then all such hosts are left alone.
 HOSTS_TRIED = 4
-# So many placements a decision are held against what was promised; who is behind them is kept off all that was.
+# So many placements a decision are held against what was promised, until so many VMs were put on the hosts for it that
+# they were promised; who is behind them is kept off all that was.
 PLACEMENTS_HELD_AGAINST = 64
+PUT_FOR_PLACEMENTS = 20_000
 _THINGS = {
     reasons.DEVICES: "the PCI devices",
     reasons.NUMA: "the cores",
@@ -64,12 +66,12 @@ class MatchedPromise:
 class MatchedPromises:
     """What one decision knows of them: found when first asked for, and again once a stay has changed.
 
-    `held_against`: so many placements were looked at beside them, for which so many of them were `put` on their hosts.
-    `giving` are the leases that give way.
+    `held_against`: so many placements were looked at beside them, for which so many of them were `put` on their hosts,
+    of those `looked_at` in all. `giving` are the leases that give way.
     """
 
     def __init__(self, draft: PlanDraft) -> None:
-        self.held_against = self.put = 0
+        self.held_against = self.put = self.looked_at = 0
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
         self._as_of = (-1, -1, -1)
         self._by_row: dict[int, list[MatchedPromise]] = {}
@@ -193,12 +195,32 @@ def takes_promised(
     if not near:
         return None
     promises.held_against += 1
-    if promises.held_against > PLACEMENTS_HELD_AGAINST:
+    if promises.held_against > PLACEMENTS_HELD_AGAINST or promises.put > PUT_FOR_PLACEMENTS:
         return _promised_to_others(near[0], _asks_for(near[0]))
     own = {placement.vm_id for placement in placed}
     others = [one for one in _arrivals(draft) if one.placement.vm_id not in own]
     arriving = [*others, *(_Arrival(placement, until_s) for placement in placed)]
-    instants = sorted({one.stay.start_s for one in near})
+    there = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_s, firm=False)
+    with_own = [*near, MatchedPromise(lease, tuple(vms), there, _groups(vms))]
+    near = _who_matter(draft, with_own, len(near), arriving)[:-1]
+    instants, put_before = sorted({one.stay.start_s for one in near}), promises.looked_at
+    lost: Unplaced | None = None
+    # Whoever is in the way is so at the first of them, mostly.
+    for some in (instants[:1], instants[1:]):
+        lost = lost or _lost_by(draft, near, some, arriving, others, leaving)
+    promises.put += promises.looked_at - put_before
+    return lost
+
+
+def _lost_by(
+    draft: PlanDraft,
+    near: Sequence[MatchedPromise],
+    instants: Sequence[int],
+    arriving: Sequence[_Arrival],
+    others: Sequence[_Arrival],
+    leaving: Set[int],
+) -> Unplaced | None:
+    """What the first of these promises lacks with all who are `arriving`, and does not with the `others` of them."""
     without = dict[int, Mapping[int, str]]()
     for at_s, lacking in _lacking_at_each(draft, near, instants, arriving, leaving):
         if lacking and not without:
@@ -225,7 +247,8 @@ def what_it_lacks(
     if known is not None and known[0] == follows_from:
         return known[1]
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
-    lacking = _lacking_at_each(draft, _who_matter(draft, near, lease, arriving), instants, arriving, leaving, lease.id)
+    own = next(place for place, one in enumerate(near) if one.lease.id == lease.id)
+    lacking = _lacking_at_each(draft, _who_matter(draft, near, own, arriving), instants, arriving, leaving, lease.id)
     code = next((those[lease.id] for _, those in lacking if those), None)
     things = None if code is None else _THINGS[code]
     if len(draft.memory.matched_promises) > 2 * len(draft.state.leases):
@@ -278,13 +301,12 @@ def _with_those_near(draft: PlanDraft, promises: MatchedPromises, lease: Lease, 
 
 
 def _who_matter(
-    draft: PlanDraft, near: Sequence[MatchedPromise], lease: Lease, arriving: Sequence[_Arrival]
+    draft: PlanDraft, near: Sequence[MatchedPromise], own: int, arriving: Sequence[_Arrival]
 ) -> list[MatchedPromise]:
-    """The promise of a lease among those of `near` that may take something from it, or from whom that may; in order.
+    """The promise at the place `own` behind those before it that meet with it, or with whom that do; in order.
 
-    Whoever comes after it takes nothing from it.
+    Who meet may take something from each other, and nobody takes anything from who comes before him.
     """
-    own = next(place for place, one in enumerate(near) if one.lease.id == lease.id)
     on_row: dict[int, list[int]] = {}
     for place, one in enumerate(near[:own]):
         for row in set(one.stay.host_rows):
@@ -302,8 +324,10 @@ def _who_matter(
         if together:
             beside = [place for place in range(own) if not together.isdisjoint(near[place].lease.vm_ids)]
             rows = {row for place in beside for row in near[place].stay.host_rows} | set(one.stay.host_rows)
+            placed = (arrival.placement for arrival in arriving if arrival.placement.vm_id in together)
+            rows |= set(rows_of(draft, tuple(placed)))
             # Where all of them share one host, they are in nobody's way, whoever of them is there.
-            if len(rows) > 1 or any(arrival.placement.vm_id in together for arrival in arriving):
+            if len(rows) > 1:
                 met |= set(beside) - found
         found |= met
         asked.extend(met)
@@ -464,7 +488,7 @@ def _moments(
         if coming:
             come, active = bisect_right(starts_s, at_s), [*active, *coming]
             lacking = lacking | _put(room, coming)
-            known.put += len(coming)
+            known.looked_at += len(coming)
         found.append(_Moment(at_s, since, active, there, gone, lacking))
     room.rollback(mark)
     return found
@@ -501,7 +525,7 @@ def _placed_in_turn(
     mark = room.checkpoint()
     _begin(room, there, leaving, gone)
     lacking = _put(room, promises)
-    _known(draft).put += len(promises)
+    _known(draft).looked_at += len(promises)
     room.rollback(mark)
     return lacking
 
