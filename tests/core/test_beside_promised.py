@@ -14,10 +14,12 @@ from one_preempt.core.decide import decide
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.phases import beside_promised
-from one_preempt.core.phases.beside_promised import MatchedPromise, takes_promised, what_it_lacks
+from one_preempt.core.phases import beside_promised, promises_in_turn
+from one_preempt.core.phases.beside_promised import takes_promised, what_it_lacks
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_promises import MatchedPromise, groups_of, known_promises
 from one_preempt.core.phases.matched_then import is_matched
+from one_preempt.core.phases.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from tests import scenario_reader
 from tests.core.promised_places import ROLES, WISH, cloud, document, groups, guests, promises, rows, wishes
 
@@ -28,12 +30,12 @@ def lacking_at(
     """Everybody who is there at an instant is put there anew, for each who would have others sent out once more."""
     active = [one for one in near if one.stay.start_s <= at_s < one.until_s]
     there = [one.placement for one in arriving if one.until_s > at_s]
-    gone = beside_promised._gone_by(draft, near, at_s)
-    lacking = beside_promised._placed_in_turn(draft, active, there, frozenset(), gone)
+    gone = gone_by(draft, near, at_s)
+    lacking = placed_in_turn(draft, active, there, frozenset(), gone)
     for one in active:
         if one.lease.id in lacking and one.lease.preempts:
-            sent_out = beside_promised._sent_out_for(draft, one, near)
-            if one.lease.id not in beside_promised._placed_in_turn(draft, active, there, frozenset(), gone | sent_out):
+            sent_out = promises_in_turn._sent_out_for(draft, one, near)
+            if one.lease.id not in placed_in_turn(draft, active, there, frozenset(), gone | sent_out):
                 del lacking[one.lease.id]
     return lacking
 
@@ -41,9 +43,9 @@ def lacking_at(
 def lacks_by_trial(draft: PlanDraft, lease_id: int) -> str | None:
     lease = draft.state.leases[lease_id]
     stay = draft.timeline.stays[lease_id][0]
-    near = beside_promised._with_those_near(draft, beside_promised._known(draft), lease, stay)
+    near = beside_promised._with_those_near(draft, known_promises(draft), lease, stay)
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
-    codes = (lacking_at(draft, near, at_s, beside_promised._arrivals(draft)).get(lease_id) for at_s in instants)
+    codes = (lacking_at(draft, near, at_s, arrivals(draft)).get(lease_id) for at_s in instants)
     code = next((code for code in codes if code is not None), None)
     return None if code is None else beside_promised._THINGS[code]
 
@@ -52,9 +54,9 @@ def loses_by_trial(draft: PlanDraft, placed: Sequence[Placement], end_s: int) ->
     """Somebody lacks something at some instant who would not if these were not placed."""
     vms = draft.members(draft.state.leases[WISH])
     at = frozenset(draft.state.hosts.index_by_id[one.host_id] for one in placed)
-    near = beside_promised._known(draft).near(draft, at, beside_promised._groups(vms))
+    near = known_promises(draft).near(draft, at, groups_of(vms))
     near = [one for one in near if one.stay.start_s < end_s]
-    arriving = [beside_promised._Arrival(one, end_s) for one in placed]
+    arriving = [Arrival(one, end_s) for one in placed]
     return any(
         lacking_at(draft, near, one.stay.start_s, arriving).keys() - lacking_at(draft, near, one.stay.start_s, ())
         for one in near

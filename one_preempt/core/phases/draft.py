@@ -43,7 +43,7 @@ from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
-    from one_preempt.core.phases.beside_promised import MatchedPromises
+    from one_preempt.core.phases.matched_promises import MatchedPromises
     from one_preempt.core.phases.preempt_for_waiting import RoomWanted
     from one_preempt.core.phases.room_ahead import GivingWay
 

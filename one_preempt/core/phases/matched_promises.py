@@ -1,0 +1,142 @@
+"""What was promised for a time to come of devices, cores and places beside VM groups, as one decision knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from one_preempt.core.availability.steps import END_OF_TIME_S
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.matching.vm_groups import RoleRules, role_of, rules_of_role
+from one_preempt.core.memory.lease_concerns import Concern
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.matched_then import is_matched
+from one_preempt.core.phases.room_ahead import giving_way
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedPromise:
+    """A stay to come of a lease that asks for more than CPU and memory, and is promised firmly."""
+
+    lease: Lease
+    vms: tuple[VirtualMachine, ...]
+    stay: Stay
+    groups: frozenset[int]
+
+    @property
+    def until_s(self) -> int:
+        """When it ends; the end of time where nobody knows."""
+        return END_OF_TIME_S if self.stay.end_s is None else self.stay.end_s
+
+
+class MatchedPromises:
+    """What one decision knows of them: found when first asked for, and again once a stay has changed.
+
+    `held_against`: so many placements were looked at beside them, for which so many of them were `put` on their hosts,
+    of those `looked_at` in all. `giving` are the leases that give way.
+    """
+
+    def __init__(self, draft: PlanDraft) -> None:
+        self.held_against = self.put = self.looked_at = 0
+        self.giving = frozenset(one.lease.id for one in giving_way(draft))
+        self._as_of = (-1, -1, -1)
+        self._by_row: dict[int, list[MatchedPromise]] = {}
+        self._by_group: dict[int, list[MatchedPromise]] = {}
+        self._rules: dict[tuple[int, str], RoleRules] = {}
+        self._guests: dict[int, list[VirtualMachine]] = {}
+        for vm in draft.state.snapshot.vms.values():
+            wants_more = vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None
+            if wants_more and vm.host_id is not None:
+                self._guests.setdefault(vm.host_id, []).append(vm)
+
+    def near(self, draft: PlanDraft, rows: Set[int], groups: Set[int]) -> list[MatchedPromise]:
+        """Those on hosts of these rows or with VMs of these VM groups; first come first."""
+        self._follow(draft)
+        found = {(one.lease.id, one.stay.start_s): one for row in rows for one in self._by_row.get(row, ())}
+        found |= {(one.lease.id, one.stay.start_s): one for group in groups for one in self._by_group.get(group, ())}
+        return sorted(found.values(), key=first_come)
+
+    def rows(self, draft: PlanDraft) -> list[int]:
+        """The rows of all hosts of theirs."""
+        self._follow(draft)
+        return sorted(self._by_row)
+
+    def guests(self, draft: PlanDraft, near: Sequence[MatchedPromise]) -> list[VirtualMachine]:
+        """Who is on a host of these promises, or in a VM group of theirs, and has more than CPU and memory."""
+        ids, groups = draft.state.hosts.ids, frozenset[int]().union(*[one.groups for one in near])
+        host_ids = {int(ids[row]) for one in near for row in one.stay.host_rows}
+        there = [vm for host_id in sorted(host_ids) for vm in self._guests.get(host_id, ())]
+        if not groups:
+            return there
+        elsewhere = [vm for host_id, vms in self._guests.items() if host_id not in host_ids for vm in vms]
+        return [*there, *(vm for vm in elsewhere if vm.vm_group_id in groups)]
+
+    def rules(self, draft: PlanDraft, one: MatchedPromise) -> tuple[frozenset[int], frozenset[int]]:
+        """The VMs that the VM groups of a promise keep apart from its own, and those that they have share a host."""
+        apart, together = frozenset[int](), frozenset[int]()
+        for vm in one.vms:
+            found = role_of(vm, draft.state.snapshot)
+            if found is None:
+                continue
+            group, role = found
+            if (group.id, role.name) not in self._rules:
+                self._rules[group.id, role.name] = rules_of_role(group, role, draft.room_then)
+            rules = self._rules[group.id, role.name]
+            apart, together = apart | rules.apart, together.union(*rules.together)
+        return apart, together
+
+    def _follow(self, draft: PlanDraft) -> None:
+        as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts))
+        if as_of == self._as_of:
+            return
+        self._as_of, self._by_row, self._by_group = as_of, {}, {}
+        for one in _stays_ahead(draft):
+            for row in set(one.stay.host_rows):
+                self._by_row.setdefault(row, []).append(one)
+            for group in one.groups:
+                self._by_group.setdefault(group, []).append(one)
+
+
+def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
+    """What is known of them; None where there are none."""
+    if draft.matched_promises is None:
+        if not (draft.concerns.all(Concern.PROMISED_MATCHED) or draft.verdicts):
+            return None
+        if next(_stays_ahead(draft), None) is None:
+            return None
+    return known_promises(draft)
+
+
+def known_promises(draft: PlanDraft) -> MatchedPromises:
+    """What is known of them, be there any or not; found out when first asked for."""
+    if draft.matched_promises is None:
+        draft.matched_promises = MatchedPromises(draft)
+    return draft.matched_promises
+
+
+def first_come(one: MatchedPromise) -> tuple[int, int]:
+    """The key by which promises are put on their hosts in turn."""
+    return one.stay.start_s, one.lease.id
+
+
+def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
+    """All that still lie ahead."""
+    known, leases, now_s = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases, draft.state.now_s
+    judged = [leases[one.lease_id] for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
+    for lease in (*known.values(), *(one for one in judged if one.id not in known)):
+        stays = draft.timeline.stays.get(lease.id, ())
+        ahead = [one for one in stays if one.firm and not one.displaced and one.start_s > now_s]
+        if not ahead or lease.id in draft.starting:
+            continue
+        vms = tuple(draft.members(lease))
+        if is_matched(vms) and all(vm.host_id is None for vm in vms):
+            whole = (one for one in ahead if len(one.host_rows) == len(vms))
+            yield from (MatchedPromise(lease, vms, one, groups_of(vms)) for one in whole)
+
+
+def groups_of(vms: Sequence[VirtualMachine]) -> frozenset[int]:
+    """The ids of their VM groups."""
+    return frozenset(vm.vm_group_id for vm in vms if vm.vm_group_id is not None)
