@@ -6,6 +6,8 @@ and `ActionRecord`, under the same names. What is read only as a whole (a decide
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -107,27 +109,35 @@ plans = Table(
     Index("ix_plans_made_at_s", "made_at_s"),
 )
 
+
+def _step_columns(*, closed: bool) -> tuple[Column[Any], ...]:
+    """What is kept of a step and of its answer (`ActionRecord`); `closed`: nothing but what has come to an end."""
+    return (
+        Column("kind", String(WORD_LENGTH), nullable=False),
+        Column("vm_id", BigInteger, nullable=False),
+        Column("lease_id", BigInteger, nullable=False),
+        Column("preemption_id", String(ID_LENGTH)),
+        Column("host_id", BigInteger),
+        Column("datastore_id", BigInteger),
+        Column("reason_code", String(ID_LENGTH), nullable=False),
+        Column("reason_text", Text, nullable=False),
+        Column("intended_at_s", BigInteger, nullable=False),
+        Column("attempts", Integer, nullable=False),
+        Column("outcome", String(WORD_LENGTH)),
+        Column("outcome_at_s", BigInteger),
+        Column("error_code", String(ID_LENGTH), nullable=False),
+        Column("error_text", Text, nullable=False),
+        Column("closed_at_s", BigInteger, nullable=not closed),
+        Column("succeeded", Boolean, nullable=not closed),
+    )
+
+
 actions = Table(
     "actions",
     metadata,
     Column("id", String(ID_LENGTH), primary_key=True),
     Column("plan_number", ForeignKey("plans.number", ondelete="SET NULL")),
-    Column("kind", String(WORD_LENGTH), nullable=False),
-    Column("vm_id", BigInteger, nullable=False),
-    Column("lease_id", BigInteger, nullable=False),
-    Column("preemption_id", String(ID_LENGTH)),
-    Column("host_id", BigInteger),
-    Column("datastore_id", BigInteger),
-    Column("reason_code", String(ID_LENGTH), nullable=False),
-    Column("reason_text", Text, nullable=False),
-    Column("intended_at_s", BigInteger, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("outcome", String(WORD_LENGTH)),
-    Column("outcome_at_s", BigInteger),
-    Column("error_code", String(ID_LENGTH), nullable=False),
-    Column("error_text", Text, nullable=False),
-    Column("closed_at_s", BigInteger),
-    Column("succeeded", Boolean),
+    *_step_columns(closed=False),
     Index("ix_actions_closed_at_s", "closed_at_s"),
     Index("ix_actions_intended_at_s", "intended_at_s", "id"),
     Index("ix_actions_lease_id", "lease_id", "intended_at_s"),
@@ -140,22 +150,7 @@ past_actions = Table(
     metadata,
     Column("number", ROW_NUMBER, primary_key=True),
     Column("id", String(ID_LENGTH), nullable=False),
-    Column("kind", String(WORD_LENGTH), nullable=False),
-    Column("vm_id", BigInteger, nullable=False),
-    Column("lease_id", BigInteger, nullable=False),
-    Column("preemption_id", String(ID_LENGTH)),
-    Column("host_id", BigInteger),
-    Column("datastore_id", BigInteger),
-    Column("reason_code", String(ID_LENGTH), nullable=False),
-    Column("reason_text", Text, nullable=False),
-    Column("intended_at_s", BigInteger, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("outcome", String(WORD_LENGTH)),
-    Column("outcome_at_s", BigInteger),
-    Column("error_code", String(ID_LENGTH), nullable=False),
-    Column("error_text", Text, nullable=False),
-    Column("closed_at_s", BigInteger, nullable=False),
-    Column("succeeded", Boolean, nullable=False),
+    *_step_columns(closed=True),
     Index("ix_past_actions_closed_at_s", "closed_at_s"),
     Index("ix_past_actions_intended_at_s", "intended_at_s", "id"),
     Index("ix_past_actions_lease_id", "lease_id", "intended_at_s"),
