@@ -13,7 +13,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 if TYPE_CHECKING:
-    from one_preempt.core.phases.room_ahead import GivingWay
+    from one_preempt.core.phases.giving_way import GivingWay
 
 
 class KnownGivingWay:

@@ -22,6 +22,7 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.giving_way import GivingWay, leaving_leases
 from one_preempt.core.phases.matched_promises import (
     MatchedPromise,
     MatchedPromises,
@@ -40,7 +41,7 @@ from one_preempt.core.phases.promises_in_turn import (
     lacking_at_each,
     placed_in_turn,
 )
-from one_preempt.core.phases.room_ahead import GivingWay, leaving_leases, rows_of, stay_at
+from one_preempt.core.phases.room_ahead import rows_of, stay_at
 from one_preempt.core.suspendable import worth_s
 
 Placed = tuple[Placement, ...] | Unplaced

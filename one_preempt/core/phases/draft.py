@@ -43,9 +43,9 @@ from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
+    from one_preempt.core.phases.giving_way import GivingWay
     from one_preempt.core.phases.matched_promises import MatchedPromises
-    from one_preempt.core.phases.preempt_for_waiting import RoomWanted
-    from one_preempt.core.phases.room_ahead import GivingWay
+    from one_preempt.core.phases.room_wanted import RoomWanted
 
 
 _action = quick_constructor(Action)

@@ -26,9 +26,10 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.giving_way import giving_way
 from one_preempt.core.phases.groups_then import GroupsThen
 from one_preempt.core.phases.power_draft import needs_hardware
-from one_preempt.core.phases.room_ahead import giving_way, rows_of
+from one_preempt.core.phases.room_ahead import rows_of
 from one_preempt.core.victims import has_overrun
 
 # What else it lacks now, space and addresses, others may have given back by then.

@@ -6,20 +6,17 @@ The same for what is to start at a time to come: others begin to leave early eno
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
-from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
-from one_preempt.core.phases.beside_promised import takes_promised
 from one_preempt.core.phases.book_reservations import plan_rest
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.drawn_place import drawn_place
@@ -36,18 +33,9 @@ from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
 from one_preempt.core.phases.preparations import lay_back, prepare
 from one_preempt.core.phases.request_problem import hosts_of_all, price_of, request_problem
-from one_preempt.core.phases.room_ahead import (
-    book,
-    end_of,
-    firm_ceiling,
-    giving_way,
-    has_ended_by,
-    rows_of,
-    stay_at,
-    takes_s,
-)
+from one_preempt.core.phases.room_ahead import book, end_of, has_ended_by, rows_of, stay_at, takes_s
+from one_preempt.core.phases.room_wanted import RoomWanted, free_then, lacks_to_start, placements_for
 from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
-from one_preempt.core.phases.served_then import unserved
 from one_preempt.core.phases.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (
@@ -65,20 +53,6 @@ CHOICES_AHEAD_A_CYCLE = 3
 # would not do; at last among those alone who surely can, for hosts that surely would.
 CHOICES_A_REQUEST = 4
 _PROMISED_TO_OTHERS = Reason("promised", "others have the devices or cores of the hosts that are free by then")
-
-
-@dataclass(frozen=True, slots=True)
-class RoomWanted:
-    """The VMs of a lease that need room from `start_s` until `end_s`, None where nobody knows.
-
-    `within`, shape (H,): only on these hosts; None: on all that it may count on.
-    """
-
-    lease: Lease
-    vms: tuple[VirtualMachine, ...]
-    start_s: int
-    end_s: int | None
-    within: BoolArray | None = None
 
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
@@ -187,7 +161,7 @@ def _preempt_for(
         possible = [one for one in possible if draft.gives_way(one.lease)]
     if surely:
         possible = [one for one in possible if leaves_surely(draft, one)]
-    free = _free_then(draft, wanted, possible)
+    free = free_then(draft, wanted, possible)
     within = _within(draft, wanted, possible, lacking, surely=surely)
     problem = request_problem(draft, wanted.vms, possible, free, within)
     choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
@@ -200,11 +174,11 @@ def _preempt_for(
     if obstacle is not None:
         return obstacle
     if not chosen and wanted.start_s > draft.state.now_s:
-        lacks = _lacks_to_start(draft, wanted, chosen, choice) if lacking else None
+        lacks = lacks_to_start(draft, wanted, chosen, choice) if lacking else None
         return lacks or _promise_elsewhere(draft, wanted, choice)
     if _there_is_time(draft, wanted, chosen):
         return None
-    placements = _placements(draft, wanted, chosen, choice, free)
+    placements = placements_for(draft, wanted, chosen, choice, free)
     if isinstance(placements, Hindered):
         return placements
     if not chosen:
@@ -322,28 +296,6 @@ def _decide_upon(
     return None
 
 
-def _free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> IntArray:
-    """What is free for the whole stay while those who could leave are still there.
-
-    Each of them counts for all of that time, also one that holds its room firmly for a part of it: what its leaving
-    gives is added later, and must not be lent from the time after its end, which may be promised to somebody else.
-    """
-    now_s, giving = draft.state.now_s, {one.lease.id for one in giving_way(draft)}
-    held = [draft.timeline.stays.get(one.lease.id, ()) for one in possible if one.lease.id not in giving]
-    held = [stays for stays in held if stays and stays[0].firm and stays[0].start_s <= now_s]
-    for stays in held:
-        draft.timeline.replace(stays[0].lease_id, stays[1:])
-    firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s, throughout=True)
-    for stays in held:
-        draft.timeline.replace(stays[0].lease_id, stays)
-    if firm is None:
-        return draft.room.free
-    for stays in held:
-        for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
-            firm[row] -= amounts
-    return firm if wanted.start_s > now_s else np.minimum(firm, draft.room.free)
-
-
 def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> bool:
     """They need not begin to leave yet: the next decision about it is due when they must."""
     if wanted.start_s <= draft.state.now_s:
@@ -385,74 +337,6 @@ def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
         return reason
     causes = ", ".join(f"{count} {cause}" for cause, count in sorted(spared.items()))
     return Reason(reason.code, f"{reason.text}; leases that are spared: {causes}")
-
-
-def _placements(
-    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, free_then: IntArray
-) -> tuple[Placement, ...] | Hindered:
-    """Where the request goes once the victims have left, with datastores and networks; the room is left as it was.
-
-    Of a time to come only the hosts are known; others leave for it where they have all else that it will need.
-    """
-    hosts, room = draft.state.hosts, draft.room
-    planned = tuple(
-        Placement(vm.id, int(hosts.ids[row])) for vm, row in zip(wanted.vms, choice.host_of_request, strict=True)
-    )
-    if wanted.start_s > draft.state.now_s:
-        return _lacks_to_start(draft, wanted, chosen, choice) or planned
-    mark = room.checkpoint()
-    free_then = free_then.copy()
-    for victim in chosen:
-        for vm in draft.members(victim.lease):
-            room.leave(vm.id)
-            free_then[hosts.index_by_id[vm.history[-1].host_id]] += (vm.cpu_centi, vm.memory_mib)
-    with room.capped(free_then):
-        placed = draft.matchmaker.place_at(wanted.vms, planned, room)
-        if isinstance(placed, Unplaced):
-            placed = draft.matchmaker.place_together(wanted.vms, room)
-        if isinstance(placed, Unplaced):
-            lacking = _lacking_rows(draft, wanted.vms, planned)
-        else:
-            lacking = frozenset(choice.host_of_request)
-            leaving = {vm_id for victim in chosen for vm_id in victim.lease.vm_ids}
-            placed = takes_promised(draft, wanted.lease, wanted.vms, placed, wanted.end_s, leaving) or placed
-    room.rollback(mark)
-    if isinstance(placed, Unplaced):
-        why = Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
-        return Hindered(frozenset(), why, lacking)
-    return placed
-
-
-def _lacking_rows(draft: PlanDraft, vms: Sequence[VirtualMachine], planned: Sequence[Placement]) -> frozenset[int]:
-    """The hosts that lack something for all VMs that were to go there, each alone; else those for more than one."""
-    index, are_alike = draft.state.hosts.index_by_id, draft.matchmaker.are_alike(vms)
-    on_row: dict[int, list[tuple[VirtualMachine, Placement]]] = {}
-    for vm, there in zip(vms, planned, strict=True):
-        on_row.setdefault(index[there.host_id], []).append((vm, there))
-    lacking = [
-        row
-        for row, those in on_row.items()
-        if not any(_would_go(draft, vm, there) for vm, there in (those[:1] if are_alike else those))
-    ]
-    return frozenset(lacking or [row for row, those in on_row.items() if len(those) > 1])
-
-
-def _would_go(draft: PlanDraft, vm: VirtualMachine, there: Placement) -> bool:
-    mark = draft.room.checkpoint()
-    placed = draft.matchmaker.place_at((vm,), (there,), draft.room)
-    draft.room.rollback(mark)
-    return not isinstance(placed, Unplaced)
-
-
-def _lacks_to_start(
-    draft: PlanDraft, wanted: RoomWanted, chosen: Sequence[PossibleVictim], choice: Choice
-) -> Hindered | None:
-    """Nobody leaves for what could not start though they had: these hosts have no datastore or network for it."""
-    lacking = unserved(draft, wanted.vms, choice.host_of_request, wanted.start_s, chosen)
-    if lacking is None:
-        return None
-    why = Reason(lacking.reason.code, f"nobody leaves for it yet: {lacking.reason.text}")
-    return Hindered(frozenset(), why, frozenset(choice.host_of_request))
 
 
 def _preemption(

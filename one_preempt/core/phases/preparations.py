@@ -21,14 +21,9 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
 from one_preempt.core.phases.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
+from one_preempt.core.phases.giving_way import GivingWay, alone_from_the_start, leaving_leases, there_at
 from one_preempt.core.phases.promised import promised_leases
-from one_preempt.core.phases.room_ahead import (
-    GivingWay,
-    alone_from_the_start,
-    firm_room_left,
-    leaving_leases,
-    there_at,
-)
+from one_preempt.core.phases.room_ahead import firm_room_left
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]

@@ -24,6 +24,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.giving_way import reserved_ahead
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.reschedule import reschedule
 from one_preempt.core.phases.room_ahead import (
@@ -31,7 +32,6 @@ from one_preempt.core.phases.room_ahead import (
     end_of,
     gang_demand,
     most_places,
-    reserved_ahead,
     rows_of,
     smallest_need,
     stay_at,

@@ -1,10 +1,10 @@
-"""What a phase asks of the future: how long room stays free, who would have to give way, and how early."""
+"""What a phase asks of the future: how long room stays free, and what is left of it if others give way."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import sub
 
 import numpy as np
@@ -15,27 +15,22 @@ from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
-from one_preempt.core.model.plan import Placement, Preemption
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.victims import first_methods, has_left, has_overrun
+from one_preempt.core.phases.giving_way import (
+    GivingWay,
+    giving_way,
+    leaving_leases,
+    there_at,
+)
+from one_preempt.core.victims import has_overrun
 
 # What somebody takes of a host, and when he ends; None: nobody knows.
 _Taken = tuple[int | None, Sequence[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class GivingWay:
-    """A lease on hosts that would be taken off them for a reservation; `ends_at_s` None: nobody knows."""
-
-    lease: Lease
-    vms: tuple[VirtualMachine, ...]
-    methods: tuple[PreemptionMethod, ...]
-    rows: tuple[int, ...]
-    ends_at_s: int | None
 
 
 def takes_s(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
@@ -293,44 +288,6 @@ def _less(have: Sequence[int], takes: Iterable[_Taken]) -> list[int]:
     return left
 
 
-def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
-    """Others on the hosts of a stay who would still be there when it starts, and could be sent away; by lease id.
-
-    Remembered for the last stay of each lease: several phases ask of the same.
-    """
-    known = draft.there.get(lease.id)
-    if known is None or known[0] is not stay:
-        known = draft.there[lease.id] = (stay, _there_at(draft, lease, stay))
-    return known[1]
-
-
-def _there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
-    leases = giving_way(draft)
-    if draft.giving_way_on.keys().isdisjoint(stay.host_rows):
-        return []
-    if len(leases) > len(stay.host_rows):
-        found = {one.lease.id: one for row in stay.host_rows for one in draft.giving_way_on.get(row, ())}
-        leases = tuple([found[lease_id] for lease_id in sorted(found)])
-    there = [
-        one for one in leases if one.lease.id != lease.id and (one.ends_at_s is None or one.ends_at_s > stay.start_s)
-    ]
-    return [one for one in there if not set(one.rows).isdisjoint(stay.host_rows)] if there else there
-
-
-def alone_from_the_start(draft: PlanDraft, stays: Sequence[Stay]) -> Set[int]:
-    """The leases of these stays, one for each, for which `there_at` says that nobody is there: looked at all together.
-
-    For most of what is promised hours ahead it is so in every cycle. The answers are remembered as `there_at` does.
-    """
-    if not stays:
-        return frozenset()
-    giving_way(draft)
-    last_ends_s = draft.memory.giving_way.last_ends_s(len(draft.state.hosts.ids))
-    alone = draft.memory.stays_ahead.ending_before(stays, last_ends_s)
-    draft.there.update((stay.lease_id, (stay, ())) for stay in alone)
-    return {stay.lease_id for stay in alone}
-
-
 def free_but_for(
     timeline: Timeline,
     lease_id: int,
@@ -396,70 +353,6 @@ def meets_overbooked(stay: Stay, overbooked: Mapping[int, int]) -> bool:
     What takes a host that is coming up is over before anybody starts there.
     """
     return bool(overbooked) and any(overbooked.get(row, 0) > stay.start_s for row in stay.host_rows)
-
-
-def reserved_ahead(draft: PlanDraft) -> tuple[int, ...]:
-    """The leases that were promised a start to come firmly, and have others leave for it."""
-    leases = draft.state.leases
-    return tuple(
-        lease_id
-        for lease_id, stays in draft.timeline.stays.items()
-        if stays[-1].firm
-        and not stays[-1].promise
-        and stays[-1].start_s > draft.state.now_s
-        and leases[lease_id].preempts
-        and leases[lease_id].state is LeaseState.WAITING
-    )
-
-
-def preemptions_under_way(draft: PlanDraft) -> list[Preemption]:
-    """Those that go on in this cycle, and those that were decided upon in it."""
-    over = {end.preemption_id for end in draft.ended}
-    opened = [one.preemption for one in draft.state.preemptions]
-    return [*(one for one in opened if one.id not in over), *draft.preemptions]
-
-
-def leaving_leases(draft: PlanDraft) -> frozenset[int]:
-    """Those whose room is somebody else's already: they are being sent out. What was moved has its own room again."""
-    return frozenset(
-        victim.lease_id
-        for one in preemptions_under_way(draft)
-        for victim in one.victims
-        if not has_left(draft.state.snapshot, victim)
-    )
-
-
-def giving_way(draft: PlanDraft) -> tuple[GivingWay, ...]:
-    """All leases that give way to reservations, by id; found once in a cycle."""
-    if draft.giving_way is None:
-        draft.giving_way = tuple(_giving_way(draft))
-        draft.giving_way_on = draft.memory.giving_way.by_row(draft.giving_way)
-    return draft.giving_way
-
-
-def _giving_way(draft: PlanDraft) -> Iterable[GivingWay]:
-    state, policies, remembered = draft.state, draft.policies, draft.memory.giving_way
-    row_of_host = state.hosts.index_by_id
-    for lease in state.leases.values():
-        if lease.state is LeaseState.WAITING:
-            continue
-        if not lease.terms.type.preemptable and not has_overrun(lease, state.now_s):
-            continue
-        vms = remembered.on_hosts(lease, state.snapshot.vms, row_of_host)
-        methods = draft.ways_out(lease) if vms else None
-        if methods is None:
-            continue
-        if len(vms) < len(lease.vm_ids):
-            methods = first_methods(state.snapshot, lease, vms, policies.victims) or ()
-        stays = draft.timeline.stays.get(lease.id, ())
-        # Nobody knows when what outlives its DURATION ends, whatever the queue expects.
-        ends_at_s = stays[0].end_s if stays and not has_overrun(lease, state.now_s) else None
-        known = remembered.of(lease)
-        if known is not None and known.methods == methods and known.ends_at_s == ends_at_s:
-            yield known
-            continue
-        rows = tuple(row_of_host[vm.history[-1].host_id] for vm in vms)
-        yield GivingWay(lease, vms, methods, rows, ends_at_s)
 
 
 def stay_at(

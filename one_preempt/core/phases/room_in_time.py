@@ -20,7 +20,7 @@ from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.matched_then import is_matched, matched_then
 from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import lock_on
-from one_preempt.core.phases.preempt_for_waiting import RoomWanted, preempt_in_time
+from one_preempt.core.phases.preempt_for_waiting import preempt_in_time
 from one_preempt.core.phases.preparations import Leaving, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.promised import has_exact_start
 from one_preempt.core.phases.room_ahead import (
@@ -32,6 +32,7 @@ from one_preempt.core.phases.room_ahead import (
     smallest_need,
     stay_at,
 )
+from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.phases.unknown_ends import overruns_going_on
 
 # Of reservations for devices, cores or by a VM group so many are matched with other hosts before others must leave for
