@@ -55,7 +55,6 @@ PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
-_remembering = quick_variant(ClusterState, "memory")
 _observed_at = quick_variant(Transition, "observed_at_s")
 _with_transitions = quick_variant(LedgerChanges, "transitions")
 _lease_id = attrgetter("lease_id")
@@ -161,8 +160,8 @@ class SchedulingCycle:
         if not reconciled.changes.is_empty:
             self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = _remembering(reconciled.state, memory)
-        plan = decide(state, self._policies)
+        state = reconciled.state
+        plan = decide(state, self._policies, memory)
         violations = self._recount(state, plan)
         if violations:
             self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
@@ -183,8 +182,13 @@ class SchedulingCycle:
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(now_s)
-        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes)
+        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
         return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
+
+    @property
+    def memory(self) -> DecisionMemory | None:
+        """What the last decision left for the next; None where nothing of it is relied upon."""
+        return self._memory
 
     def _step_down(self) -> None:
         """Let the daemon of another front-end schedule."""
@@ -295,13 +299,14 @@ class SchedulingCycle:
         plan: Plan,
         results: Sequence[tuple[Action, CallResult]],
         changes: LedgerChanges,
+        memory: DecisionMemory,
     ) -> Quiet:
         """What need not be looked at; of starts it has to be heard when they run, for the ledger."""
         if self._events is None or len(results) < len(plan.actions):
             return NOTHING_QUIET
         if any(result.outcome is not Outcome.ACCEPTED for _, result in results):
             return NOTHING_QUIET
-        return quiet_changes(state, plan, self._policies, learned=bool(changes.observed_overheads))
+        return quiet_changes(state, plan, self._policies, memory, learned=bool(changes.observed_overheads))
 
     def _issue(self, action: Action) -> CallResult:
         assert self._enactor is not None
@@ -333,7 +338,7 @@ def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterStat
     books = Books(state)
     found = None
     for cautious in _ever_more_cautious(policies):
-        state = replace(state, memory=DecisionMemory(), changed_lease_ids=None)
+        state = replace(state, changed_lease_ids=None)
         found = sound_part(decide(state, cautious), partial(_is_sound, state, cautious, books)) or found
         if found is not None and not found.breaks_preemptions:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.phases.answer_at_once import answer_at_once
@@ -24,14 +25,17 @@ from one_preempt.core.phases.tell_owners import tell_owners
 from one_preempt.core.policies import Policies
 
 
-def decide(state: ClusterState, policies: Policies) -> Plan:
-    """The plan for `state` under `policies`, at the instant `state.now_s`."""
-    return deliberate(state, policies).plan()
+def decide(state: ClusterState, policies: Policies, memory: DecisionMemory | None = None) -> Plan:
+    """The plan for `state` under `policies`, at the instant `state.now_s`.
+
+    `memory` is what the last decision left, and is changed by this one; without it the same plan is made, more slowly.
+    """
+    return deliberate(state, policies, memory).plan()
 
 
-def deliberate(state: ClusterState, policies: Policies) -> PlanDraft:
-    """The plan as it was drafted. What the next decision may start from is left in the state's memory."""
-    draft = PlanDraft.begin(state, policies)
+def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory | None = None) -> PlanDraft:
+    """The plan as it was drafted."""
+    draft = PlanDraft.begin(state, policies, memory or DecisionMemory())
     continue_preemptions(draft)
     empty_hosts(draft)
     return_in_place(draft)

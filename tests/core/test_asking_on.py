@@ -39,11 +39,10 @@ def test_who_cannot_be_helped_costs_no_search_while_nothing_changes(tmp_path: Pa
     settings, snapshot = scenario_reader.settings_of(document), scenario_reader.snapshot_of(document)
     ledger, rules = scenario_reader.ledger_of(document, snapshot), policies(settings, None)
     state = reconcile(snapshot, ledger, admission_rules(settings), scenario_reader.NOW_S).state
-    state = replace(state, memory=DecisionMemory())
-    searches = []
+    memory, searches = DecisionMemory(), []
     for cycle in range(3):
         with patch.object(known_choices, "choose_victims", wraps=choose_victims) as chooses:
-            plan = decide(replace(state, now_s=scenario_reader.NOW_S + cycle), rules)
+            plan = decide(replace(state, now_s=scenario_reader.NOW_S + cycle), rules, memory)
         assert {one.reason.code for one in plan.refusals} == {"datastore-full"}
         searches.append(chooses.call_count)
     assert searches == [CHOICES_A_REQUEST, 0, 0]

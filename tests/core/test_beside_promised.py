@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from one_preempt.core.decide import decide
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.phases import beside_promised, promises_in_turn
 from one_preempt.core.phases.beside_promised import takes_promised, what_it_lacks
@@ -94,7 +95,7 @@ def test_all_instants_looked_at_together_say_what_each_says_alone(
     group: Any, there: Any, promised: Any, wish: Any, host_rows: list[int], are_placed: bool
 ) -> None:
     state, chosen = cloud(document(group, there, promised, wish))
-    draft = PlanDraft.begin(state, chosen)
+    draft = PlanDraft.begin(state, chosen, DecisionMemory())
     lease, end_s = state.leases[WISH], scenario_reader.NOW_S + wish[2]
     vms = draft.members(lease)
     there_now = [Placement(vm.id, int(state.hosts.ids[row])) for vm, row in zip(vms, host_rows, strict=False)]

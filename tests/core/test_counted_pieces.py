@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,7 @@ def test_hosts_that_are_named_are_promised_at_the_same_instants(state: ClusterSt
 
 def test_what_was_counted_before_changes_nothing(state: ClusterState) -> None:
     memory = DecisionMemory()
-    plans = [deliberate(replace(state, memory=memory), POLICIES).plan() for _ in range(3)]
+    plans = [deliberate(state, POLICIES, memory).plan() for _ in range(3)]
     assert plans[1:] == [plans[0]] * 2
 
 

@@ -19,6 +19,7 @@ from one_preempt.core.matching import reasons
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Plan
 from one_preempt.core.model.reservation import Verdict
@@ -74,7 +75,7 @@ def test_what_is_counted_is_what_is_found_by_trying_every_instant(
     group: Any, there: Any, promised: Any, wish: Any, others: list[int]
 ) -> None:
     state, chosen = cloud(document(group, there, promised, wish))
-    draft = PlanDraft.begin(state, chosen)
+    draft = PlanDraft.begin(state, chosen, DecisionMemory())
     lease = state.leases[WISH]
     vms = draft.members(lease)
     start_s = scenario_reader.NOW_S + 200

@@ -15,9 +15,10 @@ from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.memory.decision_memory import DecisionMemory
+from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import GivingWay, there_at
+from one_preempt.core.phases.giving_way import there_at
 from one_preempt.core.phases.preparations import who_must_leave
 from one_preempt.core.phases.room_ahead import firm_ceiling, firm_room_left, free_but_for, is_short
 from one_preempt.core.reconcile import reconcile
@@ -203,7 +204,7 @@ def _draft() -> PlanDraft:
     snapshot = scenario_reader.snapshot_of(DOCUMENT)
     ledger = scenario_reader.ledger_of(DOCUMENT, snapshot)
     state = reconcile(snapshot, ledger, admission_rules(settings), NOW_S).state
-    return PlanDraft.begin(state, policies(settings))
+    return PlanDraft.begin(state, policies(settings), DecisionMemory())
 
 
 def test_what_a_stay_leaves_of_its_hosts_is_what_all_hosts_have() -> None:

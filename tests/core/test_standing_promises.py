@@ -116,14 +116,14 @@ def unlike(lease: dict[str, Any], **waiting: Any) -> ClusterState:
     ledger = scenario_reader.ledger_of(document, snapshot)
     rules = admission_rules(scenario_reader.settings_of(document))
     state = reconcile(snapshot, ledger, rules, scenario_reader.NOW_S).state
-    return replace(state, memory=DecisionMemory())
+    return state
 
 
 def time_and_again(state: ClusterState) -> list[tuple[Reservation, ...]]:
     """What is reserved for lease 3 after each of some decisions that start from the one before."""
-    reserved = []
+    reserved, memory = [], DecisionMemory()
     for cycle in range(4):
-        plan = deliberate(replace(state, now_s=state.now_s + 15 * cycle), POLICIES).plan()
+        plan = deliberate(replace(state, now_s=state.now_s + 15 * cycle), POLICIES, memory).plan()
         written = {booking.lease_id: booking.reservations for booking in plan.bookings}
         state = replace(state, reservations={**state.reservations, **written})
         reserved.append(state.reservations.get(3, ()))
@@ -145,7 +145,7 @@ def test_what_its_owner_has_dropped_is_the_queues_to_promise() -> None:
     """The very slot that the queue promises to lease 3 is reserved firmly for it still, and it asks for no time now."""
     state = unlike({})
     promised = time_and_again(state)
-    dropped = replace(state, reservations={3: (replace(promised[0][0], firm=True),)}, memory=DecisionMemory())
+    dropped = replace(state, reservations={3: (replace(promised[0][0], firm=True),)})
     assert time_and_again(dropped) == promised
 
 
@@ -162,7 +162,7 @@ def test_what_a_lock_takes_out_of_the_queue_keeps_no_room(cpu: int) -> None:
         snapshot = scenario_reader.snapshot_of(given)
         ledger = scenario_reader.ledger_of(given, snapshot)
         state = reconcile(snapshot, ledger, rules, scenario_reader.NOW_S).state
-        draft = deliberate(replace(state, memory=memory, reservations=reservations), POLICIES)
+        draft = deliberate(replace(state, reservations=reservations), POLICIES, memory)
         assert (draft.timeline.alike is not None) == (cpu == 1)
         reservations = reservations | {one.lease_id: one.reservations for one in draft.plan().bookings}
         starts.append([one.start_at_s for one in reservations[4]])

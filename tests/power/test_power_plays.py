@@ -497,10 +497,11 @@ def test_what_moves_off_a_host_is_counted_where_it_will_be() -> None:
     assert report.plan is not None
     assert report.state is not None
     (move,) = (action for action in report.plan.actions if action.id.startswith("consolidate/"))
-    assert report.state.memory is not None
-    assert report.state.memory.timeline is not None
+    memory = play.daemon.memory
+    assert memory is not None
+    assert memory.timeline is not None
     target = report.state.hosts.index_by_id[move.host_id or 0]
-    assert any(target in stay.host_rows for stay in report.state.memory.timeline.stays[move.lease_id])
+    assert any(target in stay.host_rows for stay in memory.timeline.stays[move.lease_id])
 
 
 def test_a_host_ordered_off_to_which_a_vm_goes_meanwhile_stays_on_and_the_vm_runs() -> None:

@@ -83,7 +83,7 @@ class Story(PowerPlay):
         report = super().cycle()
         said, state = tuple(self.overheard.said), report.state
         assert state is not None
-        assert decide(replace(state, memory=None), self.policies) == report.plan
+        assert decide(state, self.policies) == report.plan
         self.overheard.said[:] = said
         return report
 

@@ -74,12 +74,8 @@ class ExpectedHosts:
     seen: dict[int, Host]
 
 
-def hosts_to_come(state: ClusterState, rules: PowerRules) -> HostsToCome | None:
-    """The hosts of `state` that come or could; None where there are none."""
-    memory = state.memory
-    expected = _expected(state, rules, None if memory is None else memory.expected_hosts)
-    if memory is not None:
-        memory.expected_hosts = expected
+def hosts_to_come(expected: ExpectedHosts, state: ClusterState, rules: PowerRules) -> HostsToCome | None:
+    """The hosts of `state` that come or could, of which so much is `expected`; None where there are none."""
     if not expected.full:
         return None
     now_s = state.now_s
@@ -89,8 +85,8 @@ def hosts_to_come(state: ClusterState, rules: PowerRules) -> HostsToCome | None:
     return HostsToCome(up_at_s, expected.free, expected.asleep, expected.coming, expected)
 
 
-def _expected(state: ClusterState, rules: PowerRules, known: ExpectedHosts | None) -> ExpectedHosts:
-    """What is `known` of hosts that have not changed since is taken over; the very object where none has."""
+def expected_hosts(state: ClusterState, rules: PowerRules, known: ExpectedHosts | None = None) -> ExpectedHosts:
+    """When the hosts that are not on come, and with what; the very object that is `known` where no host has changed."""
     hosts, power = state.hosts, state.power
     under = (hosts.index_by_id, rules, state.paused)
     if known is None or known.under[0] is not under[0] or known.under != under:

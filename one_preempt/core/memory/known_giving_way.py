@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-if TYPE_CHECKING:
-    from one_preempt.core.phases.giving_way import GivingWay
+
+@dataclass(frozen=True, slots=True)
+class GivingWay:
+    """A lease on hosts that would be taken off them for a reservation; `ends_at_s` None: nobody knows."""
+
+    lease: Lease
+    vms: tuple[VirtualMachine, ...]
+    methods: tuple[PreemptionMethod, ...]
+    rows: tuple[int, ...]
+    ends_at_s: int | None
 
 
 class KnownGivingWay:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
-
-if TYPE_CHECKING:
-    from one_preempt.core.phases.giving_way import GivingWay
 
 Leavers = tuple[tuple[VirtualMachine, PreemptionMethod], ...]
 

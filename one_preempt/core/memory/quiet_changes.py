@@ -49,22 +49,24 @@ NOTHING_QUIET = Quiet()
 _quiet = quick_constructor(Quiet)
 
 
-def quiet_changes(state: ClusterState, plan: Plan, policies: Policies, *, learned: bool = False) -> Quiet:
+def quiet_changes(
+    state: ClusterState, plan: Plan, policies: Policies, memory: DecisionMemory, *, learned: bool = False
+) -> Quiet:
     """What `plan` leaves quiet, until something else happens: with the next plan the question is another one.
 
-    `state` has the memory of the decision that made `plan`, and all of its actions were accepted. `learned`: overheads
+    `memory` is what the decision that made `plan` left, and all of its actions were accepted. `learned`: overheads
     were observed with it, of which the decision did not know yet.
     """
-    if state.memory is None or _asks_for_more(policies):
+    if _asks_for_more(policies):
         return NOTHING_QUIET
-    if not (learned and policies.learns_overheads) and _only_refuses(state, plan):
+    if not (learned and policies.learns_overheads) and _only_refuses(state, plan, memory):
         refused = [state.leases[given.lease_id].vm_ids for given in plan.verdicts]
         return Quiet(refused_vm_ids=frozenset(chain.from_iterable(refused)))
     if _is_busy(state, plan):
         return NOTHING_QUIET
     if any(action.kind is not ActionKind.DEPLOY or action.after for action in plan.actions):
         return NOTHING_QUIET
-    concerns = state.memory.concerns
+    concerns = memory.concerns
     started = frozenset([action.vm_id for action in plan.actions])
     if any(concerns.all(one) for one in _RESTLESS):
         return NOTHING_QUIET
@@ -74,12 +76,12 @@ def quiet_changes(state: ClusterState, plan: Plan, policies: Policies, *, learne
         return _quiet(started, plan.wake_at_s is None and not waits_on_hold)
     # Whoever waits was asked already, and gets the same answer if what was started runs from now on, as was planned.
     # Of several promises each look may bring one forward, and what is behind it.
-    if waits_on_hold or promised > 1 or not _start_at_once(state, state.memory, started, policies):
+    if waits_on_hold or promised > 1 or not _start_at_once(state, memory, started, policies):
         return NOTHING_QUIET
     return _quiet(started)
 
 
-def _only_refuses(state: ClusterState, plan: Plan) -> bool:
+def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bool:
     """The plan does nothing but say no, to requests that took no part in anything after that.
 
     Asked again without them at the same instant, everybody gets the same answer. Hosts have to be counted: one request
@@ -93,8 +95,7 @@ def _only_refuses(state: ClusterState, plan: Plan) -> bool:
     vms, now_s = state.snapshot.vms, state.now_s
     if any(observe_action(one, vms.get(one.vm_id), now_s) is Progress.TO_ISSUE for one in state.actions.values()):
         return False
-    assert state.memory is not None
-    timeline, leases = state.memory.timeline, state.leases
+    timeline, leases = memory.timeline, state.leases
     if timeline is None or timeline.alike is None:
         return False
     # What waits on HOLD is judged by the leases that its owner has; of what is on its way back nothing else is known.

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import is_not
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,6 @@ from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import NOTHING_KNOWN, KnownPower
 from one_preempt.core.model.reservation import Reservation
-
-if TYPE_CHECKING:
-    from one_preempt.core.memory.decision_memory import DecisionMemory
 
 IntArray = npt.NDArray[np.int64]
 
@@ -67,8 +63,7 @@ class ClusterState:
     be to be said next time, though nothing of them changes. `half_seen_leases` have a member that exists and could not
     be read: nothing is decided about them now. `actions` are open: intended, or issued and their effect not observed
     yet. `failed_actions` were closed as failed inside the retry window, newest last. `reservations` are those of each
-    lease in the order of time. `memory` is what the last decision left, and is changed by the next one; without it the
-    same plan is made, more slowly.
+    lease in the order of time.
 
     `changed_lease_ids` are the leases that came, went, or are another object than in the state of the cycle before, and
     those whose reservations are; all others are the very objects of that state, and so are their VMs. None: not known.
@@ -91,5 +86,4 @@ class ClusterState:
     unsettled_lease_ids: frozenset[int] = frozenset()
     discrepancies: tuple[Discrepancy, ...] = ()
     power: KnownPower = NOTHING_KNOWN
-    memory: DecisionMemory | None = field(default=None, compare=False, repr=False)
     changed_lease_ids: frozenset[int] | None = field(default=None, compare=False)

@@ -16,13 +16,14 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.devices import serves
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import GivingWay, leaving_leases
+from one_preempt.core.phases.giving_way import leaving_leases
 from one_preempt.core.phases.matched_promises import (
     MatchedPromise,
     MatchedPromises,

@@ -15,6 +15,7 @@ from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
+from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, PreemptionMethod
@@ -43,7 +44,6 @@ from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
-    from one_preempt.core.phases.giving_way import GivingWay
     from one_preempt.core.phases.matched_promises import MatchedPromises
     from one_preempt.core.phases.room_wanted import RoomWanted
 
@@ -131,10 +131,9 @@ class PlanDraft:
     _room_then: Room | None = None
 
     @classmethod
-    def begin(cls, state: ClusterState, policies: Policies) -> PlanDraft:
+    def begin(cls, state: ClusterState, policies: Policies, memory: DecisionMemory) -> PlanDraft:
         """An empty plan over the room that oned's accounting leaves."""
-        memory = state.memory if state.memory is not None else DecisionMemory()
-        power = PowerDraft.begin(state, policies.power)
+        power = PowerDraft.begin(state, policies.power, memory)
         if power is None:
             memory.power_watch.forget()
         else:

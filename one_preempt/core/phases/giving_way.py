@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
 
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.memory.known_giving_way import GivingWay
+from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption
-from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.victims import first_methods, has_left, has_overrun
-
-
-@dataclass(frozen=True, slots=True)
-class GivingWay:
-    """A lease on hosts that would be taken off them for a reservation; `ends_at_s` None: nobody knows."""
-
-    lease: Lease
-    vms: tuple[VirtualMachine, ...]
-    methods: tuple[PreemptionMethod, ...]
-    rows: tuple[int, ...]
-    ends_at_s: int | None
 
 
 def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:

@@ -15,10 +15,10 @@ from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.policy import TimedWork
 from one_preempt.core.energy.power_model import most_economical_first
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
-from one_preempt.core.host_power.guests import Guests
-from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.host_power.hosts_to_come import HostsToCome, expected_hosts, expecting, hosts_to_come
 from one_preempt.core.host_power.phase_transitions import given_up, to_be_woken
-from one_preempt.core.host_power.power_columns import PowerColumns, can_turn_back
+from one_preempt.core.host_power.power_columns import can_turn_back
+from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.plan import Plan
@@ -45,12 +45,13 @@ class PowerDraft:
     is to start there later. `due_soon`: rows that sleep, were promised, and must be woken within a boot.
     """
 
-    def __init__(self, state: ClusterState, rules: PowerRules) -> None:
+    def __init__(self, state: ClusterState, rules: PowerRules, memory: DecisionMemory) -> None:
         self.rules = rules
         self.now_s = state.now_s
         self.paused = state.paused
         self.known = state.power
-        self.to_come: HostsToCome | None = hosts_to_come(state, rules)
+        memory.expected_hosts = expected_hosts(state, rules, memory.expected_hosts)
+        self.to_come: HostsToCome | None = hosts_to_come(memory.expected_hosts, state, rules)
         self.observed = state
         self.sequences: dict[int, PowerSequence] = dict(state.power.sequences)
         self.changed: set[int] = set()
@@ -69,22 +70,21 @@ class PowerDraft:
         self.asked_at_s: int | None = None
         self._hosts = state.hosts
         self.running: TimedWork | None = None
-        memory = state.memory
-        self.guests = Guests() if memory is None else memory.power_watch.guests
+        self.guests = memory.power_watch.guests
         self.guests.observe(state.snapshot)
-        self.columns = PowerColumns() if memory is None else memory.power_columns
+        self.columns = memory.power_columns
         self.columns.observe(state, rules)
         self._awake: BoolArray | None = None
         self._able_to_sleep: BoolArray | None = None
 
     @classmethod
-    def begin(cls, state: ClusterState, rules: PowerRules) -> PowerDraft | None:
+    def begin(cls, state: ClusterState, rules: PowerRules, memory: DecisionMemory) -> PowerDraft | None:
         """None where power concerns nobody: it is off, and nothing of ours is under way or asleep."""
         if rules.mode is PowerMode.OFF and not state.power.sequences and not state.power.orders:
             return None
         if not rules.handed_over and not state.power.sequences and not state.power.orders:
             return None
-        return cls(state, rules)
+        return cls(state, rules, memory)
 
     def seen(self, state: ClusterState) -> ClusterState:
         """The state as the decision is to see it: with hosts that come."""

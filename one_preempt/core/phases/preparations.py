@@ -13,6 +13,7 @@ from operator import add
 from one_preempt.core.availability.lanes import Operation
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.memory.known_leavers import InTheWay
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion
@@ -21,7 +22,7 @@ from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
 from one_preempt.core.phases.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
-from one_preempt.core.phases.giving_way import GivingWay, alone_from_the_start, leaving_leases, there_at
+from one_preempt.core.phases.giving_way import alone_from_the_start, leaving_leases, there_at
 from one_preempt.core.phases.promised import promised_leases
 from one_preempt.core.phases.room_ahead import firm_room_left
 from one_preempt.core.victims import undisturbed_s

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
-from one_preempt.core.host_power.hosts_to_come import HostsToCome, expecting, hosts_to_come
+from one_preempt.core.host_power.hosts_to_come import HostsToCome, expected_hosts, expecting, hosts_to_come
 from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.host_power.power_columns import PowerColumns
 from one_preempt.core.host_power.power_watch import PowerWatch
@@ -130,14 +130,15 @@ def test_remembered_is_as_from_scratch(seed: int) -> None:
             world.sequences = dict(observed.known.sequences)
 
         table = host_table(snapshot.hosts, table, changed_rows(snapshot.hosts, table, None))
-        state = ClusterState(world.now_s, snapshot, table, {}, {}, power=observed.known, memory=memory)
+        state = ClusterState(world.now_s, snapshot, table, {}, {}, power=observed.known)
         memory.power_columns.observe(state, RULES)
         fresh = PowerColumns()
         fresh.observe(state, RULES)
         for name in (name for name in vars(fresh) if not name.startswith("_")):
             assert np.array_equal(getattr(memory.power_columns, name), getattr(fresh, name)), name
-        remembered = seen(hosts_to_come(state, RULES), state)
-        assert remembered == seen(hosts_to_come(replace(state, memory=None), RULES), state)
+        memory.expected_hosts = expected_hosts(state, RULES, memory.expected_hosts)
+        remembered = seen(hosts_to_come(memory.expected_hosts, state, RULES), state)
+        assert remembered == seen(hosts_to_come(expected_hosts(state, RULES), state, RULES), state)
         if world.sequences and world.chance.random() < 0.3:
             # A decision notes what it begins; whether it is written down the next reading tells.
             world.change_sequence()

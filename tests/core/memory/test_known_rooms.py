@@ -219,8 +219,8 @@ def test_who_gives_way_is_who_is_found_from_scratch(
         drawn = {key: one for key, one in {**drawn, **changes}.items() if one is not None}
         starts_s = {key: at_s for key, at_s in promises.items() if key in drawn}
         state = cloud.observed(drawn, starts_s, off, now_s, comes, free_mib)
-        draft = PlanDraft.begin(replace(state, memory=memory), POLICIES)
-        anew = PlanDraft.begin(replace(state, memory=None), POLICIES)
+        draft = PlanDraft.begin(state, POLICIES, memory)
+        anew = PlanDraft.begin(state, POLICIES, DecisionMemory())
 
         assert giving_way(draft) == giving_way(anew)
         assert draft.giving_way_on == anew.giving_way_on

@@ -150,12 +150,13 @@ class WatchedCycle:
     # -- kept in mind, and from scratch ----------------------------------------------------------------------
 
     def _compare(self, plan: Plan, state: ClusterState) -> None:
-        fresh = deliberate(replace(state, memory=None), self.policies)
+        fresh = deliberate(state, self.policies)
         if fresh.plan() != plan:
             self.wrong += [f"at {state.now_s}: from scratch: {text}" for text in plan_differences(plan, fresh.plan())]
-        assert state.memory is not None
-        assert state.memory.timeline is not None
-        texts = timeline_differences(state.memory.timeline, fresh.timeline)
+        memory = self._cycle.memory
+        assert memory is not None
+        assert memory.timeline is not None
+        texts = timeline_differences(memory.timeline, fresh.timeline)
         self.wrong += [f"at {state.now_s}, kept: {text}" for text in texts]
 
 
