@@ -15,12 +15,12 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.phases import beside_promised, promises_in_turn
-from one_preempt.core.phases.beside_promised import takes_promised, what_it_lacks
+from one_preempt.core.phases.devices_and_groups import beside_promised, promises_in_turn
+from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
+from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of, known_promises
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
+from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.matched_promises import MatchedPromise, groups_of, known_promises
-from one_preempt.core.phases.matched_then import is_matched
-from one_preempt.core.phases.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from tests import scenario_reader
 from tests.core.promised_places import ROLES, WISH, cloud, document, groups, guests, promises, rows, wishes
 

@@ -24,9 +24,8 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Plan
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases import mend_reservations, room_in_time
-from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.matched_then import (
+from one_preempt.core.phases import mend_reservations
+from one_preempt.core.phases.devices_and_groups.matched_then import (
     _ends_s,
     _fits_throughout,
     _guests,
@@ -35,7 +34,9 @@ from one_preempt.core.phases.matched_then import (
     _Then,
     leaves_what_is_matched,
 )
-from one_preempt.core.phases.room_ahead import stay_at
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations import room_in_time
+from one_preempt.core.phases.reservations.room_ahead import stay_at
 from tests import scenario_reader
 from tests.core.promised_places import HOSTS, WISH, cloud, document, groups, guests, promises, rows, wishes
 

@@ -14,7 +14,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.resources import Resources
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.shares import most_reserved, within_share_from_s
+from one_preempt.core.phases.reservations.shares import most_reserved, within_share_from_s
 from tests.core.recounted_cluster import lease
 
 SPANS = st.lists(

@@ -14,9 +14,9 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.phases import queue_room
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import ceiling
+from one_preempt.core.phases.queue import queue_room
+from one_preempt.core.phases.reservations.room_ahead import ceiling
 from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings

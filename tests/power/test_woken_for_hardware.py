@@ -7,7 +7,7 @@ import pytest
 from one_preempt.adapters.opennebula.host_reader import read_host_pool
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder
-from one_preempt.core.phases.needed_hosts import LOOKED_AT
+from one_preempt.core.phases.power.needed_hosts import LOOKED_AT
 from one_preempt.policy_registry import energy_policies
 from one_preempt.simulation.simulated_cloud.furnishing import numa_nodes
 from one_preempt.simulation.simulator.site import EXTERNALS

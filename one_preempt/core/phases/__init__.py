@@ -1,1 +1,1 @@
-"""The phases of a decision, which `decide` lists in their order, and the parts that they share."""
+"""The phases of a decision, which `decide` lists in their order, and in folders what several of them share."""

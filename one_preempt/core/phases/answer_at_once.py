@@ -8,7 +8,7 @@ from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.book_reservations import turn_down
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.promised import is_unanswered
+from one_preempt.core.phases.reservations.promised import is_unanswered
 
 
 def answer_at_once(draft: PlanDraft) -> None:

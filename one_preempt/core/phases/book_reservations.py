@@ -27,16 +27,24 @@ from one_preempt.core.model.time_rules import RefusedReservation, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.overhead.planning import leave_s, return_s
-from one_preempt.core.phases.boot_turns import turns_lack_s
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_from_s, matched_then
+from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.host_grants import grant_all_in_time, grant_hosts
-from one_preempt.core.phases.matched_then import is_matched, matched_from_s, matched_then
-from one_preempt.core.phases.never_placed import never_placed
+from one_preempt.core.phases.power.boot_turns import turns_lack_s
+from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.preparations import lay_back, prepare, spared_until_s, who_must_leave
-from one_preempt.core.phases.promised import is_unanswered
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, tables_for, takes_s
-from one_preempt.core.phases.shares import share_exceeded, within_share_from_s
-from one_preempt.core.phases.unknown_ends import no_overrun_giving_way, overruns_going_on
+from one_preempt.core.phases.reservations.promised import is_unanswered
+from one_preempt.core.phases.reservations.room_ahead import (
+    book,
+    end_of,
+    gang_demand,
+    is_taken,
+    stay_at,
+    tables_for,
+    takes_s,
+)
+from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
+from one_preempt.core.phases.reservations.unknown_ends import no_overrun_giving_way, overruns_going_on
 from one_preempt.core.victims import method_is_possible, methods_of
 
 # Where others must leave first, or hosts boot in turns, a lease with a deadline starts later: at once, and then.

@@ -22,13 +22,13 @@ from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.move_reservations import move_reservations, reserved_only
-from one_preempt.core.phases.needed_hosts import NeededHosts
-from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.reschedule import hold_target
-from one_preempt.core.phases.room_ahead import ceiling_for_the_rest
-from one_preempt.core.phases.supply_question import UNKNOWN_END_S
-from one_preempt.core.phases.waking_times import may_sleep_until
+from one_preempt.core.phases.power.move_reservations import move_reservations, reserved_only
+from one_preempt.core.phases.power.needed_hosts import NeededHosts
+from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.supply_question import UNKNOWN_END_S
+from one_preempt.core.phases.power.waking_times import may_sleep_until
+from one_preempt.core.phases.queue.reschedule import hold_target
+from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest
 from one_preempt.core.victims import MOVES, method_is_possible, methods_of, possible_victims
 
 Moving = tuple[Lease, VirtualMachine, PreemptionMethod]

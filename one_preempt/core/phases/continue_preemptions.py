@@ -26,11 +26,8 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.observed_room import left_of_promise
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.in_danger import warn_of_late_leavers
-from one_preempt.core.phases.lent_room import lent_room
-from one_preempt.core.phases.promised import has_exact_start, is_promised
-from one_preempt.core.phases.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
-from one_preempt.core.phases.sequence import (
+from one_preempt.core.phases.preempting.lent_room import lent_room
+from one_preempt.core.phases.preempting.sequence import (
     leave_id,
     lock_id,
     sequence_actions,
@@ -38,6 +35,9 @@ from one_preempt.core.phases.sequence import (
     start_id,
     waits_for,
 )
+from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
+from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
+from one_preempt.core.phases.reservations.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 

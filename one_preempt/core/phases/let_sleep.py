@@ -11,17 +11,17 @@ import numpy as np
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.matching.reasons import while_hosts_come
-from one_preempt.core.phases.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.needed_hosts import NeededHosts, starts_if_woken
 from one_preempt.core.phases.place_waiting import waiting_leases
-from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.power_steps import continue_power, take_orders_to_sleep, unused_rows
-from one_preempt.core.phases.promised import has_exact_start, promised_leases
-from one_preempt.core.phases.room_ahead import end_of, takes_s
+from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
+from one_preempt.core.phases.power.needed_hosts import NeededHosts, starts_if_woken
+from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
+from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, Request, ask
+from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
+from one_preempt.core.phases.reservations.room_ahead import end_of, takes_s
 from one_preempt.core.phases.supply import wake_some
-from one_preempt.core.phases.supply_question import WAITS_FOR_ROOM, Request, ask
 
 
 def let_sleep(draft: PlanDraft) -> None:

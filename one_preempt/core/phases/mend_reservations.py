@@ -8,13 +8,13 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.book_reservations import plan_stays
-from one_preempt.core.phases.boot_turns import turns_lack_s
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_then
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.drawn_place import drawn_place
-from one_preempt.core.phases.matched_then import is_matched, matched_then
-from one_preempt.core.phases.promised import has_exact_start, promised_leases, standing_stays
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
-from one_preempt.core.phases.unknown_ends import overruns_going_on
+from one_preempt.core.phases.power.boot_turns import turns_lack_s
+from one_preempt.core.phases.queue.drawn_place import drawn_place
+from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
+from one_preempt.core.phases.reservations.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
+from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 
 # Of those that ask for devices, cores or by a VM group so many are matched with other hosts in a cycle.
 MENDED_A_CYCLE = 40

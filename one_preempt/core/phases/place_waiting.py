@@ -21,9 +21,9 @@ from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.promises import write_promises
-from one_preempt.core.phases.queue_room import QueueRoom, lacks_room, start_id
-from one_preempt.core.phases.reschedule import marked_vms
+from one_preempt.core.phases.queue.promises import write_promises
+from one_preempt.core.phases.queue.queue_room import QueueRoom, lacks_room, start_id
+from one_preempt.core.phases.queue.reschedule import marked_vms
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
 

@@ -18,9 +18,11 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.book_reservations import plan_rest
+from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
+from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.drawn_place import drawn_place
-from one_preempt.core.phases.leaving_together import (
+from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
+from one_preempt.core.phases.preempting.leaving_together import (
     TOO_LATE,
     as_victims,
     over_limits,
@@ -28,15 +30,13 @@ from one_preempt.core.phases.leaving_together import (
     victim_ceiling,
     who_hold_others_up,
 )
-from one_preempt.core.phases.matched_then import has_all_then
-from one_preempt.core.phases.never_placed import never_placed
-from one_preempt.core.phases.place_waiting import refused_too_often, start, waiting_leases
+from one_preempt.core.phases.preempting.request_problem import hosts_of_all, price_of, request_problem
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted, free_then, lacks_to_start, placements_for
+from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
+from one_preempt.core.phases.preempting.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.phases.preparations import lay_back, prepare
-from one_preempt.core.phases.request_problem import hosts_of_all, price_of, request_problem
-from one_preempt.core.phases.room_ahead import book, end_of, has_ended_by, rows_of, stay_at, takes_s
-from one_preempt.core.phases.room_wanted import RoomWanted, free_then, lacks_to_start, placements_for
-from one_preempt.core.phases.sequence import named_leases, sequence_actions, steps_of, waits_for
-from one_preempt.core.phases.sure_ways import hosts_if_all_left, leaves_surely
+from one_preempt.core.phases.queue.drawn_place import drawn_place
+from one_preempt.core.phases.reservations.room_ahead import book, end_of, has_ended_by, rows_of, stay_at, takes_s
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (
     Hindered,

@@ -20,11 +20,11 @@ from one_preempt.core.model.time_rules import Exclusion
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.planning import leave_lanes_s
-from one_preempt.core.phases.beside_promised import who_has_its_devices
+from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
 from one_preempt.core.phases.draft import PlanDraft, Preparation
-from one_preempt.core.phases.giving_way import alone_from_the_start, leaving_leases, there_at
-from one_preempt.core.phases.promised import promised_leases
-from one_preempt.core.phases.room_ahead import firm_room_left
+from one_preempt.core.phases.reservations.giving_way import alone_from_the_start, leaving_leases, there_at
+from one_preempt.core.phases.reservations.promised import promised_leases
+from one_preempt.core.phases.reservations.room_ahead import firm_room_left
 from one_preempt.core.victims import undisturbed_s
 
 Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]

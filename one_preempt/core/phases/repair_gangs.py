@@ -13,7 +13,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.queue_room import start_id
+from one_preempt.core.phases.queue.queue_room import start_id
 from one_preempt.core.victims import method_is_possible
 
 _FAILED_STARTS = frozenset(

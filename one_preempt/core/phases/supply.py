@@ -23,10 +23,10 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
-from one_preempt.core.phases.boot_turns import turns_bind, up_in_turn
+from one_preempt.core.phases.devices_and_groups.matched_then import matched_then
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.matched_then import matched_then
-from one_preempt.core.phases.needed_hosts import (
+from one_preempt.core.phases.power.boot_turns import turns_bind, up_in_turn
+from one_preempt.core.phases.power.needed_hosts import (
     LOOKED_AT,
     WAKING,
     are_counted,
@@ -35,15 +35,15 @@ from one_preempt.core.phases.needed_hosts import (
     lacking_hosts,
     too_late,
 )
-from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.power_steps import take_orders_to_wake
+from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.power_steps import take_orders_to_wake
+from one_preempt.core.phases.power.suited_hosts import suited_hosts
+from one_preempt.core.phases.power.supply_question import Request, ask, request_at
+from one_preempt.core.phases.power.waking_times import TURN_S, waking_times
 from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
-from one_preempt.core.phases.promised import has_exact_start, promised_leases
-from one_preempt.core.phases.queue_room import promised_stay
-from one_preempt.core.phases.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
-from one_preempt.core.phases.suited_hosts import suited_hosts
-from one_preempt.core.phases.supply_question import Request, ask, request_at
-from one_preempt.core.phases.waking_times import TURN_S, waking_times
+from one_preempt.core.phases.queue.queue_room import promised_stay
+from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
+from one_preempt.core.phases.reservations.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 
 # -- before reservations are judged --------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.virtual_machine import Nic, PciRequest, VirtualMachine
-from one_preempt.core.phases.room_ahead import most_places, smallest_need
+from one_preempt.core.phases.reservations.room_ahead import most_places, smallest_need
 from tests.core.matching.small_cloud import cloud, host, matchmaker, vm
 
 hosts = st.lists(

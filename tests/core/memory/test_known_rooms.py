@@ -28,7 +28,7 @@ from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import giving_way
+from one_preempt.core.phases.reservations.giving_way import giving_way
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.moml import POLICY as MOML
 from one_preempt.core.queue_order.user_priority import POLICY as BY_PRIORITY

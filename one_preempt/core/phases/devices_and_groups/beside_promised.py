@@ -22,9 +22,7 @@ from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import leaving_leases
-from one_preempt.core.phases.matched_promises import (
+from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
     MatchedPromises,
     first_come,
@@ -32,9 +30,8 @@ from one_preempt.core.phases.matched_promises import (
     known_promises,
     matched_promises,
 )
-from one_preempt.core.phases.matched_then import is_matched, leaves_what_is_matched
-from one_preempt.core.phases.power_draft import needs_hardware
-from one_preempt.core.phases.promises_in_turn import (
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
     Arrival,
     arrivals,
     ends_s_of,
@@ -42,7 +39,10 @@ from one_preempt.core.phases.promises_in_turn import (
     lacking_at_each,
     placed_in_turn,
 )
-from one_preempt.core.phases.room_ahead import rows_of, stay_at
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.power.power_draft import needs_hardware
+from one_preempt.core.phases.reservations.giving_way import leaving_leases
+from one_preempt.core.phases.reservations.room_ahead import rows_of, stay_at
 from one_preempt.core.suspendable import worth_s
 
 Placed = tuple[Placement, ...] | Unplaced

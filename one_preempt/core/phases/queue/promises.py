@@ -9,9 +9,9 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Booking
 from one_preempt.core.observed_room import keeps_reservations
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.promised import is_promised
-from one_preempt.core.phases.queue_room import promised_stay
-from one_preempt.core.phases.room_ahead import booked
+from one_preempt.core.phases.queue.queue_room import promised_stay
+from one_preempt.core.phases.reservations.promised import is_promised
+from one_preempt.core.phases.reservations.room_ahead import booked
 
 
 def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:

@@ -13,11 +13,11 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.beside_promised import takes_promised
+from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised
+from one_preempt.core.phases.devices_and_groups.served_then import unserved
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import giving_way
-from one_preempt.core.phases.room_ahead import firm_ceiling
-from one_preempt.core.phases.served_then import unserved
+from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.victims import (
     Hindered,

@@ -22,7 +22,7 @@ from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.observed_room import amounts_of, needed_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import (
+from one_preempt.core.phases.reservations.giving_way import (
     giving_way,
     leaving_leases,
     there_at,

@@ -22,12 +22,12 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
-from one_preempt.core.phases.beside_promised import placed_beside
+from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
+from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import reserved_ahead
-from one_preempt.core.phases.never_placed import never_placed
-from one_preempt.core.phases.reschedule import reschedule
-from one_preempt.core.phases.room_ahead import (
+from one_preempt.core.phases.queue.reschedule import reschedule
+from one_preempt.core.phases.reservations.giving_way import reserved_ahead
+from one_preempt.core.phases.reservations.room_ahead import (
     ceiling,
     end_of,
     gang_demand,

@@ -10,7 +10,7 @@ from one_preempt.core.host_power.hosts_to_come import last_switching_s
 from one_preempt.core.memory.known_wakings import Waking, Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft
+from one_preempt.core.phases.power.power_draft import PowerDraft
 
 # A boot that waits for the end of another one begins so long after it: that end must be seen first.
 TURN_S = 30

@@ -14,7 +14,7 @@ from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.power.power_draft import PowerDraft, needs_hardware
 
 _PLENTY = 1 << 40
 

@@ -18,8 +18,8 @@ from one_preempt.core.host_power.hosts_to_come import first_switching_s
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.waking_times import TURN_S, latest_wakings
+from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.waking_times import TURN_S, latest_wakings
 
 
 def turns_bind(power: PowerDraft, more: int = 0) -> bool:

@@ -16,7 +16,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.suited_hosts import suited_hosts
+from one_preempt.core.phases.power.suited_hosts import suited_hosts
 
 TRIED_OF_A_USER = 16
 

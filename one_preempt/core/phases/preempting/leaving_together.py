@@ -12,10 +12,10 @@ from one_preempt.core.model.policies import VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import preemptions_under_way
-from one_preempt.core.phases.reschedule import hold_target
-from one_preempt.core.phases.room_ahead import ceiling_for_the_rest, firm_room_left, is_short, stay_at
-from one_preempt.core.phases.sequence import leave_id
+from one_preempt.core.phases.preempting.sequence import leave_id
+from one_preempt.core.phases.queue.reschedule import hold_target
+from one_preempt.core.phases.reservations.giving_way import preemptions_under_way
+from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest, firm_room_left, is_short, stay_at
 from one_preempt.core.victims import (
     MOVES,
     Hindered,

@@ -31,7 +31,7 @@ from one_preempt.core.model.power_sequence import (
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 if TYPE_CHECKING:
-    from one_preempt.core.phases.fitting import Fitting
+    from one_preempt.core.phases.power.fitting import Fitting
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 

@@ -12,9 +12,9 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.phases.beside_promised import placed_beside
+from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.room_ahead import ceiling_for_the_rest, rows_of, stay_at
+from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest, rows_of, stay_at
 
 _MOVABLE_STATES = ("RUNNING", "UNKNOWN", "POWEROFF")
 

@@ -27,7 +27,7 @@ from one_preempt.core.model.power_sequence import (
     PowerStepKind,
 )
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power_draft import PowerDraft, disable_step, power_step, withdrawn
+from one_preempt.core.phases.power.power_draft import PowerDraft, disable_step, power_step, withdrawn
 
 # How soon it is looked again for the effect of a call to oned, and of an order to a power controller.
 LOOK_AGAIN_S = 1

@@ -13,13 +13,13 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import leaving_leases
-from one_preempt.core.phases.matched_promises import (
+from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
     known_promises,
 )
-from one_preempt.core.phases.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.victims import has_overrun
 
 

@@ -29,11 +29,11 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.needed_hosts import fits_at_all
-from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.promised import is_promised, is_unanswered
-from one_preempt.core.phases.room_ahead import end_of, takes_s
-from one_preempt.core.phases.suited_hosts import suited_hosts
+from one_preempt.core.phases.power.needed_hosts import fits_at_all
+from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.suited_hosts import suited_hosts
+from one_preempt.core.phases.reservations.promised import is_promised, is_unanswered
+from one_preempt.core.phases.reservations.room_ahead import end_of, takes_s
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400

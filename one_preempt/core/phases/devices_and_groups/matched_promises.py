@@ -12,9 +12,9 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import giving_way
-from one_preempt.core.phases.matched_then import is_matched
+from one_preempt.core.phases.reservations.giving_way import giving_way
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.fitting import Fitting
 from one_preempt.core.phases.place_waiting import waiting_leases
-from one_preempt.core.phases.power_draft import PowerDraft, needs_hardware
-from one_preempt.core.phases.promised import is_promised, standing_stays
-from one_preempt.core.phases.room_ahead import gang_demand
-from one_preempt.core.phases.suited_hosts import suited_hosts
+from one_preempt.core.phases.power.fitting import Fitting
+from one_preempt.core.phases.power.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.power.suited_hosts import suited_hosts
+from one_preempt.core.phases.reservations.promised import is_promised, standing_stays
+from one_preempt.core.phases.reservations.room_ahead import gang_demand
 
 # So many requests that may preempt, and so many that only sleeping hosts suit, are looked at in one cycle.
 LOOKED_AT = 32

@@ -12,7 +12,7 @@ from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.giving_way import leaving_leases
+from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.victims import has_overrun
 
 

@@ -12,18 +12,19 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.beside_promised import what_it_lacks
-from one_preempt.core.phases.boot_turns import turns_lack_s
+from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
+from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_then
+from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.drawn_place import drawn_place
-from one_preempt.core.phases.in_danger import warn, warn_of_late_leavers
-from one_preempt.core.phases.matched_then import is_matched, matched_then
-from one_preempt.core.phases.never_placed import never_placed
 from one_preempt.core.phases.place_waiting import lock_on
+from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.preempt_for_waiting import preempt_in_time
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.preparations import Leaving, prepare, spared_until_s, who_must_leave
-from one_preempt.core.phases.promised import has_exact_start
-from one_preempt.core.phases.room_ahead import (
+from one_preempt.core.phases.queue.drawn_place import drawn_place
+from one_preempt.core.phases.reservations.in_danger import warn, warn_of_late_leavers
+from one_preempt.core.phases.reservations.promised import has_exact_start
+from one_preempt.core.phases.reservations.room_ahead import (
     book,
     free_but_for,
     gang_demand,
@@ -32,8 +33,7 @@ from one_preempt.core.phases.room_ahead import (
     smallest_need,
     stay_at,
 )
-from one_preempt.core.phases.room_wanted import RoomWanted
-from one_preempt.core.phases.unknown_ends import overruns_going_on
+from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 
 # Of reservations for devices, cores or by a VM group so many are matched with other hosts before others must leave for
 # them, the first ones first: whoever comes later is matched later.

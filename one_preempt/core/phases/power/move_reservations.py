@@ -15,13 +15,13 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.memory.lease_concerns import WAITING_STATES, Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.matched_then import has_all_then
-from one_preempt.core.phases.power_draft import PowerDraft
-from one_preempt.core.phases.promised import has_exact_start
-from one_preempt.core.phases.room_ahead import book
-from one_preempt.core.phases.suited_hosts import matched_rows
-from one_preempt.core.phases.supply_question import leases_by_row
+from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.power.suited_hosts import matched_rows
+from one_preempt.core.phases.power.supply_question import leases_by_row
+from one_preempt.core.phases.reservations.promised import has_exact_start
+from one_preempt.core.phases.reservations.room_ahead import book
 
 
 def reserved_only(draft: PlanDraft, power: PowerDraft) -> dict[int, tuple[Lease, ...]]:
