@@ -10,7 +10,7 @@ from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.memory import known_choices
 from one_preempt.core.memory.decision_memory import DecisionMemory
-from one_preempt.core.phases.preempt_for_waiting import CHOICES_A_REQUEST
+from one_preempt.core.phases.preempting.room_made import CHOICES_A_REQUEST
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader

@@ -10,7 +10,8 @@ import pytest
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.phases.preempt_for_waiting import CHOICES_A_CYCLE, CHOICES_AHEAD_A_CYCLE, looked_at_in_turn
+from one_preempt.core.phases.preempt_for_waiting import looked_at_in_turn
+from one_preempt.core.phases.preempting.room_made import CHOICES_A_CYCLE, CHOICES_AHEAD_A_CYCLE
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader
 from tests.core.recounted_cluster import NOW_S, lease

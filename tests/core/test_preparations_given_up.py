@@ -9,7 +9,7 @@ import pytest
 
 from one_preempt.core.availability.lanes import SHARED_STORAGE, ExclusiveLanes, Operation
 from one_preempt.core.phases.draft import PlanDraft, Preparation
-from one_preempt.core.phases.preparations import lay_back
+from one_preempt.core.phases.reservations.leaving_in_time import lay_back
 
 EARLIER = Preparation(100, ((SHARED_STORAGE, 100, 200),))
 TRIED = Preparation(300, ((SHARED_STORAGE, 300, 400), (7, 350, 400)))

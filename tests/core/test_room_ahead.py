@@ -18,8 +18,8 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preparations import who_must_leave
 from one_preempt.core.phases.reservations.giving_way import there_at
+from one_preempt.core.phases.reservations.leaving_in_time import who_must_leave
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling, firm_room_left, free_but_for, is_short
 from one_preempt.core.reconcile import reconcile
 from tests import scenario_reader

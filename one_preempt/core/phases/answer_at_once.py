@@ -6,8 +6,8 @@ from one_preempt.core.matching.reasons import NEXT_CYCLE, without_mend
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.phases.book_reservations import turn_down
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.answers import turn_down
 from one_preempt.core.phases.reservations.promised import is_unanswered
 
 

@@ -17,14 +17,13 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.book_reservations import piece_rules
 from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.mend_reservations import planned_anew
-from one_preempt.core.phases.place_waiting import hindrance_of, start
 from one_preempt.core.phases.queue.queue_room import lacks_room
+from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.in_danger import warn
+from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import (
     book,

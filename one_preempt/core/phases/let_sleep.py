@@ -11,17 +11,16 @@ import numpy as np
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.matching.reasons import while_hosts_come
-from one_preempt.core.phases.consolidate import consolidate, emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
+from one_preempt.core.phases.power.emptiable_hosts import consolidate, emptiable_hosts
 from one_preempt.core.phases.power.needed_hosts import NeededHosts, starts_if_woken
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, Request, ask
+from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.reservations.room_ahead import end_of, takes_s
-from one_preempt.core.phases.supply import wake_some
 
 
 def let_sleep(draft: PlanDraft) -> None:
@@ -79,7 +78,7 @@ def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Callable[[], Re
     asked = ask(draft, power, Occasion.PERIODIC, head(), emptiable=lambda: emptiable().nodes)
     decision = power.rules.policy.decide(asked.question)
     why = "the queue waits for room" if head() is not None else "the energy policy wants it on"
-    wake_some(power, asked.rows_to_wake, decision.wake, why)
+    power.wake_some(asked.rows_to_wake, decision.wake, why)
     to_empty = max(decision.consolidate, to_empty)
     if to_empty:
         consolidate(draft, power, emptiable(), to_empty)

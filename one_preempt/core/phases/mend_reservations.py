@@ -7,11 +7,11 @@ from collections.abc import Sequence, Set
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.book_reservations import plan_stays
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_then
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.queue.drawn_place import drawn_place
+from one_preempt.core.phases.reservations.planned_stays import planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
@@ -46,29 +46,6 @@ def _put_off(draft: PlanDraft, displaced: Sequence[Lease]) -> Set[int]:
     behind = matched[MENDED_A_CYCLE // 2 :]
     first = drawn_place(len(behind), draft.state.now_s)
     return frozenset([*behind[first:], *behind[:first]][MENDED_A_CYCLE - MENDED_A_CYCLE // 2 :])
-
-
-def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[Stay, ...]:
-    """Other stays for what is left of a lease whose plan does not hold any more; empty where there are none."""
-    ready_at_s = max(lease.terms.start_at_s or 0, draft.state.now_s + 1)
-    whole_s, deadline_s = takes_s(draft, lease, vms), lease.terms.deadline_at_s
-    if deadline_s is not None and (whole_s is None or ready_at_s + whole_s > deadline_s):
-        # Too late wherever there were room; it is asked again in every cycle until it runs all the same.
-        return ()
-    before = draft.timeline.withdraw(lease.id)
-    if lease.terms.deadline_at_s is not None:
-        stays = tuple(plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
-    else:
-        slot = draft.timeline.firm_stays.earliest_fit(gang_demand(draft, vms), whole_s, ready_at_s)
-        end_s = None if slot is None else end_of(slot.start_s, whole_s)
-        stays = () if slot is None else (stay_at(lease, vms, slot.host_rows, slot.start_s, end_s, firm=True),)
-        # Where hosts have no turns to boot until then, what it had is as good.
-        stays = () if before and turns_lack_s(draft, lease, stays) else stays
-    if stays:
-        book(draft, lease, stays)
-    elif before:
-        draft.timeline.hold(before)
-    return stays
 
 
 def _displaced(draft: PlanDraft) -> list[Lease]:

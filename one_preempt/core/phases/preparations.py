@@ -1,33 +1,16 @@
 """How early others must begin to leave for what starts later: overheads have reservations of their own (VW07 3.1).
 
-Saving memory takes turns on a host, or on the storage that all share. The preparations of all reservations are laid
-into those lanes, each as late as the next one allows, so that two that start at the same time do not count on the
-same minutes.
+The preparations of all reservations are laid down before anything new is decided, each as late as the next one allows,
+so that two that start at the same time do not count on the same minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import add
-
-from one_preempt.core.availability.lanes import Operation
-from one_preempt.core.availability.steps import END_OF_TIME_S
-from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.memory.known_giving_way import GivingWay
-from one_preempt.core.memory.known_leavers import InTheWay
-from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
-from one_preempt.core.model.time_rules import Exclusion
-from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.observed_room import amounts_of
-from one_preempt.core.overhead.planning import leave_lanes_s
-from one_preempt.core.phases.devices_and_groups.beside_promised import who_has_its_devices
-from one_preempt.core.phases.draft import PlanDraft, Preparation
-from one_preempt.core.phases.reservations.giving_way import alone_from_the_start, leaving_leases, there_at
+from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.giving_way import alone_from_the_start
+from one_preempt.core.phases.reservations.leaving_in_time import prepare, who_must_leave
 from one_preempt.core.phases.reservations.promised import promised_leases
-from one_preempt.core.phases.reservations.room_ahead import firm_room_left
-from one_preempt.core.victims import undisturbed_s
-
-Leaving = Sequence[tuple[VirtualMachine, PreemptionMethod]]
 
 
 def plan_preparations(draft: PlanDraft) -> None:
@@ -42,116 +25,3 @@ def plan_preparations(draft: PlanDraft) -> None:
     disturbed = [(stay, lease) for stay, lease in coming if lease.id not in alone]
     for stay, lease in sorted(disturbed, key=lambda one: (-one[0].start_s, one[1].id)):
         prepare(draft, lease.id, stay.start_s, who_must_leave(draft, lease, stay))
-
-
-def prepare(
-    draft: PlanDraft, lease_id: int, start_s: int, leaving: Leaving, not_before_s: int | None = None
-) -> Preparation | None:
-    """Take the latest time before `start_s` in which all of `leaving` can leave; None where there is none.
-
-    It begins at `not_before_s` (None: now) or later, and replaces what was laid down for the lease before.
-    """
-    before = draft.preparations.pop(lease_id, None)
-    if before is not None:
-        _occupy(draft, before, -1)
-    if not leaving:
-        return Preparation(start_s, ())
-    rules, not_before_s = draft.policies.time, max(draft.state.now_s, not_before_s or 0)
-    lanes_s = leave_lanes_s(leaving, draft.rates, rules.exclusion)
-    end_by_s = start_s - rules.preparation_margin_s
-    if rules.exclusion is Exclusion.NONE:
-        begin_s = end_by_s - max(lanes_s.values()) - rules.grace_s
-        prepared = Preparation(begin_s, ())
-    else:
-        operations = [Operation(lane, took_s) for lane, took_s in sorted(lanes_s.items()) if took_s > 0]
-        starts = draft.lanes.as_late_as_possible(operations, not_before_s, end_by_s)
-        if starts is None:
-            return None
-        slots = tuple((one.lane, at_s, at_s + one.duration_s) for one, at_s in zip(operations, starts, strict=True))
-        prepared = Preparation(min((at_s for _, at_s, _ in slots), default=end_by_s) - rules.grace_s, slots)
-    if prepared.begin_s < not_before_s:
-        return None
-    draft.preparations[lease_id] = prepared
-    _occupy(draft, prepared, 1)
-    return prepared
-
-
-def lay_back(draft: PlanDraft, lease_id: int, before: Preparation | None) -> None:
-    """Have laid down for a lease what was before something was tried of which nothing comes."""
-    tried = draft.preparations.pop(lease_id, None)
-    if tried is not before:
-        if tried is not None:
-            _occupy(draft, tried, -1)
-        if before is not None:
-            _occupy(draft, before, 1)
-    if before is not None:
-        draft.preparations[lease_id] = before
-
-
-def _occupy(draft: PlanDraft, preparation: Preparation, sign: int) -> None:
-    change = draft.lanes.occupy if sign > 0 else draft.lanes.vacate
-    for lane, start_s, end_s in preparation.slots:
-        change(lane, start_s, end_s)
-
-
-def who_must_leave(draft: PlanDraft, lease: Lease, stay: Stay) -> Leaving:
-    """Those who would still be on the hosts of `stay` and are in its way, as far as can be told now.
-
-    On each host the largest go first until there is room, and devices where it asks for some; who really leaves, the
-    preemption policy chooses.
-    """
-    there = there_at(draft, lease, stay)
-    if not there or draft.timeline.is_empty:
-        return ()
-    timeline, known = draft.timeline, draft.memory.leavers
-    gone = leaving_leases(draft).intersection(one.lease.id for one in there)
-    asked = InTheWay(stay, timeline.stays.get(lease.id, ()), tuple(there), gone)
-    lasts = stay.start_s >= draft.state.now_s and stay.lease_id == lease.id
-    leavers = known.of(timeline.firm_stays, asked) if lasts else None
-    if leavers is None:
-        leavers = tuple(_in_the_way(draft, lease, stay, there))
-        if lasts:
-            known.keep(timeline.firm_stays, asked, leavers, len(draft.state.leases))
-    if not draft.has_devices or not any(vm.pci_requests for vm in draft.members(lease)):
-        return leavers
-    out = {vm.id for vm, _ in leavers}
-    holders = who_has_its_devices(draft, lease, stay, sorted(there, key=_largest_first), out)
-    return (*leavers, *(pair for one in holders for pair in zip(one.vms, one.methods, strict=True)))
-
-
-def _in_the_way(draft: PlanDraft, lease: Lease, stay: Stay, there: Sequence[GivingWay]) -> Leaving:
-    left = firm_room_left(draft, lease, stay, there)
-    leaving: list[tuple[VirtualMachine, PreemptionMethod]] = []
-    for one in sorted(there, key=_largest_first):
-        # Whoever ends sooner is in nobody's way from then on.
-        until_s = END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
-        in_the_way = [
-            (parts, from_s, amounts)
-            for row, amounts in zip(one.rows, amounts_of(one.vms), strict=True)
-            for parts in [left.get(row, {})]
-            for from_s in parts
-            if from_s < until_s
-        ]
-        if not any(amount < 0 for parts, from_s, _ in in_the_way for amount in parts[from_s]):
-            continue
-        leaving += zip(one.vms, one.methods, strict=True)
-        for parts, from_s, amounts in in_the_way:
-            parts[from_s] = list(map(add, parts[from_s], amounts))
-    return leaving
-
-
-def spared_until_s(draft: PlanDraft, leaving: Leaving) -> int:
-    """What has only just started is left alone for a while; the instant from which on all of them may be asked."""
-    state, limits = draft.state, draft.policies.limits
-    return max(
-        (
-            (vm.history[-1].running_start_at_s or state.now_s)
-            + undisturbed_s(state.leases[state.lease_of_vm[vm.id]], limits)
-            for vm, _ in leaving
-        ),
-        default=state.now_s,
-    )
-
-
-def _largest_first(one: GivingWay) -> tuple[int, int, int]:
-    return (-one.lease.total.cpu_centi, -one.lease.total.memory_mib, one.lease.id)

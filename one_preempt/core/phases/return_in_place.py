@@ -15,8 +15,8 @@ from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import being_cancelled
 from one_preempt.core.phases.preempting.lent_room import amounts_by_host, set_aside
+from one_preempt.core.phases.queue.starts import being_cancelled
 from one_preempt.core.suspendable import worth_s
 from one_preempt.core.victims import is_guarded
 

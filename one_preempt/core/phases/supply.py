@@ -40,8 +40,8 @@ from one_preempt.core.phases.power.power_steps import take_orders_to_wake
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.power.supply_question import Request, ask, request_at
 from one_preempt.core.phases.power.waking_times import TURN_S, waking_times
-from one_preempt.core.phases.preparations import spared_until_s, who_must_leave
 from one_preempt.core.phases.queue.queue_room import promised_stay
+from one_preempt.core.phases.reservations.leaving_in_time import spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.reservations.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
 
@@ -205,7 +205,7 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
     if not asked.rows_to_wake:
         return
     decision = power.rules.policy.decide(asked.question)
-    if wake_some(power, asked.rows_to_wake, decision.wake, f"{lease.label} waits for room") or (
+    if power.wake_some(asked.rows_to_wake, decision.wake, f"{lease.label} waits for room") or (
         decision.wake and _others_boot(power)
     ):
         _waits_for_hosts(draft, lease)
@@ -267,12 +267,3 @@ def _waits_for_hosts(draft: PlanDraft, lease: Lease) -> None:
     draft.lacking_room.discard(lease.id)
     draft.waits[lease.id] = Reason(WAKING, "waits for hosts that are being switched on")
     draft.statuses[lease.id] = "waits for hosts that are being switched on"
-
-
-def wake_some(power: PowerDraft, rows: Sequence[int], count: int, text: str) -> int:
-    """Wake up to `count` of these rows, in their order; how many are."""
-    woken = 0
-    for row in rows:
-        if woken < count and power.can_wake(row):
-            woken += power.wake_in_turn(row, "queue", text)
-    return woken

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from one_preempt.core.energy.policy import EmptiableNodes, Occasion
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.phases.consolidate import emptiable_hosts
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import up_in_turn
+from one_preempt.core.phases.power.emptiable_hosts import emptiable_hosts
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.supply_question import Request, ask, request_at
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for

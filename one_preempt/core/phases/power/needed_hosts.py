@@ -19,10 +19,10 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.place_waiting import waiting_leases
 from one_preempt.core.phases.power.fitting import Fitting
 from one_preempt.core.phases.power.power_draft import PowerDraft, needs_hardware
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
+from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import is_promised, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import gang_demand
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -267,6 +267,14 @@ class PowerDraft:
         if not keeps_power and row not in self.due_soon and self.boots_left <= self.turns_kept:
             return False
         return self.wake(row, code, text)
+
+    def wake_some(self, rows: Sequence[int], count: int, text: str) -> int:
+        """Wake up to `count` of these rows for the queue, in their order; how many are."""
+        woken = 0
+        for row in rows:
+            if woken < count and self.can_wake(row):
+                woken += self.wake_in_turn(row, "queue", text)
+        return woken
 
     # -- letting sleep -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,358 @@
+"""Room is made for a request that may preempt: who leaves is chosen, and the preemption decided (CCPE13 section 3).
+
+The same for what is to start at a time to come: others begin to leave early enough, and not earlier (VW07 6.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
+from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
+from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.overhead.planning import leave_s
+from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
+from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.leaving_together import (
+    TOO_LATE,
+    as_victims,
+    over_limits,
+    rules_for,
+    victim_ceiling,
+    who_hold_others_up,
+)
+from one_preempt.core.phases.preempting.request_problem import hosts_of_all, price_of, request_problem
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted, free_then, lacks_to_start, placements_for
+from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
+from one_preempt.core.phases.preempting.sure_ways import hosts_if_all_left, leaves_surely
+from one_preempt.core.phases.queue.starts import start
+from one_preempt.core.phases.queue.turns import refused_too_often
+from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare
+from one_preempt.core.phases.reservations.planned_stays import plan_rest
+from one_preempt.core.phases.reservations.room_ahead import book, has_ended_by, rows_of, stay_at
+from one_preempt.core.preemption.problem import Choice, NoChoice
+from one_preempt.core.victims import (
+    Hindered,
+    PossibleVictim,
+    possible_victims,
+)
+
+# Choosing among thousands of leases takes a second or two; what is not looked at now is looked at next.
+CHOICES_A_CYCLE = 4
+
+
+# The same for what was promised a time to come: however many of these there are, who waits is looked at as well.
+CHOICES_AHEAD_A_CYCLE = 3
+
+
+# How often victims are chosen for one request, each time without some who could not leave after all, or some hosts that
+# would not do; at last among those alone who surely can, for hosts that surely would.
+CHOICES_A_REQUEST = 4
+
+
+_PROMISED_TO_OTHERS = Reason("promised", "others have the devices or cores of the hosts that are free by then")
+
+
+def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = False) -> Reason | None:
+    """Decide who leaves for `wanted`, unless there is time for that yet; what keeps it from having room, or None.
+
+    Of the looks for what starts at a time to come one is kept for whoever is said to be the last.
+    """
+    obstacle = _why_not_now(draft, wanted.lease)
+    is_ahead = wanted.start_s > draft.state.now_s
+    if obstacle is None and not is_ahead:
+        # For a time to come there may be room without any victim; those who are chosen are counted then.
+        obstacle = victim_ceiling(draft, 1)
+    if obstacle is not None:
+        return obstacle
+    never = never_placed(draft, wanted.vms) if is_ahead else None
+    if never is not None:
+        return never
+    looks = draft.choices_ahead + (not is_last) if is_ahead else draft.choices
+    if looks >= (CHOICES_AHEAD_A_CYCLE if is_ahead else CHOICES_A_CYCLE):
+        return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
+    if is_ahead:
+        draft.choices_ahead += 1
+    else:
+        draft.choices += 1
+    return _asked_on(draft, wanted)
+
+
+def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
+    """Decide who leaves, at last who surely can; what kept the first from it who were chosen, or None."""
+    staying, lacking = frozenset[int](), frozenset[int]()
+    first: Reason | None = None
+    for asked_before in range(CHOICES_A_REQUEST - 1):
+        outcome = _preempt_for(draft, wanted, staying, lacking, asked_before)
+        if not isinstance(outcome, Hindered):
+            return outcome
+        first = first or outcome.reason
+        if not (outcome.lease_ids or outcome.host_rows):
+            # Perhaps because too many were set aside.
+            staying = frozenset()
+            break
+        staying, lacking = staying | outcome.lease_ids, lacking | outcome.host_rows
+    # Which hosts will do is asked of all of them anew.
+    outcome = _preempt_for(draft, wanted, staying, frozenset(), CHOICES_A_REQUEST - 1)
+    return first if isinstance(outcome, Hindered) else outcome
+
+
+def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
+    """What forbids preempting for this lease, whoever the victims would be."""
+    if not lease.preempts:
+        return Reason("may-not-preempt", "does not fit; it takes no room from others")
+    if lease.state is not LeaseState.WAITING:
+        return Reason("returns", "does not fit; what returns takes no room from others")
+    if draft.state.paused:
+        return Reason("paused", "does not fit, and preempting is paused")
+    if not draft.policies.preempts_anew:
+        return Reason("checked", "does not fit; no room is made in this cycle, for a plan was refused by its own check")
+    if refused_too_often(draft, lease):
+        return Reason(
+            "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
+        )
+    return None
+
+
+def _preempt_for(
+    draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int], lacking: frozenset[int], asked_before: int
+) -> Hindered | Reason | None:
+    """Decide one preemption without those who are `staying`, on no host of the rows `lacking`, and add it to the draft.
+
+    Else say why there is none, and who of those chosen had better stay; a reason alone is advice, or says that nobody
+    could help. Where it was `asked_before` as often as it is asked, only who surely can leaves.
+    """
+    surely = asked_before == CHOICES_A_REQUEST - 1
+    policies = draft.policies
+    taking_part = frozenset(draft.busy_leases) | staying
+    possible, spared = possible_victims(
+        draft.state, policies.limits, rules_for(draft, wanted.vms), taking_part, policies.time.overrun
+    )
+    possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
+    if wanted.start_s > draft.state.now_s:
+        # Before its time comes, nobody leaves for it but those who give way to reservations (`time.suspension`).
+        possible = [one for one in possible if draft.gives_way(one.lease)]
+    if surely:
+        possible = [one for one in possible if leaves_surely(draft, one)]
+    free = free_then(draft, wanted, possible)
+    within = _within(draft, wanted, possible, lacking, surely=surely)
+    problem = request_problem(draft, wanted.vms, possible, free, within)
+    choice = draft.memory.choices.of(wanted.lease.id, problem, policies.preemption, policies.search, asked_before)
+    choice = hosts_of_all(choice, wanted.vms)
+    if isinstance(choice, NoChoice):
+        why = _with_spared(choice.reason, spared)
+        return Hindered(frozenset(), why) if asked_before else why
+    chosen = [victim for victim in possible if victim.lease.id in choice.lease_ids]
+    obstacle = over_limits(draft, chosen)
+    if obstacle is not None:
+        return obstacle
+    if not chosen and wanted.start_s > draft.state.now_s:
+        lacks = lacks_to_start(draft, wanted, chosen, choice) if lacking else None
+        return lacks or _promise_elsewhere(draft, wanted, choice)
+    if _there_is_time(draft, wanted, chosen):
+        return None
+    placements = placements_for(draft, wanted, chosen, choice, free)
+    if isinstance(placements, Hindered):
+        return placements
+    if not chosen:
+        return _start_before_the_queue(draft, wanted, placements)
+    obstacle = who_hold_others_up(draft, wanted.lease, chosen)
+    return obstacle or _decide_or_undo(draft, wanted, chosen, choice, placements)
+
+
+def _within(
+    draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim], lacking: frozenset[int], *, surely: bool
+) -> BoolArray | None:
+    """The hosts among which it is looked for room, for all VMs or for each.
+
+    Of a time to come nobody knows what else they will have.
+    """
+    within = wanted.within
+    if lacking:
+        able = np.ones_like(draft.state.hosts.accepts_vms)
+        able[list(lacking)] = False
+        within = able if within is None else within & able
+    if surely and wanted.start_s <= draft.state.now_s:
+        able = hosts_if_all_left(draft, wanted.vms, possible)
+        within = able if within is None else within & able
+    return within
+
+
+def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
+    """Nobody has to leave where the queue alone would be by then: it is kept off these hosts from now on."""
+    stay = stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
+    if not has_all_then(draft, wanted.vms, stay):
+        return Hindered(frozenset(), _PROMISED_TO_OTHERS, frozenset(choice.host_of_request))
+    book(draft, wanted.lease, (stay, *draft.timeline.stays.get(wanted.lease.id, ())[1:]))
+    return None
+
+
+def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Hindered | None:
+    """Nobody has to leave: it takes room that was only promised to the queue."""
+    placed = draft.matchmaker.place_at(wanted.vms, placements, draft.room)
+    if isinstance(placed, Unplaced):
+        return Hindered(frozenset(), placed.reason)
+    _hold_for(draft, wanted, placed)
+    draft.waits.pop(wanted.lease.id, None)
+    start(draft, wanted.lease, wanted.vms, placed)
+    return None
+
+
+def _hold_for(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement], later_s: int = 0) -> None:
+    """Let nobody else count on these places for as long as they are wanted, if it starts so much later."""
+    end_s = None if wanted.end_s is None else wanted.end_s + later_s
+    stay = stay_at(wanted.lease, wanted.vms, rows_of(draft, placements), wanted.start_s, end_s, firm=True)
+    draft.timeline.replace(wanted.lease.id, (stay,))
+
+
+def _decide_or_undo(
+    draft: PlanDraft,
+    wanted: RoomWanted,
+    chosen: list[PossibleVictim],
+    choice: Choice,
+    placements: tuple[Placement, ...],
+) -> Hindered | Reason | None:
+    """Decide upon the preemption; where nothing comes of it, nobody holds or was promised anything else than before."""
+    lease_ids = [wanted.lease.id, *(one.lease.id for one in chosen)]
+    before = [(one, draft.timeline.stays.get(one, ()), draft.bookings.get(one)) for one in lease_ids]
+    prepared = [(one, draft.preparations.get(one)) for one in lease_ids]
+    mark = draft.room.checkpoint()
+    # Before anything else is looked for: nobody returns, or is moved, to where it will run once they have left.
+    rules, is_due = draft.policies.time, wanted.start_s <= draft.state.now_s
+    leaves_s = rules.grace_s + leave_s(_leaving(draft, chosen), draft.rates, rules.exclusion) if is_due else 0
+    _hold_for(draft, wanted, placements, leaves_s)
+    late = _late_for_deadlines(draft, chosen)
+    outcome = late or _decide_upon(draft, wanted, chosen, choice, placements)
+    if outcome is not None:
+        draft.room.rollback(mark)
+        for lease_id, stays, booking in before:
+            if draft.timeline.stays.get(lease_id, ()) != stays:
+                draft.timeline.replace(lease_id, stays)
+            draft.bookings.pop(lease_id, None)
+            if booking is not None:
+                draft.book(booking)
+        for lease_id, laid_down in prepared:
+            lay_back(draft, lease_id, laid_down)
+    return outcome
+
+
+def _decide_upon(
+    draft: PlanDraft,
+    wanted: RoomWanted,
+    chosen: list[PossibleVictim],
+    choice: Choice,
+    placements: tuple[Placement, ...],
+) -> Hindered | Reason | None:
+    """Add the preemption to the draft, or what it would be where only advice is asked for."""
+    policies, lease = draft.policies, wanted.lease
+    if wanted.start_s <= draft.state.now_s:
+        leaving = [vm for victim in chosen for vm in draft.members(victim.lease)]
+        draft.hold_rooms(placements, [(vm.history[-1].host_id, vm) for vm in leaving])
+    victims = as_victims(draft, chosen, rules_for(draft, wanted.vms))
+    if isinstance(victims, Hindered):
+        return victims
+    draft.hold_memory_images(victims)
+    preemption = _preemption(draft, wanted, choice, victims, placements)
+    if policies.mode is not Mode.ACT:
+        draft.advised.append(preemption)
+        draft.advised_actions.extend(steps_of(draft, preemption, lease, victims, placements))
+        return Reason(
+            "advise",
+            f"does not fit; advice only: preempting {named_leases(preemption.victim_lease_ids)} would make room",
+        )
+    draft.preemptions.append(preemption)
+    now = wanted.start_s <= draft.state.now_s
+    draft.actions.extend(sequence_actions(draft, preemption, lease, victims, placements if now else ()))
+    draft.busy_leases.update({lease.id, *choice.lease_ids})
+    draft.waits.pop(lease.id, None)
+    draft.statuses[lease.id] = waits_for(len(victims))
+    return None
+
+
+def _there_is_time(draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim]) -> bool:
+    """They need not begin to leave yet: the next decision about it is due when they must."""
+    if wanted.start_s <= draft.state.now_s:
+        return False
+    prepared = prepare(draft, wanted.lease.id, wanted.start_s, _leaving(draft, chosen))
+    if prepared is None:
+        return False
+    draft.wake_by(prepared.begin_s)
+    return draft.state.now_s < prepared.begin_s
+
+
+def _leaving(draft: PlanDraft, chosen: Sequence[PossibleVictim]) -> list[tuple[VirtualMachine, PreemptionMethod]]:
+    """The VMs of those chosen, each with how it leaves."""
+    return [pair for one in chosen for pair in zip(draft.members(one.lease), one.methods, strict=True)]
+
+
+def _late_for_deadlines(draft: PlanDraft, chosen: list[PossibleVictim]) -> Hindered | None:
+    """Some of `chosen` could not be done by their deadlines any more; none: the others' new slots are booked."""
+    with_deadline = [
+        one for one in chosen if one.lease.terms.deadline_at_s is not None and draft.is_accepted(one.lease)
+    ]
+    if not with_deadline or draft.policies.mode is not Mode.ACT:
+        return None
+    for one in with_deadline:
+        draft.timeline.withdraw(one.lease.id)
+    missing: set[int] = set()
+    for one in sorted(with_deadline, key=lambda one: (one.lease.terms.deadline_at_s or 0, one.lease.id)):
+        stays = plan_rest(draft, one.lease, draft.members(one.lease), one.methods)
+        if stays is None:
+            missing.add(one.lease.id)
+        else:
+            book(draft, one.lease, stays)
+    return Hindered(frozenset(missing), TOO_LATE) if missing else None
+
+
+def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
+    """A refusal that also says which preemptable leases could not be asked."""
+    if not spared:
+        return reason
+    causes = ", ".join(f"{count} {cause}" for cause, count in sorted(spared.items()))
+    return Reason(reason.code, f"{reason.text}; leases that are spared: {causes}")
+
+
+def _preemption(
+    draft: PlanDraft,
+    wanted: RoomWanted,
+    choice: Choice,
+    victims: tuple[Victim, ...],
+    placements: tuple[Placement, ...],
+) -> Preemption:
+    """The decision as a value; its overhead is that of the methods which are really taken."""
+    state = draft.state
+    prices = [
+        price_of(draft, state.leases[lease_id], tuple(v.method for v in victims if v.lease_id == lease_id))
+        for lease_id in sorted(choice.lease_ids)
+    ]
+    delta_ms = draft.policies.overhead.reschedule_ms if any(price.reschedules for price in prices) else 0
+    return Preemption(
+        id=_new_id(draft, wanted.lease),
+        preemptor_lease_id=wanted.lease.id,
+        victims=victims,
+        placements=placements,
+        policy=draft.policies.preemption.name,
+        overhead_ms=sum(price.overhead_ms for price in prices) + delta_ms,
+        optimal=choice.optimal,
+        bound_ms=choice.bound_ms,
+        decided_at_s=state.now_s,
+        considered=choice.considered,
+        candidate_count=choice.candidate_count,
+        median_overhead_ms=choice.median_overhead_ms,
+    )
+
+
+def _new_id(draft: PlanDraft, lease: Lease) -> str:
+    """By the lease and the second; another than that of what was decided for it, and is given up, in the same one."""
+    if draft.policies.mode is not Mode.ACT:
+        return f"{lease.id}@advice"
+    now_s = draft.state.now_s
+    decided = [one.preemption for one in draft.state.preemptions if one.preemption.preemptor_lease_id == lease.id]
+    numbers = [int(one.id.partition("-")[2] or 1) for one in decided if one.decided_at_s == now_s]
+    return f"{lease.id}@{now_s}-{max(numbers) + 1}" if numbers else f"{lease.id}@{now_s}"

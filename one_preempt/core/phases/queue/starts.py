@@ -1,0 +1,94 @@
+"""A start: what stands against it though there may be room, and the actions that put VMs on their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+from one_preempt.core.memory.lease_concerns import RETURNING_STATES
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.quick_construction import quick_constructor
+from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.queue.queue_room import start_id
+from one_preempt.core.reconciliation.settled_actions import CANCELLED
+
+
+def tried_lately(draft: PlanDraft) -> Set[int | None]:
+    """The leases of whose VMs anything was asked lately; of all others oned has refused none. Found once in a cycle."""
+    if draft.tried is None:
+        state = draft.state
+        records = (*state.actions.values(), *state.failed_actions)
+        draft.tried = {state.lease_of_vm.get(record.vm_id) for record in records}
+    return draft.tried
+
+
+def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:
+    """Add the actions that put the VMs of a lease on the hosts found for them."""
+    returning = lease.state in RETURNING_STATES
+    reason = _why_here(lease, returning)
+    for placement in placed:
+        action_id = start_id(draft.state.snapshot.vms[placement.vm_id], returning=returning)
+        draft.actions.append(draft.deploy(placement, lease, action_id, reason))
+    draft.quotas.promise(list(vms))
+    draft.busy_leases.add(lease.id)
+    draft.starting.add(lease.id)
+
+
+_reason = quick_constructor(Reason)
+
+
+_ALONE = Reason("fits", "the best ranked host that matches and has room")
+
+
+def _why_here(lease: Lease, returning: bool) -> Reason:
+    if returning:
+        return Reason("return", f"{lease.label} returns: there is room for it again")
+    if len(lease.vm_ids) > 1:
+        return _reason("fits", f"all {len(lease.vm_ids)} VMs of {lease.label} fit together")
+    return _ALONE
+
+
+def lock_on(vms: Sequence[VirtualMachine]) -> Reason | None:
+    """A lock on one of them, which keeps all from starting."""
+    locked = next((vm for vm in vms if vm.lock_level is not LockLevel.NONE), None)
+    return None if locked is None else Reason("locked", f"VM {locked.id} is locked: it starts when it is unlocked")
+
+
+def being_cancelled(draft: PlanDraft, lease: Lease) -> Reason | None:
+    """An administrator's command is ending its VMs, one after the other."""
+    records = draft.state.actions.values()
+    if any(one.lease_id == lease.id and one.reason_code == CANCELLED for one in records):
+        return Reason(CANCELLED, "an administrator is cancelling it")
+    return None
+
+
+def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> Reason | None:
+    """What stands against a start though there may be room: a lock, a quota, a refusal a moment ago."""
+    lock = lock_on(vms)
+    if lock is not None:
+        return lock
+    quota = draft.quotas.obstacle(vms)
+    if quota is not None:
+        return Reason("quota", f"{quota} is used up: it starts when the quota allows it")
+    if lease.id not in tried_lately(draft):
+        return None
+    cancelled = being_cancelled(draft, lease)
+    if cancelled is not None:
+        return cancelled
+    returning = lease.state in RETURNING_STATES
+    for vm in vms:
+        action_id = start_id(vm, returning=returning)
+        record = draft.last_attempt(action_id)
+        if record is not None and draft.must_pause_before(action_id, _pause_s(draft, lease, record.attempts)):
+            answer = record.error_text or "it fell back"
+            return Reason("refused", f"VM {vm.id} was not started: {answer}; it is tried again")
+    return None
+
+
+def _pause_s(draft: PlanDraft, lease: Lease, attempts: int) -> int:
+    """A gang whose members had to be stopped again waits longer, so that it does not start and stop for ever."""
+    enactment = draft.policies.enactment
+    if lease.terms.size > 1 and attempts >= enactment.gang_attempts:
+        return draft.policies.limits.victim_retry_s
+    return enactment.retry_delay_s

@@ -1,0 +1,35 @@
+"""What is said to a wish for a time: accepted, refused, or left to wait in the queue instead (SR11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.time_rules import RefusedReservation
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.reservations.room_ahead import (
+    book,
+)
+
+
+def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
+    """Refuse a wish for a time, or let the lease wait in the queue instead (SR11's AR-to-BE conversion)."""
+    if draft.power is not None:
+        draft.power.turned_down(lease.id)
+    if draft.policies.time.refused_reservation is RefusedReservation.QUEUE:
+        draft.judge(lease, Verdict.CONVERTED, f"{why.text}; it waits in the queue instead")
+        return
+    draft.judge(lease, Verdict.REFUSED, why.text)
+    draft.reserved.add(lease.id)
+    draft.waits[lease.id] = why
+    draft.statuses[lease.id] = f"refused: {why.text}"
+
+
+def accept(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
+    """Promise these stays firmly."""
+    book(draft, lease, stays)
+    draft.judge(lease, Verdict.ACCEPTED, f"reserved from {utc_text(stays[0].start_s)} on")
