@@ -20,6 +20,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
 from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.in_danger import warn
@@ -35,7 +36,6 @@ from one_preempt.core.phases.reservations.room_ahead import (
     stay_at,
     takes_s,
 )
-from one_preempt.core.phases.reservations.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
