@@ -49,8 +49,8 @@ def rank_faults(ranks: Mapping[str, str]) -> Iterator[str]:
     if not written:
         return
     # numpy takes time to load, and most have no rank of their own.
-    from one_preempt.core.matching.expression_tokens import ExpressionError
-    from one_preempt.core.matching.rank import parse_rank
+    from one_preempt.core.matching.expressions.rank import parse_rank
+    from one_preempt.core.matching.expressions.tokens import ExpressionError
 
     for key, expression in written.items():
         try:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from one_preempt.core.matching import owners_trials, reasons
-from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable, FloatArray
+from one_preempt.core.matching import reasons
+from one_preempt.core.matching.expressions import owners_trials
+from one_preempt.core.matching.expressions.attributes import HOST_LAYOUT, AttributeTable, FloatArray
+from one_preempt.core.matching.expressions.rank import parse_rank
+from one_preempt.core.matching.expressions.requirements import parse_requirement
 from one_preempt.core.matching.placement import Matchmaker
-from one_preempt.core.matching.rank import parse_rank
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.matching.requirements import parse_requirement
 from one_preempt.core.model.virtual_machine import Nic, VirtualMachine
 from tests.core.matching.small_cloud import cloud, host, matchmaker, network, vm
 from tests.core.matching.test_following import table_after

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from one_preempt.core.balancing.cluster_load import ClusterLoad, Weights
-from one_preempt.core.matching.attributes import BoolArray
+from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.plan import Placement

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from one_preempt.core.matching.attributes import AttributeTable
-from one_preempt.core.matching.expressions import Expressions, speaks_of_load
+from one_preempt.core.matching.expressions.attributes import AttributeTable
+from one_preempt.core.matching.expressions.known_expressions import Expressions, speaks_of_load
 from one_preempt.core.model.cluster_state import IntArray
 
 

@@ -13,7 +13,7 @@ from enum import IntFlag
 import numpy as np
 import numpy.typing as npt
 
-from one_preempt.core.matching.attributes import BoolArray
+from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, AclRule, Directory
 from one_preempt.core.model.infrastructure import Datastore, Network
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine

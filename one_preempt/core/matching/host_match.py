@@ -10,17 +10,23 @@ import numpy as np
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
-from one_preempt.core.matching.attributes import HOST_LAYOUT, Attributes, AttributeTable, BoolArray, host_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import (
+from one_preempt.core.matching.expressions.attributes import (
+    HOST_LAYOUT,
+    Attributes,
+    AttributeTable,
+    BoolArray,
+    host_attributes,
+)
+from one_preempt.core.matching.expressions.known_expressions import (
     Expressions,
     NotThisCycle,
     TooExpensive,
     UnreadableExpression,
     speaks_of_load,
 )
+from one_preempt.core.matching.expressions.requirements import CURRENT_VMS, Residents
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.matching.requirements import CURRENT_VMS, Residents
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.turned_hosts import TurnedHosts
 from one_preempt.core.model.cluster_state import HostTable

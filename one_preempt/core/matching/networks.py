@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
-from one_preempt.core.matching.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
 from one_preempt.core.matching.demands import moves
-from one_preempt.core.matching.expressions import MOST_ANSWERS, Expressions, UnreadableExpression
-from one_preempt.core.matching.rank import best_first
+from one_preempt.core.matching.expressions.attributes import NETWORK_LAYOUT, AttributeTable, network_attributes
+from one_preempt.core.matching.expressions.known_expressions import MOST_ANSWERS, Expressions, UnreadableExpression
+from one_preempt.core.matching.expressions.rank import best_first
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.host import Host

@@ -11,10 +11,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
-from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching.expressions.attributes import BoolArray
+from one_preempt.core.matching.expressions.known_expressions import Expressions
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
 from one_preempt.core.matching.gang import alike, like_the_first, search
 from one_preempt.core.matching.host_match import HostMatch

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from one_preempt.core.host_selection.selection import HostSelection
-from one_preempt.core.matching.attributes import AttributeTable
-from one_preempt.core.matching.expressions import Expressions, TooExpensive, speaks_of_load
+from one_preempt.core.matching.expressions.attributes import AttributeTable
+from one_preempt.core.matching.expressions.known_expressions import Expressions, TooExpensive, speaks_of_load
+from one_preempt.core.matching.expressions.rank import best_first
 from one_preempt.core.matching.host_match import StaticHostMatch
-from one_preempt.core.matching.rank import best_first
 from one_preempt.core.model.cluster_state import IntArray
 
 

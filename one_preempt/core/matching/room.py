@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.demands import NO_DEMAND, DatastoreDemand, datastore_demand, moves, returns_to_its_disks
 from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.numa import NumaRoom
 from one_preempt.core.model.cluster_state import HostTable, IntArray

@@ -8,12 +8,13 @@ import numpy as np
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules, have_same_owners
-from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.datastores import DatastoreMatch, image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
 from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.emptied_cluster import emptied_snapshot, emptied_table
-from one_preempt.core.matching.expressions import Expressions, NotThisCycle, UnreadableExpression
+from one_preempt.core.matching.expressions.attributes import BoolArray
+from one_preempt.core.matching.expressions.known_expressions import Expressions, NotThisCycle, UnreadableExpression
+from one_preempt.core.matching.expressions.requirements import Residents
 from one_preempt.core.matching.full_hosts import needs_of
 from one_preempt.core.matching.gang import Trials
 from one_preempt.core.matching.host_match import KINDS_KEPT, HostMatch, StaticHostMatch
@@ -21,7 +22,6 @@ from one_preempt.core.matching.networks import ChosenNetworks, NetworkMatch
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.preferences import Preferences
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.matching.requirements import Residents
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import GroupRules, group_rules, is_unreadable
 from one_preempt.core.model.cluster_state import HostTable, IntArray

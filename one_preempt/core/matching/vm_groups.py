@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from one_preempt.core.matching.attributes import BoolArray
 from one_preempt.core.matching.demands import moves
+from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.matching.room import Room
 from one_preempt.core.model.infrastructure import VmGroup, VmGroupRole
 from one_preempt.core.model.pool_snapshot import PoolSnapshot

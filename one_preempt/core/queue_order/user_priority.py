@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from one_preempt.core.matching.attributes import leading_number
+from one_preempt.core.matching.expressions.attributes import leading_number
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 

@@ -9,10 +9,10 @@ import pytest
 
 from one_preempt.core.host_selection import custom, fixed, load_aware, packing, striping
 from one_preempt.core.host_selection.selection import ByRank, HostSelection
-from one_preempt.core.matching.attributes import AttributeTable
-from one_preempt.core.matching.expression_tokens import ExpressionError
-from one_preempt.core.matching.expressions import Expressions
-from one_preempt.core.matching.rank import parse_rank
+from one_preempt.core.matching.expressions.attributes import AttributeTable
+from one_preempt.core.matching.expressions.known_expressions import Expressions
+from one_preempt.core.matching.expressions.rank import parse_rank
+from one_preempt.core.matching.expressions.tokens import ExpressionError
 from one_preempt.core.model.cluster_state import IntArray
 from tests.core.matching.small_cloud import NO_LIMITS, cloud, host, matchmaker, vm
 

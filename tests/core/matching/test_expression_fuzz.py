@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable
-from one_preempt.core.matching.expression_tokens import MAX_DEPTH, ExpressionError
-from one_preempt.core.matching.expressions import Expressions, UnreadableExpression
-from one_preempt.core.matching.rank import parse_rank
-from one_preempt.core.matching.requirements import parse_requirement
+from one_preempt.core.matching.expressions.attributes import HOST_LAYOUT, AttributeTable
+from one_preempt.core.matching.expressions.known_expressions import Expressions, UnreadableExpression
+from one_preempt.core.matching.expressions.rank import parse_rank
+from one_preempt.core.matching.expressions.requirements import parse_requirement
+from one_preempt.core.matching.expressions.tokens import MAX_DEPTH, ExpressionError
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 FUZZED = settings(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.matching import host_match
-from one_preempt.core.matching.attributes import Attributes, host_attributes
+from one_preempt.core.matching.expressions.attributes import Attributes, host_attributes
 from one_preempt.core.matching.host_match import KINDS_KEPT
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.matching.placement import Matchmaker

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.matching.glob import MAX_PATTERN_LENGTH, compile_glob
+from one_preempt.core.matching.expressions.glob import MAX_PATTERN_LENGTH, compile_glob
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 
-from one_preempt.core.matching.expression_tokens import ExpressionError
-from one_preempt.core.matching.rank import parse_rank
-from one_preempt.core.matching.requirements import parse_requirement
+from one_preempt.core.matching.expressions.rank import parse_rank
+from one_preempt.core.matching.expressions.requirements import parse_requirement
+from one_preempt.core.matching.expressions.tokens import ExpressionError
 
 HUGE = ["9" * 400, "9" * 400 + ".0", "-" + "1" * 19 + ".5"]
 

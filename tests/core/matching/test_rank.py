@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.matching.attributes import HOST_LAYOUT, AttributeTable
-from one_preempt.core.matching.expression_tokens import ExpressionError
-from one_preempt.core.matching.rank import LOWEST_RANK, best_first, parse_rank
+from one_preempt.core.matching.expressions.attributes import HOST_LAYOUT, AttributeTable
+from one_preempt.core.matching.expressions.rank import LOWEST_RANK, best_first, parse_rank
+from one_preempt.core.matching.expressions.tokens import ExpressionError
 
 ROWS = AttributeTable(
     HOST_LAYOUT,

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.matching import attributes
-from one_preempt.core.matching.attributes import DATASTORE_LAYOUT, HOST_LAYOUT, AttributeTable
-from one_preempt.core.matching.expression_tokens import ExpressionError
-from one_preempt.core.matching.glob import compile_glob
-from one_preempt.core.matching.requirements import parse_requirement
+from one_preempt.core.matching.expressions import attributes
+from one_preempt.core.matching.expressions.attributes import DATASTORE_LAYOUT, HOST_LAYOUT, AttributeTable
+from one_preempt.core.matching.expressions.glob import compile_glob
+from one_preempt.core.matching.expressions.requirements import parse_requirement
+from one_preempt.core.matching.expressions.tokens import ExpressionError
 from tests.counted_work import lines_run
 
 HOST = {

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from one_preempt.core.matching import datastores, expressions, networks
-from one_preempt.core.matching.expressions import Expressions
+from one_preempt.core.matching import datastores, networks
+from one_preempt.core.matching.expressions import known_expressions as expressions
+from one_preempt.core.matching.expressions.known_expressions import Expressions
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import Nic
 from tests.core.matching.small_cloud import cloud, host, matchmaker, network, vm

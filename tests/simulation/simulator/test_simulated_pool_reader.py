@@ -13,7 +13,12 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.core.matching.attributes import Attributes, datastore_attributes, host_attributes, network_attributes
+from one_preempt.core.matching.expressions.attributes import (
+    Attributes,
+    datastore_attributes,
+    host_attributes,
+    network_attributes,
+)
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator

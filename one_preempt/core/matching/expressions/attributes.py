@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from one_preempt.core.matching.column_texts import ColumnTexts
+from one_preempt.core.matching.expressions.column_texts import ColumnTexts
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Datastore, Network
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from one_preempt.core.matching.attributes import AttributeTable, FloatArray
-from one_preempt.core.matching.expression_tokens import (
+from one_preempt.core.matching.expressions.attributes import AttributeTable, FloatArray
+from one_preempt.core.matching.expressions.tokens import (
     MAX_DEPTH,
     ExpressionError,
     Token,

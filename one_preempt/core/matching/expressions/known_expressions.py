@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from one_preempt.core.matching.attributes import AttributeTable, BoolArray
-from one_preempt.core.matching.expression_tokens import ExpressionError
-from one_preempt.core.matching.owners_trials import EXPRESSION_TRIALS, OwnersTrials, rank_trials, reading_trials
-from one_preempt.core.matching.rank import Rank, parse_rank
-from one_preempt.core.matching.requirements import Requirement, Residents, nowhere, parse_requirement
+from one_preempt.core.matching.expressions.attributes import AttributeTable, BoolArray
+from one_preempt.core.matching.expressions.owners_trials import (
+    EXPRESSION_TRIALS,
+    OwnersTrials,
+    rank_trials,
+    reading_trials,
+)
+from one_preempt.core.matching.expressions.rank import Rank, parse_rank
+from one_preempt.core.matching.expressions.requirements import Requirement, Residents, nowhere, parse_requirement
+from one_preempt.core.matching.expressions.tokens import ExpressionError
 
 # What expressions call the load of a host; the rest of a host changes only when somebody changes it.
 _LOAD_WORDS = ("CPU_USAGE", "MEM_USAGE", "RUNNING_VMS", "VMS", "HOST_SHARE")

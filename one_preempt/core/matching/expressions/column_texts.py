@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from one_preempt.core.matching.glob import Glob
+from one_preempt.core.matching.expressions.glob import Glob
 
 # What is counted are trials: one takes about as long as a pattern on one short text.
 COMPARISON_TRIALS = 16

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from one_preempt.core.matching.attributes import (
+from one_preempt.core.matching.expressions.attributes import (
     HOST_LAYOUT,
     Attributes,
     AttributeTable,
@@ -24,8 +24,9 @@ from one_preempt.core.matching.attributes import (
     Column,
     Layout,
 )
-from one_preempt.core.matching.column_texts import COMPARISON_TRIALS
-from one_preempt.core.matching.expression_tokens import (
+from one_preempt.core.matching.expressions.column_texts import COMPARISON_TRIALS
+from one_preempt.core.matching.expressions.glob import Glob, compile_glob
+from one_preempt.core.matching.expressions.tokens import (
     MAX_DEPTH,
     ExpressionError,
     Token,
@@ -34,7 +35,6 @@ from one_preempt.core.matching.expression_tokens import (
     integer_of,
     tokenize,
 )
-from one_preempt.core.matching.glob import Glob, compile_glob
 
 MAX_COMPARISONS = 1024
 MAX_PATTERNS = 200
