@@ -6,13 +6,13 @@ under the drivers' ceilings, and shares no arithmetic with the scheduler, so tha
 
 from __future__ import annotations
 
-from one_preempt.simulation.simulated_cloud.access_calls import AccessCalls
 from one_preempt.simulation.simulated_cloud.audit import discrepancies
 from one_preempt.simulation.simulated_cloud.authorization import shipped_rules
+from one_preempt.simulation.simulated_cloud.calls.access import AccessCalls
+from one_preempt.simulation.simulated_cloud.calls.hooks import HookCalls
+from one_preempt.simulation.simulated_cloud.calls.pools import PoolCalls
 from one_preempt.simulation.simulated_cloud.furnishing import Furnishing
-from one_preempt.simulation.simulated_cloud.hook_calls import HookCalls
 from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimGroup, SimUser
-from one_preempt.simulation.simulated_cloud.pool_calls import PoolCalls
 
 
 class SimulatedCloud(Furnishing, AccessCalls, HookCalls, PoolCalls):

@@ -7,8 +7,9 @@ from functools import partial
 
 from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.authorization import access_rules_of_group, creation_rule
+from one_preempt.simulation.simulated_cloud.calls.hosts import HostCalls
+from one_preempt.simulation.simulated_cloud.calls.vms import parsed
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode
-from one_preempt.simulation.simulated_cloud.host_calls import HostCalls
 from one_preempt.simulation.simulated_cloud.objects import (
     Caller,
     SimAcl,
@@ -34,7 +35,6 @@ from one_preempt.simulation.simulated_cloud.quotas import full_request
 from one_preempt.simulation.simulated_cloud.states import DatastoreType, HostState
 from one_preempt.simulation.simulated_cloud.templates import copy_template, merged
 from one_preempt.simulation.simulated_cloud.vm_building import build_vm, copies_of_vm
-from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _FIRST_ID = 100
 # What belongs to one VM alone, or is written into while the VM lives.

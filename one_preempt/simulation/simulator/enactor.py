@@ -8,12 +8,12 @@ from one_preempt.core.model.ledger import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK
 from one_preempt.ports import CallResult
+from one_preempt.simulation.simulated_cloud.calls.vm_actions import state_name
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimVm
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulated_cloud.templates import write_template
-from one_preempt.simulation.simulated_cloud.vm_actions import state_name
 
 OWN_CHOICE = -1
 _ACCEPTED = CallResult(Outcome.ACCEPTED)

@@ -11,13 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from one_preempt.simulation.simulated_cloud.calls.vm_actions import LEGAL
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import Operation
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.faults import Fault, FaultPlan, Misbehaviour
 from one_preempt.simulation.simulated_cloud.furnishing import numa_nodes
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
-from one_preempt.simulation.simulated_cloud.vm_actions import LEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

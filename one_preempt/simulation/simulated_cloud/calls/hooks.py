@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from one_preempt.simulation.simulated_cloud.authorization import refusal
+from one_preempt.simulation.simulated_cloud.calls.vms import parsed
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, TemplateDict
-from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _DEMANDED = ("NAME", "TYPE", "COMMAND")
 

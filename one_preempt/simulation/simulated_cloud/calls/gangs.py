@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 
+from one_preempt.simulation.simulated_cloud.calls.vm_actions import VmActions
 from one_preempt.simulation.simulated_cloud.capacity import taken_by
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange
 from one_preempt.simulation.simulated_cloud.drivers import Job
@@ -19,7 +20,6 @@ from one_preempt.simulation.simulated_cloud.operations import host_of
 from one_preempt.simulation.simulated_cloud.quotas import full_request
 from one_preempt.simulation.simulated_cloud.states import DatastoreType, HistoryAction, HostState, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.storage import DISKS, MEMORY
-from one_preempt.simulation.simulated_cloud.vm_actions import VmActions
 
 _ACTIVE, _DONE, _WAITING = VmState.ACTIVE, VmState.DONE, frozenset({VmState.PENDING, VmState.HOLD})
 _INIT, _RUNNING, _BOOT = LcmState.LCM_INIT, LcmState.RUNNING, LcmState.BOOT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from one_preempt.simulation.simulated_cloud import addressing, capacity
 from one_preempt.simulation.simulated_cloud.authorization import Right, Subject, refusal
+from one_preempt.simulation.simulated_cloud.calls.vms import VmCalls, parsed
 from one_preempt.simulation.simulated_cloud.cloud_state import datastore_subject, host_subject, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.life_cycle import FAILURES, WORK_OF_FAILURE
@@ -25,7 +26,6 @@ from one_preempt.simulation.simulated_cloud.vm_building import (
     required_clusters,
     set_automatic_requirements,
 )
-from one_preempt.simulation.simulated_cloud.vm_calls import VmCalls, parsed
 
 _L, _S = LcmState, VmState
 _ACTIVE = _S.ACTIVE

@@ -11,12 +11,12 @@ from one_preempt.simulation.simulated_cloud.authorization import (
     rule_objection,
     rule_text,
 )
+from one_preempt.simulation.simulated_cloud.calls.vms import parsed
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimAcl, SimGroup, SimQuotas
 from one_preempt.simulation.simulated_cloud.quotas import METRICS, whole_cloud_quota
 from one_preempt.simulation.simulated_cloud.templates import vectors_of
-from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _FIRST_GROUP = 100
 

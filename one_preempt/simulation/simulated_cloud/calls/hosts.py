@@ -6,14 +6,14 @@ from functools import partial
 
 from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject
+from one_preempt.simulation.simulated_cloud.calls.gangs import GangCalls
+from one_preempt.simulation.simulated_cloud.calls.vm_actions import LEGAL, state_name
+from one_preempt.simulation.simulated_cloud.calls.vms import parsed
 from one_preempt.simulation.simulated_cloud.cloud_state import found, host_subject, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
-from one_preempt.simulation.simulated_cloud.gang_calls import GangCalls
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimCluster, SimHost, SimVm
 from one_preempt.simulation.simulated_cloud.states import HistoryAction, HostState, HostStatus, LcmState, VmState
 from one_preempt.simulation.simulated_cloud.templates import merged
-from one_preempt.simulation.simulated_cloud.vm_actions import LEGAL, state_name
-from one_preempt.simulation.simulated_cloud.vm_calls import parsed
 
 _MONITORING_PERIOD_S = 120
 

@@ -1,0 +1,1 @@
+"""The calls of oned's interface, as methods of the cloud, by what they are about."""
