@@ -13,6 +13,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
+from one_preempt.core.phases.devices_and_groups.tries_beside import TriesBeside
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way
 
@@ -35,12 +36,12 @@ class MatchedPromise:
 class MatchedPromises:
     """What one decision knows of them: found when first asked for, and again once a stay has changed.
 
-    `held_against`: so many placements were looked at beside them, for which so many of them were `put` on their hosts,
-    of those `looked_at` in all. `giving` are the leases that give way.
+    So many of them were `looked_at`, as they were put on their hosts; `tries` is for whom. `giving` are the leases that
+    give way.
     """
 
     def __init__(self, draft: PlanDraft) -> None:
-        self.held_against = self.put = self.looked_at = 0
+        self.looked_at, self.tries = 0, TriesBeside()
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
         self._as_of = (-1, -1, -1)
         self._by_row: dict[int, list[MatchedPromise]] = {}
