@@ -69,7 +69,7 @@ def placed_beside(
     promises = matched_promises(draft)
     if promises is None or not is_matched(vms):
         return place(None)
-    asked = (lease.terms.type, lease.state, end_s, *((what_it_asks(vm), vm.numa_nodes) for vm in vms))
+    asked = (lease.terms.type, lease.state, end_s, *((what_it_asks(vm), vm.numa_nodes, vm.host_id) for vm in vms))
     refused = promises.tries.refused.get(asked)
     if refused is not None:
         return refused
