@@ -71,3 +71,22 @@ def test_once_enough_was_put_for_all_each_owner_still_has_one_look(monkeypatch: 
     monkeypatch.setattr(tries_beside, "PUT_FOR_ALL", 0)
     decision = scenario_reader.play(unlike(refused_and_one_more(10)))
     assert [sentence.split(" on ")[0] for sentence in scenario_reader.sentences(decision.plan)] == ["deploy 500"]
+
+
+def test_a_gang_that_was_promised_weighs_as_much_as_its_vms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tries_beside, "PUT_AN_OWNER", 4)
+    terms = {"TYPE": "DC-NON-PREEMPTABLE", "NAME": "g", "SIZE": 5, "START_IN_S": 600, "DURATION_S": 600}
+    given = {
+        "story": "",
+        "hosts": {0: {"gpus": [-1] * 16, "cpu": 64}},
+        "vms": {
+            **{vm_id: {"user": "lea", "state": "HOLD", "gpus": 1, "lease": terms} for vm_id in range(20, 25)},
+            **{vm_id: {"user": "paul", "gpus": 1, "memory": vm_id} for vm_id in (100, 101)},
+        },
+        "settings": {"matchmaker": {"max_host": 0}},
+        "ledger": {
+            "leases": {20: {"verdict": "accepted"}},
+            "reservations": {20: [{"start_in_s": 600, "end_in_s": 1240, "hosts": [0] * 5, "firm": True}]},
+        },
+    }
+    assert scenario_reader.sentences(scenario_reader.play(given).plan) == ["deploy 100 on 0"]

@@ -10,12 +10,12 @@ from collections.abc import Hashable
 
 from one_preempt.core.matching.reasons import Unplaced
 
-# So many placements of an owner are held against what was promised, until so much was put on hosts for them as it was
-# promised; who is behind them is kept off all that was.
+# So many placements of an owner are held against what was promised, until promises of so much weight were put on their
+# hosts for them; who is behind them is kept off all that was promised.
 PLACEMENTS_AN_OWNER = 64
-PUT_AN_OWNER = 10_000
+PUT_AN_OWNER = 5_000
 # Once so much was put for all of them, each owner who had no look yet has one.
-PUT_FOR_ALL = 40_000
+PUT_FOR_ALL = 20_000
 
 
 class TriesBeside:
