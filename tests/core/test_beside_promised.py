@@ -15,7 +15,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.phases.devices_and_groups import beside_promised, promises_in_turn
+from one_preempt.core.phases.devices_and_groups import beside_promised, promises_in_turn, tries_beside
 from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of, known_promises
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
@@ -155,8 +155,8 @@ def test_who_is_placed_now_is_held_against_those_alone_from_whom_he_may_take_som
     state, chosen = cloud(given)
     with patch.object(Room, "take", autospec=True, side_effect=Room.take) as takes:
         decide(state, chosen)
-    # What was promised once or twice each; each placement itself, tried on a few hosts beside the others that were.
-    assert takes.call_count <= 2 * 60 + 10 * beside_promised.HOSTS_TRIED * (10 + 3 * 2)
+    # What was promised once or twice each; each placement itself, tried on few hosts beside the others that were.
+    assert takes.call_count <= 2 * 60 + 10 * 4 * (10 + 3 * 2)
 
 
 def test_beyond_so_many_that_were_put_nobody_is_placed_where_others_were_promised(
@@ -167,5 +167,5 @@ def test_beyond_so_many_that_were_put_nobody_is_placed_where_others_were_promise
         given["vms"][vm_id] = {"user": "paul", "cpu": 0.1, "memory": 10, "group": [7, "a"]}
     state, chosen = cloud(given)
     assert {one.lease_id for one in decide(state, chosen).refusals} == set()
-    monkeypatch.setattr(beside_promised, "PUT_FOR_PLACEMENTS", -1)
+    monkeypatch.setattr(tries_beside, "PUT_AN_OWNER", -1)
     assert {one.lease_id for one in decide(state, chosen).refusals} == {1000, 1001, 1002}

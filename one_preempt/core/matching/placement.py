@@ -7,12 +7,14 @@ On success the placements are charged to the room; on failure the room is as it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 
 import numpy as np
 
 from one_preempt.core.matching.datastores import image_datastore_without_room
 from one_preempt.core.matching.demands import NO_DEMAND
+from one_preempt.core.matching.devices import assign_devices
 from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.matching.expressions.known_expressions import Expressions
 from one_preempt.core.matching.full_hosts import SaidFull, full, needs_of, together
@@ -30,7 +32,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
-# So many hosts with CPU and memory for all of a gang that is to share one are tried for what else it needs.
+# So many hosts with CPU, memory and devices for all of a gang that is to share one are tried for what else it needs.
 HOSTS_TRIED_FOR_ALL = 32
 _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
@@ -217,7 +219,8 @@ class Matchmaker(SinglePlacement):
     ) -> tuple[Placement, ...] | None:
         """All on the first host that has CPU and memory for all of them and whatever else they need; None without one.
 
-        Tried one after the other, of those that suit all; what they lack beyond CPU and memory is told by the trial.
+        Tried one after the other, of those that suit all and have devices for them; what else they lack is told by the
+        trial.
         """
         needed = np.array([_size(vm) for vm in vms], dtype=np.int64).sum(axis=0)
         mask = (room.free >= needed).all(axis=1)
@@ -231,11 +234,20 @@ class Matchmaker(SinglePlacement):
         if among is not None:
             mask &= among
         order = self.preference(vms[0])
-        for row in order[mask[order]][:HOSTS_TRIED_FOR_ALL].tolist():
+        suited = (int(row) for row in order[mask[order]] if self._has_hardware_for(vms, int(row), room))
+        for row in islice(suited, HOSTS_TRIED_FOR_ALL):
             placed = self._place_each(vms, room, np.arange(len(mask)) == row)
             if not isinstance(placed, Unplaced):
                 return placed
         return None
+
+    def _has_hardware_for(self, vms: Sequence[VirtualMachine], row: int, room: Room) -> bool:
+        """A host has free devices for all of them together, and NUMA room for the first of those that want some."""
+        host_id, wanted = int(self.hosts.ids[row]), [request for vm in vms for request in vm.pci_requests]
+        if wanted and assign_devices(wanted, room.free_devices(host_id)) is None:
+            return False
+        first = next((vm for vm in vms if vm.topology is not None), None)
+        return first is None or room.numa_room(host_id).fits(first)
 
     def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> IntArray:
         """The rows for what asks for the same as `vm`, best first: from that of `vm` on, for before there is no room.

@@ -16,10 +16,9 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_in_place, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
-from one_preempt.core.model.plan import Placement, Preemption, PreemptionEnd, Reason, Victim
+from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
@@ -27,6 +26,7 @@ from one_preempt.core.observed_room import left_of_promise
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import lent_room
+from one_preempt.core.phases.preempting.preemptor_places import placed_after, places_after
 from one_preempt.core.phases.preempting.sequence import (
     leave_id,
     lock_id,
@@ -37,7 +37,7 @@ from one_preempt.core.phases.preempting.sequence import (
 )
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
-from one_preempt.core.phases.reservations.room_ahead import book, end_of, firm_ceiling, rows_of, stay_at, takes_s
+from one_preempt.core.phases.reservations.room_ahead import book
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 
@@ -305,7 +305,7 @@ def _keep_victims_leaving(
     full = _keep_targets(draft, preemption, outstanding)
     if full is not None:
         return full
-    placements = _places_after(draft, preemption, lease, outstanding)
+    placements = places_after(draft, preemption, lease, outstanding)
     if isinstance(placements, Reason):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placements.text}")
     ours = _ours(draft, preemption, outstanding)
@@ -339,41 +339,6 @@ def _keep_targets(draft: PlanDraft, preemption: Preemption, outstanding: list[Vi
     return None
 
 
-def _places_after(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, outstanding: list[Victim]
-) -> tuple[Placement, ...] | Reason:
-    """Where the preemptor goes once the outstanding victims have left."""
-    vms, room = draft.state.snapshot.vms, draft.room
-    mark = room.checkpoint()
-    for victim in outstanding:
-        if phase_of(vms[victim.vm_id]) is VmPhase.MOVING:
-            room.hold(victim.host_id, NO_RESOURCES - vms[victim.vm_id].resources)
-        else:
-            room.leave(victim.vm_id)
-    waiting = [vms[placement.vm_id] for placement in preemption.placements if vms[placement.vm_id].may_be_deployed]
-    placed = _placed(draft, preemption, lease, waiting)
-    room.rollback(mark)
-    return placed.reason if isinstance(placed, Unplaced) else placed
-
-
-def _placed(
-    draft: PlanDraft, preemption: Preemption, lease: Lease, waiting: list[VirtualMachine]
-) -> tuple[Placement, ...] | Unplaced:
-    """Where its VMs were meant to go; else wherever they fit, for as long as they stay, beside what is promised."""
-    placed = draft.matchmaker.place_at(waiting, preemption.placements, draft.room)
-    if not isinstance(placed, Unplaced):
-        return placed
-    now_s = draft.state.now_s
-    end_s = end_of(now_s, takes_s(draft, lease, waiting))
-    with draft.room.capped(firm_ceiling(draft, lease, now_s, end_s)):
-        placed = draft.matchmaker.place_together(waiting, draft.room)
-    if not isinstance(placed, Unplaced):
-        elsewhere = stay_at(lease, waiting, rows_of(draft, placed), now_s, end_s, firm=True)
-        arrived = draft.timeline.stays.get(lease.id, ()) if len(waiting) < len(lease.vm_ids) else ()
-        draft.timeline.replace(lease.id, (*arrived, elsewhere))
-    return placed
-
-
 def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) -> PreemptionEnd | None:
     """All victims have left: put the preemptor's VMs where they were meant to go, or wherever they fit now."""
     waiting: list[VirtualMachine] = []
@@ -390,7 +355,7 @@ def _deploy_preemptor(draft: PlanDraft, preemption: Preemption, lease: Lease) ->
             )
     if not waiting:
         return None
-    placed = _placed(draft, preemption, lease, waiting)
+    placed = placed_after(draft, preemption, lease, waiting)
     if isinstance(placed, Unplaced):
         return _give_up(preemption, "room-taken", f"the room was taken meanwhile: {placed.reason.text}")
     for placement in placed:

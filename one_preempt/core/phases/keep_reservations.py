@@ -6,7 +6,7 @@ What cannot be kept as things stand is said to its owner at once, not when it is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
-from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
+from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, what_it_lacks
+from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then, is_matched
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
@@ -93,7 +93,7 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
     if free_then is not None and stays:
         for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
             free_then[row] -= amounts
-    placed = _place(draft, lease, vms, (), free_then)
+    placed = _place(draft, lease, vms, (), free_then, end_at_s)
     if placed is not None:
         rest = stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)
         draft.timeline.replace(lease.id, stays[:1])
@@ -154,7 +154,7 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
         # A cycle that comes seconds late takes them off the overheads, not off whoever comes right behind.
         end_at_s = stays[0].end_s
     free_then = firm_ceiling(draft, lease, draft.state.now_s, end_at_s)
-    placed = _place(draft, lease, vms, stays, free_then)
+    placed = _place(draft, lease, vms, stays, free_then, end_at_s)
     if placed is None:
         if stays and _come_up(draft, stays[0]):
             _waits_for_its_hosts(draft, lease)
@@ -298,7 +298,7 @@ def _place_beside(
 ) -> tuple[Placement, ...] | None:
     """Hosts now as `_place` finds them, where no device or core of theirs was promised to others before `end_s`."""
     mark = draft.room.checkpoint()
-    placed = _place(draft, lease, vms, promised, free_then)
+    placed = _place(draft, lease, vms, promised, free_then, end_s)
     if placed is None:
         return None
     stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_s, firm=True)
@@ -318,8 +318,9 @@ def _place(
     vms: Sequence[VirtualMachine],
     promised: Sequence[Stay],
     free_then: IntArray | None,
+    end_s: int | None = None,
 ) -> tuple[Placement, ...] | None:
-    """Hosts for all VMs now, the promised ones first; None with the reason noted."""
+    """Hosts for all VMs now, until `end_s`, the promised ones first; None with the reason noted."""
     hindrance = hindrance_of(draft, lease, vms)
     if hindrance is not None:
         draft.waits[lease.id] = hindrance
@@ -334,12 +335,21 @@ def _place(
             there = [Placement(vm.id, int(ids[row])) for vm, row in zip(vms, rows, strict=True)]
             placed = draft.matchmaker.place_at(vms, there, draft.room)
         if placed is None or isinstance(placed, Unplaced):
-            placed = draft.matchmaker.place_together(vms, draft.room)
+            placed = _placed_anywhere(draft, lease, vms, end_s)
     if isinstance(placed, Unplaced):
         _wait(draft, lease, placed)
         return None
     draft.waits.pop(lease.id, None)
     return placed
+
+
+def _placed_anywhere(
+    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None
+) -> tuple[Placement, ...] | Unplaced:
+    """Hosts on which nobody lacks by it what he was promised for later, if there are such: what is due comes first."""
+    anywhere = partial(draft.matchmaker.place_together, vms, draft.room)
+    placed = placed_beside(draft, lease, vms, end_s, anywhere)
+    return anywhere() if isinstance(placed, Unplaced) and is_matched(vms) else placed
 
 
 def _place_nowhere(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:

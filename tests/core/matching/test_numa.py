@@ -169,14 +169,20 @@ def test_a_host_that_tells_of_a_core_without_threads_refuses_in_peace() -> None:
     assert not NumaRoom(numa_host(node(0, [[], []]))).fits(pinned("THREAD", 1, threads=0))
 
 
-def test_thousands_of_guest_nodes_cost_no_more_than_their_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[int] = []
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """As many entries as threads of a core were counted."""
+    counted: list[int] = []
 
     def free(core: numa._Core, vms_per_thread: int) -> int:
-        looked_at.append(vms_per_thread)
+        counted.append(vms_per_thread)
         return len(core.threads) * vms_per_thread - core.used
 
     monkeypatch.setattr(numa._Core, "free", free)
+    return counted
+
+
+def test_thousands_of_guest_nodes_cost_no_more_than_their_largest(looked_at: list[int]) -> None:
     many = tuple(NumaNodeRequest(None, 2, MIB + number, None) for number in range(3000))
     room, asked = NumaRoom(numa_host(node(0, FREE), node(1, FREE))), replace(pinned("THREAD", 2), numa_nodes=many)
 
@@ -184,3 +190,37 @@ def test_thousands_of_guest_nodes_cost_no_more_than_their_largest(monkeypatch: p
     assert not room.fits(replace(asked, numa_nodes=(*many, NumaNodeRequest(None, 2, 4097 * MIB, None))))
     assert not room.fits(replace(asked, numa_nodes=(*many, NumaNodeRequest(None, 5, MIB, None))))
     assert len(looked_at) < 100
+
+
+LARGE = [[(2 * core, -1), (2 * core + 1, -1)] for core in range(64)]
+
+
+def test_thousands_of_guest_nodes_that_find_no_threads_together_are_not_tried_one_by_one(looked_at: list[int]) -> None:
+    room = NumaRoom(numa_host(node(0, LARGE), node(1, LARGE)))
+    room.charge(replace(pinned("THREAD", 1), numa_nodes=(NumaNodeRequest(None, 1, 1, None),) * 3000))
+    assert room.fits(pinned("THREAD", 128, vm_id=2))
+    assert len(looked_at) <= 6 * 128
+
+
+def test_who_is_put_on_one_node_has_no_other_one_counted_anew(looked_at: list[int]) -> None:
+    room = NumaRoom(numa_host(node(0, LARGE), node(1, LARGE)))
+    room.charge(pinned("THREAD", 1, 100))
+    del looked_at[:]
+    for vm_id in range(2, 10):
+        assert room.fits(pinned("THREAD", 1, 100, vm_id=vm_id))
+        room = room.copy()
+        room.charge(pinned("THREAD", 1, 100, vm_id=vm_id))
+    # All cores of the one, and those down to which it is put on.
+    assert len(looked_at) <= 8 * (64 + 8)
+
+
+def test_a_copy_of_a_room_is_changed_by_itself() -> None:
+    room = NumaRoom(numa_host(node(0, FREE)))
+    taken = room.copy()
+    taken.charge(pinned("THREAD", 4))
+    assert room.fits(pinned("THREAD", 4, vm_id=2))
+    assert not taken.fits(pinned("THREAD", 1, vm_id=2))
+    left = taken.copy()
+    left.release(pinned("THREAD", 4))
+    assert left.fits(pinned("THREAD", 4, vm_id=2))
+    assert not taken.fits(pinned("THREAD", 1, vm_id=2))

@@ -11,11 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
+from one_preempt.core.matching.placement import HOSTS_TRIED_FOR_ALL
 from one_preempt.core.matching.reasons import Unplaced
-from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.host import Host, HostState, NumaCore, NumaNode
 from one_preempt.core.model.infrastructure import DatastoreType, Permissions, VmGroup, VmGroupRole
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.model.virtual_machine import Disk, Nic, PciRequest, Topology, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import (
+    Disk,
+    Nic,
+    NumaNodeRequest,
+    PciRequest,
+    Topology,
+    VirtualMachine,
+    VmState,
+)
 from tests.core.matching.small_cloud import (
     NO_LIMITS,
     cloud,
@@ -427,6 +436,38 @@ def test_a_gang_of_an_affined_role_is_placed_at_once() -> None:
 
     assert isinstance(placed, tuple)
     assert len({placement.host_id for placement in placed}) == 1
+
+
+def the_one_host_found(gang: list[VirtualMachine], better: Host, lacking: Host, able: Host) -> None:
+    """A gang that is to share a host is placed on the last: each VM alone fits on the first, of all the others some."""
+    hosts = [better, *(replace(lacking, id=number) for number in range(1, 2 * HOSTS_TRIED_FOR_ALL)), able]
+    ranked = [replace(one, max_cpu_centi=4000 - 10 * place) for place, one in enumerate(hosts)]
+    gang = [replace(one, sched_rank="MAX_CPU") for one in gang]
+    maker = matchmaker(cloud(ranked, gang, vm_groups={0: AFFINED}))
+    placed = maker.place_together(gang, maker.new_room())
+    assert isinstance(placed, tuple)
+    assert {placement.host_id for placement in placed} == {able.id}
+
+
+def test_a_gang_of_an_affined_role_finds_the_one_host_with_devices_for_all_of_it() -> None:
+    gang = [replace(member(number, "web"), pci_requests=(PciRequest(vendor="10de"),)) for number in (1, 2)]
+    one, two = device("01:00.0"), device("02:00.0")
+    for lacking in (host(0), host(0, devices=[one]), host(0, devices=[one, replace(two, vm_id=9)])):
+        the_one_host_found(gang, host(0, devices=[one]), lacking, host(500, devices=[one, two]))
+
+
+def test_a_gang_of_an_affined_role_finds_the_one_host_with_cores_to_pin_it_to() -> None:
+    guest_node = NumaNodeRequest(None, 1, 1024 * 1024, None)
+    pinned = Topology(1, 1, 1, "THREAD", None, None)
+    gang = [replace(member(number, "web"), topology=pinned, numa_nodes=(guest_node,)) for number in (1, 2)]
+
+    def with_threads(host_id: int, *nodes: tuple[tuple[int, int], ...]) -> Host:
+        numa_nodes = [NumaNode(0, (NumaCore(0, threads, 0, False),), (), 4096 * 1024, 0, (0,)) for threads in nodes]
+        pinned_only = host(host_id, attributes={"TEMPLATE/PIN_POLICY": ("PINNED",)})
+        return replace(pinned_only, numa_nodes=tuple(numa_nodes))
+
+    for lacking in (with_threads(0), with_threads(0, ((0, 8), (1, 9)))):
+        the_one_host_found(gang, with_threads(0, ((0, 9), (1, -1))), lacking, with_threads(500, ((0, -1), (1, -1))))
 
 
 def test_rules_of_a_vm_group_hold_inside_a_gang() -> None:

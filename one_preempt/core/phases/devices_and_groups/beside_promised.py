@@ -15,6 +15,7 @@ from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.devices import serves
+from one_preempt.core.matching.gang import what_it_asks
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.memory.lease_concerns import Concern
@@ -47,12 +48,6 @@ from one_preempt.core.suspendable import worth_s
 
 Placed = tuple[Placement, ...] | Unplaced
 
-# So many times hosts are looked for where others were promised nothing; then all such hosts are left alone.
-HOSTS_TRIED = 4
-# So many placements a decision are held against what was promised, until so many VMs were put on the hosts for it that
-# they were promised; who is behind them is kept off all that was.
-PLACEMENTS_HELD_AGAINST = 64
-PUT_FOR_PLACEMENTS = 20_000
 _THINGS = {
     reasons.DEVICES: "the PCI devices",
     reasons.NUMA: "the cores",
@@ -74,21 +69,29 @@ def placed_beside(
     promises = matched_promises(draft)
     if promises is None or not is_matched(vms):
         return place(None)
-    refused: Unplaced | None = None
+    asked = (lease.terms.type, lease.state, end_s, *((what_it_asks(vm), vm.numa_nodes, vm.host_id) for vm in vms))
+    refused = promises.tries.refused.get(asked)
+    if refused is not None:
+        return refused
     among = np.ones(len(draft.room.free), dtype=np.bool_)
-    for tried in range(HOSTS_TRIED):
+    for left in range(promises.tries.at_once(lease.uid), -1, -1):
         mark = draft.room.checkpoint()
         placed = place(None if refused is None else among)
         if isinstance(placed, Unplaced):
-            return refused or placed
-        refused = takes_promised(draft, lease, vms, placed, end_s)
-        if refused is None:
+            if refused is None:
+                return placed
+            break
+        loses = _who_loses(draft, lease, vms, placed, end_s)
+        if loses is None:
             return placed
         draft.room.rollback(mark)
-        among[list(rows_of(draft, placed))] = False
-        if tried == HOSTS_TRIED - 2:
+        refused = _promised_to_others(*loses)
+        rows = set(rows_of(draft, placed))
+        among[list(rows.intersection(loses[0].stay.host_rows) or rows)] = False
+        if left == 1:
             among[promises.rows(draft)] = False
     assert refused is not None, "it was tried at least once"
+    promises.tries.refused[asked] = refused
     return refused
 
 
@@ -104,6 +107,19 @@ def takes_promised(
 
     They stay until `end_s`; VMs `leaving` will have left by then. None where nobody lacks anything by it.
     """
+    loses = _who_loses(draft, lease, vms, placed, end_s, leaving)
+    return None if loses is None else _promised_to_others(*loses)
+
+
+def _who_loses(
+    draft: PlanDraft,
+    lease: Lease,
+    vms: Sequence[VirtualMachine],
+    placed: Sequence[Placement],
+    end_s: int | None,
+    leaving: Set[int] = frozenset(),
+) -> tuple[MatchedPromise, str] | None:
+    """The first promise that lacks something by these placements, and the code of what."""
     promises = matched_promises(draft)
     if promises is None or not is_matched(vms):
         return None
@@ -115,9 +131,8 @@ def takes_promised(
     ]
     if not near:
         return None
-    promises.held_against += 1
-    if promises.held_against > PLACEMENTS_HELD_AGAINST or promises.put > PUT_FOR_PLACEMENTS:
-        return _promised_to_others(near[0], _asks_for(near[0]))
+    if promises.tries.are_over(lease.uid):
+        return near[0], _asks_for(near[0])
     own = {placement.vm_id for placement in placed}
     others = [one for one in arrivals(draft) if one.placement.vm_id not in own]
     arriving = [*others, *(Arrival(placement, until_s) for placement in placed)]
@@ -125,11 +140,11 @@ def takes_promised(
     with_own = [*near, MatchedPromise(lease, tuple(vms), there, groups_of(vms))]
     near = _who_matter(draft, with_own, len(near), arriving)[:-1]
     instants, put_before = sorted({one.stay.start_s for one in near}), promises.looked_at
-    lost: Unplaced | None = None
+    lost: tuple[MatchedPromise, str] | None = None
     # Whoever is in the way is so at the first of them, mostly.
     for some in (instants[:1], instants[1:]):
         lost = lost or _lost_by(draft, near, some, arriving, others, leaving)
-    promises.put += promises.looked_at - put_before
+    promises.tries.count(lease.uid, promises.looked_at - put_before)
     return lost
 
 
@@ -140,7 +155,7 @@ def _lost_by(
     arriving: Sequence[Arrival],
     others: Sequence[Arrival],
     leaving: Set[int],
-) -> Unplaced | None:
+) -> tuple[MatchedPromise, str] | None:
     """What the first of these promises lacks with all who are `arriving`, and does not with the `others` of them."""
     without = dict[int, Mapping[int, str]]()
     for at_s, lacking in lacking_at_each(draft, near, instants, arriving, leaving):
@@ -148,7 +163,7 @@ def _lost_by(
             without = dict(lacking_at_each(draft, near, instants, others, leaving))
         for one in near if lacking else ():
             if one.lease.id in lacking and one.lease.id not in without[at_s]:
-                return _promised_to_others(one, lacking[one.lease.id])
+                return one, lacking[one.lease.id]
     return None
 
 

@@ -13,8 +13,12 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
+from one_preempt.core.phases.devices_and_groups.tries_beside import TriesBeside
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way
+
+# So many guest nodes of a VM are put on a host in about as long as a VM without any.
+GUEST_NODES_OF_A_VM = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +35,21 @@ class MatchedPromise:
         """When it ends; the end of time where nobody knows."""
         return END_OF_TIME_S if self.stay.end_s is None else self.stay.end_s
 
+    @property
+    def weight(self) -> int:
+        """What it takes to put it on its hosts: its VMs, and their guest nodes where these are many."""
+        return sum(1 + len(vm.numa_nodes) // GUEST_NODES_OF_A_VM for vm in self.vms)
+
 
 class MatchedPromises:
     """What one decision knows of them: found when first asked for, and again once a stay has changed.
 
-    `held_against`: so many placements were looked at beside them, for which so many of them were `put` on their hosts,
-    of those `looked_at` in all. `giving` are the leases that give way.
+    `looked_at` is the weight of those that were put on their hosts, `tries` for whom. `giving` are the leases that give
+    way.
     """
 
     def __init__(self, draft: PlanDraft) -> None:
-        self.held_against = self.put = self.looked_at = 0
+        self.looked_at, self.tries = 0, TriesBeside()
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
         self._as_of = (-1, -1, -1)
         self._by_row: dict[int, list[MatchedPromise]] = {}

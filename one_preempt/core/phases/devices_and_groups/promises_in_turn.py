@@ -104,7 +104,7 @@ def _moments(
         if coming:
             come, active = bisect_right(starts_s, at_s), [*active, *coming]
             lacking = lacking | _put(room, coming)
-            known.looked_at += len(coming)
+            known.looked_at += sum(one.weight for one in coming)
         found.append(_Moment(at_s, since, active, there, gone, lacking))
     room.rollback(mark)
     return found
@@ -141,7 +141,7 @@ def placed_in_turn(
     mark = room.checkpoint()
     _begin(room, there, leaving, gone)
     lacking = _put(room, promises)
-    known_promises(draft).looked_at += len(promises)
+    known_promises(draft).looked_at += sum(one.weight for one in promises)
     room.rollback(mark)
     return lacking
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
@@ -155,6 +156,9 @@ def _preempt_for(
     if not chosen and wanted.start_s > draft.state.now_s:
         lacks = lacks_to_start(draft, wanted, chosen, choice) if lacking else None
         return lacks or _promise_elsewhere(draft, wanted, choice)
+    taken = _others_were_promised(draft, wanted, choice) if wanted.start_s > draft.state.now_s else None
+    if taken is not None:
+        return taken
     if _there_is_time(draft, wanted, chosen):
         return None
     placements = placements_for(draft, wanted, chosen, choice, free)
@@ -184,13 +188,32 @@ def _within(
     return within
 
 
+def _others_were_promised(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
+    """Of the hosts that were chosen for a time to come others were promised what it needs, unless it was itself."""
+    stays = draft.timeline.stays.get(wanted.lease.id, ())
+    if stays and not stays[0].displaced and stays[0].host_rows == choice.host_of_request:
+        return None
+    return _lacks_then(draft, wanted, choice)
+
+
+def _lacks_then(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
+    """The hosts that were chosen for a time to come lack devices, cores or a place for it, though others leave."""
+    if has_all_then(draft, wanted.vms, _stay_then(wanted, choice)):
+        return None
+    return Hindered(frozenset(), _PROMISED_TO_OTHERS, frozenset(choice.host_of_request))
+
+
+def _stay_then(wanted: RoomWanted, choice: Choice) -> Stay:
+    return stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
+
+
 def _promise_elsewhere(draft: PlanDraft, wanted: RoomWanted, choice: Choice) -> Hindered | None:
     """Nobody has to leave where the queue alone would be by then: it is kept off these hosts from now on."""
-    stay = stay_at(wanted.lease, wanted.vms, choice.host_of_request, wanted.start_s, wanted.end_s, firm=True)
-    if not has_all_then(draft, wanted.vms, stay):
-        return Hindered(frozenset(), _PROMISED_TO_OTHERS, frozenset(choice.host_of_request))
-    book(draft, wanted.lease, (stay, *draft.timeline.stays.get(wanted.lease.id, ())[1:]))
-    return None
+    lacks = _lacks_then(draft, wanted, choice)
+    if lacks is None:
+        stays = draft.timeline.stays.get(wanted.lease.id, ())
+        book(draft, wanted.lease, (_stay_then(wanted, choice), *stays[1:]))
+    return lacks
 
 
 def _start_before_the_queue(draft: PlanDraft, wanted: RoomWanted, placements: Sequence[Placement]) -> Hindered | None:

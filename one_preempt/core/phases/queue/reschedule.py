@@ -51,19 +51,21 @@ def _placed(draft: PlanDraft, lease: Lease, vm: VirtualMachine, action_id: str) 
         placed = draft.matchmaker.place(vm, draft.room, among, after_host_id=refused_host_id)
         return placed if isinstance(placed, Unplaced) else (placed,)
 
-    now_s, end_s = draft.state.now_s, lease.expected_end_at_s
     with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-        return placed_beside(draft, lease, [vm], None if end_s is not None and end_s <= now_s else end_s, place)
+        return placed_beside(draft, lease, [vm], known_end_s(draft, lease), place)
+
+
+def known_end_s(draft: PlanDraft, lease: Lease) -> int | None:
+    """When a lease that runs is expected to end; None where nobody knows, as of what outlives its DURATION."""
+    end_s = lease.expected_end_at_s
+    return None if end_s is not None and end_s <= draft.state.now_s else end_s
 
 
 def hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:
     """Whoever is placed after it finds it on its new host for as long as it may run, and on its old one."""
-    now_s, end_at_s = draft.state.now_s, lease.expected_end_at_s
-    if end_at_s is not None and end_at_s <= now_s:
-        # Nobody knows when what outlives its DURATION ends.
-        end_at_s = None
-    firm = not draft.gives_way(lease)
-    draft.timeline.hold_beside(stay_at(lease, [vm], rows_of(draft, [placement]), now_s, end_at_s, firm=firm))
+    rows, firm = rows_of(draft, [placement]), not draft.gives_way(lease)
+    there = stay_at(lease, [vm], rows, draft.state.now_s, known_end_s(draft, lease), firm=firm)
+    draft.timeline.hold_beside(there)
 
 
 def _hindrance(draft: PlanDraft, vm: VirtualMachine, action_id: str) -> Reason | None:
