@@ -59,6 +59,8 @@ class CommandPowerControl:
                 PowerAnswer.NO_ANSWER,
                 f"command.{key} for {host} did not end within {self._settings.timeout_s:g} s and was killed",
             ) from None
+        if finished.may_be_killed:
+            raise PowerFailure(PowerAnswer.NO_ANSWER, f"command.{key} for {host} was ended by a signal under way")
         if finished.code != 0:
             said = plain_words(finished.errors or finished.output, _LONGEST_CAUSE)
             raise PowerFailure(

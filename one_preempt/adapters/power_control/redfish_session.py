@@ -80,7 +80,7 @@ class RedfishSession:
     def post(self, path: str, content: Mapping[str, str]) -> None:
         """Order something; an answer that does not come leaves open what was done. Raises `PowerFailure`."""
         demand_wanted()
-        self._request("POST", path, content)
+        self._request("POST", path, content, is_order=True)
 
     def failure(self, answer: PowerAnswer, what: str) -> PowerFailure:
         """A failure that names the host and its controller first."""
@@ -106,7 +106,7 @@ class RedfishSession:
         return path if path.startswith("/") and not path.startswith("//") else None
 
     def _request(
-        self, method: str, path: str, content: Mapping[str, str] | None = None
+        self, method: str, path: str, content: Mapping[str, str] | None = None, *, is_order: bool = False
     ) -> tuple[Document, Mapping[str, str]]:
         if not path.startswith("/") or path.startswith("//"):  # the password goes to nobody else
             raise self.failure(PowerAnswer.REFUSED, "points to another place than itself")
@@ -123,10 +123,10 @@ class RedfishSession:
                 body = self._body(response)
                 status, headers = response.status_code, response.headers
         except (requests.RequestException, HTTPError, UnicodeError) as error:
-            raise self._connection_failure(method, error) from None
+            raise self._connection_failure(error, is_order) from None
         document = _document(body)
         if not 200 <= status < 300:
-            raise self._refusal(method, status, document)
+            raise self._refusal(status, document, is_order)
         return document, headers
 
     def _body(self, response: requests.Response) -> bytes:
@@ -137,27 +137,35 @@ class RedfishSession:
                 raise self.failure(PowerAnswer.NO_ANSWER, "answers with more than can be an answer")
         return bytes(body)
 
-    def _connection_failure(self, method: str, error: Exception) -> PowerFailure:
+    def _connection_failure(self, error: Exception, is_order: bool) -> PowerFailure:
+        is_unsent = isinstance(error, failures.ConnectTimeout) or _was_not_connected(error)
+        if is_order and not is_unsent:
+            # The controller may have taken it, whatever went wrong afterwards, and be it in its TLS.
+            return self.failure(
+                PowerAnswer.NO_ANSWER,
+                f"was sent the order and gave no complete answer within {self._settings.read_timeout_s:g} s",
+            )
         if isinstance(error, failures.SSLError):
             return self.failure(
                 PowerAnswer.MISCONFIGURED,
                 "shows a certificate that is not trusted for this name: name the right authority in redfish.ca_file",
             )
-        if isinstance(error, _NOT_AN_ADDRESS | failures.ConnectTimeout) or _was_not_connected(error):
+        if is_unsent or isinstance(error, _NOT_AN_ADDRESS):
             return self.failure(
                 PowerAnswer.UNREACHABLE, "does not answer: look at the address, the network and the controller"
             )
-        answer = PowerAnswer.UNREACHABLE if method == "GET" else PowerAnswer.NO_ANSWER
-        return self.failure(answer, f"gave no complete answer within {self._settings.read_timeout_s:g} s")
+        return self.failure(
+            PowerAnswer.UNREACHABLE, f"gave no complete answer within {self._settings.read_timeout_s:g} s"
+        )
 
-    def _refusal(self, method: str, status: int, document: Document) -> PowerFailure:
+    def _refusal(self, status: int, document: Document, is_order: bool) -> PowerFailure:
         said = _words_of(document)
         if status in (401, 403):
             return self.failure(
                 PowerAnswer.DENIED, f"does not let user '{self._user}' do this with this password: correct them{said}"
             )
         if status >= 500:
-            answer = PowerAnswer.UNREACHABLE if method == "GET" else PowerAnswer.NO_ANSWER
+            answer = PowerAnswer.NO_ANSWER if is_order else PowerAnswer.UNREACHABLE
             return self.failure(answer, f"is in trouble (HTTP status {status}){said}")
         return self.failure(PowerAnswer.REFUSED, f"refuses (HTTP status {status}){said}")
 

@@ -165,7 +165,12 @@ def test_an_order_may_have_been_done_where_the_controller_is_in_trouble(
 
 @pytest.mark.parametrize(
     "failure",
-    [requests.ReadTimeout(f"{PASSWORD} too late"), requests.ConnectionError("closed"), requests.RequestException()],
+    [
+        requests.ReadTimeout(f"{PASSWORD} too late"),
+        requests.ConnectionError("closed"),
+        requests.RequestException(),
+        requests.exceptions.SSLError("TLSV1_ALERT_INTERNAL_ERROR"),
+    ],
 )
 def test_an_order_whose_answer_is_lost_may_have_been_done(service: Any, failure: Exception) -> None:
     offer(service)
@@ -173,6 +178,22 @@ def test_an_order_whose_answer_is_lost_may_have_been_done(service: Any, failure:
     outcome = control().switch_on(HOST)
     assert outcome.answer is PowerAnswer.NO_ANSWER
     assert PASSWORD not in repr(outcome)
+
+
+def test_an_order_that_was_never_sent_was_not_done(service: Any) -> None:
+    offer(service)
+    service.post(ORIGIN + RESET, body=requests.ConnectTimeout())
+    assert control().switch_off(HOST, hard=False).answer is PowerAnswer.UNREACHABLE
+
+
+@pytest.mark.parametrize("login", ["basic", "session"])
+def test_a_certificate_that_is_not_trusted_keeps_the_order_from_being_given(service: Any, login: str) -> None:
+    untrusted = requests.exceptions.SSLError("CERTIFICATE_VERIFY_FAILED")
+    service.post(f"{ORIGIN}/redfish/v1/SessionService/Sessions", body=untrusted)
+    service.get(f"{ORIGIN}/redfish/v1/Systems/1", body=untrusted)
+    outcome = control(login=login).switch_off(HOST, hard=False)
+    assert outcome.answer is PowerAnswer.MISCONFIGURED
+    assert "redfish.ca_file" in outcome.text
 
 
 @pytest.mark.parametrize(
