@@ -27,7 +27,7 @@ from one_preempt.core.model.power_sequence import (
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.explain import JsonObject, printable
-from one_preempt.power_settings import Method
+from one_preempt.power_control_settings import Method
 from one_preempt.settings import Settings
 
 ON = "on"
