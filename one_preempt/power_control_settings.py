@@ -24,6 +24,7 @@ Timeout = Annotated[float, msgspec.Meta(gt=0, le=600)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Span = Annotated[int, msgspec.Meta(ge=1, le=7 * 86400)]
 Vector = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1)], ...], msgspec.Meta(max_length=64)]
+Place = tuple[object, ...]
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 
 
@@ -42,6 +43,20 @@ class HostSettings(Section, frozen=True):
     system: str | None = None
     hardware_address: HardwareAddress | None = None
     secure_on_file: AbsolutePath | None = None
+
+
+# Of these keys those that count, by the method; with none nothing does, and all may be prepared.
+_COUNTING: dict[Method, frozenset[str]] = {
+    "ipmitool": frozenset({"method", "address", "port", "user", "password_file"}),
+    "redfish": frozenset({"method", "address", "user", "password_file", "system"}),
+    "wake-on-lan": frozenset({"method", "address", "hardware_address", "secure_on_file"}),
+    "command": frozenset({"method"}),
+}
+_INSTEAD = {
+    ("redfish", "port"): "its address, such as https://name:8443",
+    ("wake-on-lan", "port"): "wake_on_lan.ssh_port",
+    ("wake-on-lan", "user"): "wake_on_lan.ssh_user",
+}
 
 
 class IpmitoolSettings(Section, frozen=True):
@@ -152,10 +167,39 @@ class PowerControlSettings(Section, frozen=True):
         """All ways that some host is switched in."""
         return frozenset([self.method, *(host.method for host in self.hosts.values() if host.method is not None)])
 
+    def method_of(self, host: str) -> Method:
+        """How the host of that name is switched."""
+        return (self.hosts.get(host) or HostSettings()).method or self.method
+
+    def place_of(self, host: str, named_address: str | None = None) -> Place | None:
+        """Where orders for the host of that name go; equal places are one controller, or one machine.
+
+        `named_address` is what its template says. None where that is not known, and with programs of one's own.
+        """
+        own, method = self.hosts.get(host) or HostSettings(), self.method_of(host)
+        address = own.address
+        part: int | str | None = None
+        if method == "ipmitool":
+            address = address or named_address or self.ipmitool.address
+            part = own.port or self.ipmitool.port
+        elif method == "redfish":
+            address = address or named_address or self.redfish.endpoint
+            part = own.system or self.redfish.system
+        elif method == "wake-on-lan":
+            address = address or self.wake_on_lan.host_address
+        else:
+            return None
+        return None if address is None else (method, address.replace("{host}", host).casefold().rstrip("/"), part)
+
 
 def faults(settings: PowerControlSettings) -> list[str]:
     """What cannot be used, one sentence each that names the key below `power` and the mend."""
-    found = [*_faults_of_commands(settings), *_faults_of_addresses(settings), *_faults_of_wake_on_lan(settings)]
+    found = [
+        *_faults_of_commands(settings),
+        *_faults_of_addresses(settings),
+        *_faults_of_shared_controllers(settings),
+        *_faults_of_wake_on_lan(settings),
+    ]
     if settings.patience.longest_pause_s < settings.patience.first_pause_s:
         found.append("patience.longest_pause_s is below patience.first_pause_s: raise it")
     return found
@@ -171,7 +215,36 @@ def doubts(settings: PowerControlSettings) -> list[str]:
         )
     if "ipmitool" in settings.methods and min(settings.ipmitool.cipher_suites) < 3:
         found.append("ipmitool.cipher_suites names one below 3, which does not encrypt: leave it out")
-    return [*found, *_doubts_about_commands(settings)]
+    return [
+        *found,
+        *_doubts_about_commands(settings),
+        *_doubts_about_shared_controllers(settings),
+        *_doubts_about_hosts(settings),
+    ]
+
+
+def _doubts_about_shared_controllers(settings: PowerControlSettings) -> Iterator[str]:
+    """One address for all hosts: an order for one of them switches what stands there."""
+    usual = (
+        ("ipmitool", "ipmitool.address", settings.ipmitool.address, "port"),
+        ("redfish", "redfish.endpoint", settings.redfish.endpoint, "system"),
+        ("wake-on-lan", "wake_on_lan.host_address", settings.wake_on_lan.host_address, None),
+    )
+    for method, key, address, part in usual:
+        if method not in settings.methods or address is None or "{host}" in address:
+            continue
+        own = [host for name, host in settings.hosts.items() if settings.method_of(name) == method]
+        if part is None or not any(getattr(host, part) for host in own):
+            yield f"{key} has {{host}} nowhere: it is the same machine whichever host is meant"
+
+
+def _doubts_about_hosts(settings: PowerControlSettings) -> Iterator[str]:
+    for name, host in settings.hosts.items():
+        method = settings.method_of(name)
+        for key in HostSettings.__struct_fields__:
+            if method in _COUNTING and getattr(host, key) is not None and key not in _COUNTING[method]:
+                instead = f": see {_INSTEAD[method, key]}" if (method, key) in _INSTEAD else ""
+                yield f"hosts.{name}.{key} counts for nothing with {method}{instead}"
 
 
 def _doubts_about_commands(settings: PowerControlSettings) -> Iterator[str]:
@@ -207,11 +280,25 @@ def _faults_of_addresses(settings: PowerControlSettings) -> Iterator[str]:
     for name, host in settings.hosts.items():
         if host.address is None:
             continue
-        if (host.method or settings.method) == "redfish":
+        if settings.method_of(name) == "redfish":
             if fault := endpoint_fault(host.address):
                 yield f"hosts.{name}.address {fault}"
         elif re.search(_ADDRESS, host.address) is None:
             yield f"hosts.{name}.address must be a host name or an IP address"
+
+
+def _faults_of_shared_controllers(settings: PowerControlSettings) -> Iterator[str]:
+    owners: dict[Place, str] = {}
+    for name, host in settings.hosts.items():
+        place = settings.place_of(name)
+        if place is None or host.address is None:
+            continue
+        other = owners.setdefault(place, name)
+        if other != name:
+            yield (
+                f"hosts.{name} and hosts.{other} have the same address: an order for one would switch the other; "
+                "write to each its own"
+            )
 
 
 def _faults_of_wake_on_lan(settings: PowerControlSettings) -> Iterator[str]:

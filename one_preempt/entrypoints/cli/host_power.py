@@ -149,9 +149,7 @@ def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
 
 def method_of(settings: Settings, host: Host) -> Method:
     """How this host is switched."""
-    control = settings.power.control
-    own = control.hosts.get(host.name)
-    return control.method if own is None or own.method is None else own.method
+    return settings.power.control.method_of(host.name)
 
 
 def fulfilled(view: PowerView, host: Host, goal: PowerGoal) -> bool:
