@@ -82,6 +82,10 @@ class RedfishSession:
         demand_wanted()
         self._request("POST", path, content, is_order=True)
 
+    def said(self, words: str, longest: int) -> str:
+        """The controller's own words, fit to be shown: on one line, and never with the password in them."""
+        return plain_words(self._password.hidden_in(words), longest)
+
     def failure(self, answer: PowerAnswer, what: str) -> PowerFailure:
         """A failure that names the host and its controller first."""
         return PowerFailure(answer, f"{self._place} {what}")
@@ -159,7 +163,7 @@ class RedfishSession:
         )
 
     def _refusal(self, status: int, document: Document, is_order: bool) -> PowerFailure:
-        said = _words_of(document)
+        said = self._reason_in(document)
         if status in (401, 403):
             return self.failure(
                 PowerAnswer.DENIED, f"does not let user '{self._user}' do this with this password: correct them{said}"
@@ -168,6 +172,12 @@ class RedfishSession:
             answer = PowerAnswer.NO_ANSWER if is_order else PowerAnswer.UNREACHABLE
             return self.failure(answer, f"is in trouble (HTTP status {status}){said}")
         return self.failure(PowerAnswer.REFUSED, f"refuses (HTTP status {status}){said}")
+
+    def _reason_in(self, document: Document) -> str:
+        """Where it gives a reason."""
+        error = document.get("error")
+        said = error.get("message") if isinstance(error, dict) else None
+        return f": {self.said(said, _LONGEST_CAUSE)}" if isinstance(said, str) and said else ""
 
 
 def _was_not_connected(error: Exception) -> bool:
@@ -184,10 +194,3 @@ def _document(body: bytes) -> Document:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _words_of(document: Document) -> str:
-    """The controller's own words, where it gives a reason."""
-    error = document.get("error")
-    said = error.get("message") if isinstance(error, dict) else None
-    return f": {plain_words(said, _LONGEST_CAUSE)}" if isinstance(said, str) and said else ""

@@ -210,6 +210,16 @@ def test_the_password_is_on_no_command_line_and_in_no_answer(
         assert "other word" not in text
 
 
+def test_a_password_that_comes_back_in_an_answer_is_not_shown(make: Make, tmp_path: Path) -> None:
+    program = tmp_path / "repeats"
+    program.write_text(
+        '#!/bin/sh\necho "Set Chassis Power Control to Up/On failed: $IPMI_PASSWORD is worn out" >&2\nexit 1\n'
+    )
+    program.chmod(0o755)
+    outcome = make(623, program=str(program)).switch_on(HOST)
+    assert outcome.text.endswith("refuses: *** is worn out")
+
+
 def test_a_password_longer_than_ipmi_knows_is_refused_here(make: Make, tmp_path: Path) -> None:
     outcome = make(1, password="x" * 21).switch_on(HOST)
     assert outcome.answer is PowerAnswer.MISCONFIGURED

@@ -206,6 +206,18 @@ def test_an_answer_that_is_none_is_a_refusal_and_no_crash(body: bytes) -> None:
     assert (reading.status, reading.outcome.answer) == (PowerStatus.UNKNOWN, PowerAnswer.REFUSED)
 
 
+def test_a_controller_that_repeats_the_password_does_not_get_it_shown(service: Any) -> None:
+    # Where the words are cut off not even its beginning is shown.
+    words = f"{'x' * 192}{PASSWORD}{'y' * 99}"
+    service.post(f"{ORIGIN}/redfish/v1/SessionService/Sessions", status=400, json={"error": {"message": words}})
+    offer(service, power=PASSWORD, **{"ResetType@Redfish.AllowableValues": [PASSWORD]})
+    asked = control()
+    texts = [control(login="session").switch_on(HOST).text, asked.status(HOST).outcome.text, asked.switch_on(HOST).text]
+    for text in texts:
+        assert "***" in text
+        assert "hunter" not in text
+
+
 def test_an_endless_answer_is_not_read_to_its_end(service: Any) -> None:
     service.get(f"{ORIGIN}/redfish/v1/Systems/1", body=b" " * (3 << 20))
     assert "more than" in control().status(HOST).outcome.text
