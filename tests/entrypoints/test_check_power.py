@@ -122,6 +122,13 @@ def test_a_secret_that_others_can_read_is_found(configuration: Path, tmp_path: P
     assert "power secrets" not in found(configuration, control={"ipmitool": {"password_file": str(secret)}})
 
 
+def test_certificates_that_are_not_there_are_found(configuration: Path, tmp_path: Path) -> None:
+    redfish = {"ca_file": str(tmp_path / "authorities.pem")}
+    said = found(configuration, control={"redfish": redfish})["power control"]
+    assert said == [("fail", f"redfish.ca_file {redfish['ca_file']} cannot be read: No such file or directory")]
+    assert "power control" not in found(configuration, control={"redfish": redfish | {"verify_tls": False}})
+
+
 def test_passwords_that_opennebula_does_not_encrypt_are_found(cloud: SimulatedCloud, configuration: Path) -> None:
     next(iter(cloud.hosts.values())).template["POWER_PASSWORD"] = ["hunter-two"]
     assert found(configuration)["power secrets"] == [

@@ -13,6 +13,7 @@ from requests import exceptions as failures
 from requests.auth import HTTPBasicAuth
 from urllib3.exceptions import HTTPError, LocationParseError
 
+from one_preempt.adapters.power_control.authorities import authorities_fault
 from one_preempt.adapters.power_control.controllers import Controller
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import obtain
@@ -40,6 +41,9 @@ class RedfishSession:
             raise PowerFailure(
                 PowerAnswer.MISCONFIGURED, f"{controller.host}: the address of its baseboard controller {fault}"
             )
+        ca_file = settings.ca_file if settings.verify_tls else None
+        if ca_file is not None and (fault := authorities_fault(ca_file)):
+            raise PowerFailure(PowerAnswer.MISCONFIGURED, f"{controller.host}: redfish.ca_file {ca_file} {fault}")
         parts = urlsplit(controller.address)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._user = controller.user
@@ -48,7 +52,7 @@ class RedfishSession:
         self._logged_in_at: str | None = None
         self._http = requests.Session()
         self._http.trust_env = False  # no proxy, no .netrc, no other certificates than those configured
-        self._http.verify = settings.ca_file or True if settings.verify_tls else False
+        self._http.verify = ca_file or settings.verify_tls
         for scheme in ("https://", "http://"):
             self._http.mount(scheme, DeadlineAdapter(settings.read_timeout_s))
         self._http.headers.update({"Accept": "application/json", "OData-Version": "4.0"})
@@ -126,7 +130,11 @@ class RedfishSession:
             ) as response:
                 body = self._body(response)
                 status, headers = response.status_code, response.headers
-        except (requests.RequestException, HTTPError, UnicodeError) as error:
+        except (
+            OSError,
+            HTTPError,
+            UnicodeError,
+        ) as error:  # what requests raises is an OSError, as what it lets through
             raise self._connection_failure(error, is_order) from None
         document = _document(body)
         if not 200 <= status < 300:

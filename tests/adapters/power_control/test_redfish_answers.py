@@ -6,6 +6,7 @@ import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
@@ -16,7 +17,7 @@ from responses.matchers import header_matcher, json_params_matcher
 
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
-from one_preempt.core.model.power import PowerAnswer, PowerStatus
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.power_control_settings import RedfishSettings
 
 HOST = "node-01"
@@ -184,6 +185,26 @@ def test_an_order_that_was_never_sent_was_not_done(service: Any) -> None:
     offer(service)
     service.post(ORIGIN + RESET, body=requests.ConnectTimeout())
     assert control().switch_off(HOST, hard=False).answer is PowerAnswer.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "cannot be read: No such file or directory"), ("no", "holds no certificates in PEM form")],
+)
+def test_certificates_that_cannot_be_used_are_named_and_no_order_is_given(
+    content: str | None, why: str, tmp_path: Path
+) -> None:
+    ca_file = tmp_path / "authorities.pem"
+    if content is not None:
+        ca_file.write_text(content)
+    outcome = control(ca_file=str(ca_file)).switch_off(HOST, hard=False)
+    assert outcome == PowerOutcome(PowerAnswer.MISCONFIGURED, f"{HOST}: redfish.ca_file {ca_file} {why}")
+
+
+def test_certificates_that_vanish_under_way_leave_open_whether_the_order_was_taken(service: Any) -> None:
+    offer(service)
+    service.post(ORIGIN + RESET, body=OSError("Could not find a suitable TLS CA certificate bundle"))
+    assert control().switch_off(HOST, hard=False).answer is PowerAnswer.NO_ANSWER
 
 
 @pytest.mark.parametrize("login", ["basic", "session"])
