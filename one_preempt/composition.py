@@ -160,14 +160,15 @@ def _power(
     from one_preempt.adapters.opennebula.host_enactor import LastLook, OpenNebulaHostEnactor
     from one_preempt.adapters.power_control.factory import make_power_control
     from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
+    from one_preempt.chosen_policies import power_rules
     from one_preempt.power_enactment import PowerEnactment
 
     if given is not None:
         yield PowerEnactment(store, OpenNebulaHostEnactor(connection), given, clock)
         return
     with closing(connection.another()) as for_attributes, closing(connection.another()) as for_looks:
-        attributes = HostAttributes(for_attributes, clock)
-        control = make_power_control(settings.power.control, clock, attributes.of)
+        attributes = HostAttributes(for_attributes, clock, power_rules(settings.power).hands_over)
+        control = make_power_control(settings.power.control, clock, attributes.of, attributes.of_switched)
         looks = LastLook(for_looks)
         with closing(BackgroundPowerCalls(control, settings.power.calls_at_once, looks)) as calls:
             yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock, memory=control)

@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from one_preempt.errors import OnePreemptError
-from one_preempt.power_settings import AbsolutePath, PowerSettings, power_faults
+from one_preempt.power_control_settings import AbsolutePath
+from one_preempt.power_settings import PowerSettings, power_faults
 from one_preempt.settings_choices import policy_faults, rank_faults
 from one_preempt.settings_places import address_faults
 from one_preempt.settings_words import in_plain_words

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from one_preempt.power_settings import AbsolutePath, Address, DayTimes, HardwareAddress, HostName, UserName
+from one_preempt.power_control_settings import AbsolutePath, Address, HardwareAddress, HostName, UserName
+from one_preempt.power_settings import DayTimes
 from one_preempt.settings_choices import choices_at
 
 _TYPES = {

@@ -90,6 +90,16 @@ def test_hosts_whose_power_control_does_not_answer_are_named(configuration: Path
     assert "host node2: " in said[0][1]
 
 
+def test_hosts_that_name_the_same_controller_are_told_and_it_is_not_asked(
+    cloud: SimulatedCloud, configuration: Path
+) -> None:
+    for host in cloud.hosts.values():
+        host.template |= {"POWER_ADDRESS": ["127.0.0.1"], "POWER_USER": ["u"], "POWER_PASSWORD": ["hunter-two"]}
+    said = found(configuration, hosts=[{"host": "node1"}], control={"method": "ipmitool"})["power control"]
+    assert [grade for grade, _ in said] == ["fail"]
+    assert "host node1: its address for power control is that of node2 as well" in said[0][1]
+
+
 def test_hosts_that_are_never_switched_for_their_names_are_named(
     cloud: SimulatedCloud, configuration: Path, tmp_path: Path
 ) -> None:
@@ -110,6 +120,13 @@ def test_a_secret_that_others_can_read_is_found(configuration: Path, tmp_path: P
     assert said == [("fail", f"others may read or change the secret in {secret}: chmod 600 {secret}")]
     secret.chmod(0o600)
     assert "power secrets" not in found(configuration, control={"ipmitool": {"password_file": str(secret)}})
+
+
+def test_certificates_that_are_not_there_are_found(configuration: Path, tmp_path: Path) -> None:
+    redfish = {"ca_file": str(tmp_path / "authorities.pem")}
+    said = found(configuration, control={"redfish": redfish})["power control"]
+    assert said == [("fail", f"redfish.ca_file {redfish['ca_file']} cannot be read: No such file or directory")]
+    assert "power control" not in found(configuration, control={"redfish": redfish | {"verify_tls": False}})
 
 
 def test_passwords_that_opennebula_does_not_encrypt_are_found(cloud: SimulatedCloud, configuration: Path) -> None:

@@ -22,7 +22,7 @@ from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli import host, host_power
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.power_settings import PatienceSettings
+from one_preempt.power_control_settings import PatienceSettings
 from one_preempt.settings import load_settings
 from one_preempt.simulation.emulator.emulated_time import VirtualTime
 from one_preempt.simulation.emulator.process import shipped_cloud

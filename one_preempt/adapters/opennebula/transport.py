@@ -150,7 +150,8 @@ class OnedTransport:
                 stream=True,
             ) as response:
                 body = self._body(method, response)
-        except (requests.RequestException, HTTPError, UnicodeError) as error:  # requests lets some of urllib3's through
+        # requests raises OSErrors of its own, and lets some of urllib3's and the system's through.
+        except (OSError, HTTPError, UnicodeError) as error:
             if _is_late(error):
                 waited = (
                     f"no complete answer in time ({limits.idle_s:g} s without a byte, or {limits.total_s:g} s in all)"
@@ -207,6 +208,8 @@ class OnedTransport:
                 return "nothing listens there", "does oned run, and is ONE_XMLRPC right?"
             case failures.ConnectionError():
                 return "the connection was closed without an answer", "look at oned's log"
+            case OSError() if not isinstance(error, requests.RequestException):
+                return str(error) or type(error).__name__, "look at REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE"
         return f"the request failed ({type(error).__name__})", "check the endpoint"
 
     def _unavailable(self, method: str, what: str, mend: str) -> CloudUnavailable:

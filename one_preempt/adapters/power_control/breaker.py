@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
-from one_preempt.power_settings import PatienceSettings
+from one_preempt.power_control_settings import PatienceSettings
 
 
 def after_failure(standing: PowerStanding, why: str, now_s: int, patience: PatienceSettings) -> PowerStanding:

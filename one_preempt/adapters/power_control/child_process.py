@@ -16,6 +16,8 @@ from one_preempt.adapters.power_control.wanted import demand_wanted
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
 _LONGEST_OUTPUT_BYTES = 16384
+_SHELL_SIGNALS = 128
+_LAST_SIGNAL = 64
 
 
 class _Running:
@@ -67,6 +69,11 @@ class Finished:
     code: int
     output: str
     errors: str
+
+    @property
+    def may_be_killed(self) -> bool:
+        """By a signal, itself or what it ran, as shells tell it: what it was to do may have been done before."""
+        return self.code < 0 or _SHELL_SIGNALS < self.code <= _SHELL_SIGNALS + _LAST_SIGNAL
 
 
 def run(arguments: Sequence[str], timeout_s: float, extra_environment: Mapping[str, str] | None = None) -> Finished:

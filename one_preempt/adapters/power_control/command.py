@@ -9,7 +9,7 @@ from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of,
 from one_preempt.adapters.power_control.host_names import checked_host, with_host
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
-from one_preempt.power_settings import CommandSettings
+from one_preempt.power_control_settings import CommandSettings
 
 _LONGEST_CAUSE = 200
 _STATUSES = {"on": PowerStatus.ON, "off": PowerStatus.OFF}
@@ -59,6 +59,8 @@ class CommandPowerControl:
                 PowerAnswer.NO_ANSWER,
                 f"command.{key} for {host} did not end within {self._settings.timeout_s:g} s and was killed",
             ) from None
+        if finished.may_be_killed:
+            raise PowerFailure(PowerAnswer.NO_ANSWER, f"command.{key} for {host} was ended by a signal under way")
         if finished.code != 0:
             said = plain_words(finished.errors or finished.output, _LONGEST_CAUSE)
             raise PowerFailure(

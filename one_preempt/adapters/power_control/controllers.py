@@ -10,7 +10,7 @@ from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.host_names import checked_host, with_host
 from one_preempt.adapters.power_control.secret import Secret, SecretError, SecretSource
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.power_settings import HostSettings
+from one_preempt.power_control_settings import HostSettings
 
 # The template attributes of a host that are looked at, decrypted by oned where they are encrypted.
 ADDRESS_ATTRIBUTE = "POWER_ADDRESS"
@@ -19,6 +19,7 @@ PASSWORD_ATTRIBUTE = "POWER_PASSWORD"
 HARDWARE_ADDRESS_ATTRIBUTE = "POWER_HARDWARE_ADDRESS"
 
 AttributesOf = Callable[[str], Mapping[str, str]]
+"""What the template of a host says about power. Raises `CloudUnavailable`, for what is not known is not nothing."""
 
 
 def no_attributes(_host: str) -> Mapping[str, str]:
@@ -64,10 +65,10 @@ class Controllers:
         self._attributes_of = attributes_of
 
     def of(self, host: str) -> Controller:
-        """The controller of `host`. Raises `PowerFailure` where none is known, or `SecretError`."""
+        """The controller of `host`. Raises `PowerFailure` where none is known, `SecretError` or `CloudUnavailable`."""
         own = self._hosts.get(checked_host(host), HostSettings())
-        attributes = self._attributes_of(host)
-        if own.address is None and ADDRESS_ATTRIBUTE in attributes:
+        attributes = self._attributes_of(host) if own.address is None else {}
+        if ADDRESS_ATTRIBUTE in attributes:
             return _from_attributes(host, own, attributes)
         usual = self._usual
         address = own.address or usual.address

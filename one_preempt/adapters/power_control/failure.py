@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from one_preempt.adapters.power_control.secret import SecretError
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
+from one_preempt.ports import CloudUnavailable
 
 
 class PowerFailure(Exception):
@@ -24,6 +25,10 @@ def outcome_of(order: Callable[[], str]) -> PowerOutcome:
         return failure.outcome
     except SecretError as error:
         return PowerOutcome(PowerAnswer.MISCONFIGURED, str(error))
+    except CloudUnavailable as error:
+        return PowerOutcome(
+            PowerAnswer.UNREACHABLE, f"OpenNebula does not say where the host is to be reached: {error}"
+        )
 
 
 def reading_of(question: Callable[[], tuple[PowerStatus, str]]) -> PowerReading:

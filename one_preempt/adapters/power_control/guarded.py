@@ -9,7 +9,7 @@ from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding, PowerStandings
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.ports import Clock, PowerControl
-from one_preempt.power_settings import PatienceSettings
+from one_preempt.power_control_settings import PatienceSettings
 
 _NEEDED = {
     PowerAttempt.ON: (PowerAttempt.LOGIN, PowerAttempt.ON, PowerAttempt.BOOT),

@@ -11,10 +11,10 @@ import re
 from one_preempt.adapters.power_control.child_process import Finished, NotStarted, TookTooLong, run
 from one_preempt.adapters.power_control.controllers import Controller, Controllers
 from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of, reading_of
-from one_preempt.adapters.power_control.secret import obtain
+from one_preempt.adapters.power_control.secret import Secret, obtain
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
-from one_preempt.power_settings import IpmitoolSettings
+from one_preempt.power_control_settings import IpmitoolSettings
 
 LONGEST_PASSWORD_BYTES = 20  # IPMI 2.0, section 22.30
 _LONGEST_CAUSE = 200
@@ -94,7 +94,8 @@ class IpmitoolPowerControl:
             "-N", str(settings.message_timeout_s), "-R", str(settings.message_retries),
             "-v", "chassis", "power", question,
         ]  # fmt: skip
-        environment = {"IPMI_PASSWORD": obtain(controller.password).reveal()}
+        password = obtain(controller.password)
+        environment = {"IPMI_PASSWORD": password.reveal()}
         try:
             finished = run(arguments, settings.timeout_s, environment)
         except NotStarted as error:
@@ -109,7 +110,7 @@ class IpmitoolPowerControl:
                 f"did not answer within {settings.timeout_s:g} s",
             ) from None
         if finished.code != 0:
-            raise _failure(controller, finished)
+            raise _failure(controller, password, finished)
         return finished
 
 
@@ -129,7 +130,7 @@ def _check(controller: Controller) -> None:
         )
 
 
-def _failure(controller: Controller, finished: Finished) -> Exception:
+def _failure(controller: Controller, password: Secret, finished: Finished) -> Exception:
     """What ipmitool's words mean. Without a session nothing was done."""
     words = f"{finished.errors}\n{finished.output}"
     host, place = controller.host, f"{controller.host}: its baseboard controller at {controller.address}"
@@ -144,7 +145,7 @@ def _failure(controller: Controller, finished: Finished) -> Exception:
     if _NO_SESSION in words or _SUITE_UNKNOWN.search(words):
         return _SuiteFailed()
     if refused := _REFUSED.search(words):
-        reason = plain_words(refused[1], _LONGEST_CAUSE)
+        reason = plain_words(password.hidden_in(refused[1]), _LONGEST_CAUSE)
         mend = f": give user '{controller.user}' the privilege OPERATOR there" if _NO_RIGHT in reason else ""
         return PowerFailure(PowerAnswer.REFUSED, f"{place} refuses: {reason}{mend}")
     return _no_answer(host)

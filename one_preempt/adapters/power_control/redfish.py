@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from one_preempt.adapters.power_control.controllers import Controller, Controllers
 from one_preempt.adapters.power_control.failure import outcome_of, reading_of
 from one_preempt.adapters.power_control.redfish_session import Document, RedfishSession
-from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
-from one_preempt.power_settings import RedfishSettings
+from one_preempt.power_control_settings import RedfishSettings
 
 SERVICE_ROOT = "/redfish/v1/"
 _MOST_SYSTEMS = 64
@@ -57,7 +56,7 @@ class RedfishPowerControl:
         controller = self._controllers.of(host)
         with RedfishSession(controller, self._settings) as session:
             said = _find_system(session, controller).get("PowerState")
-        shown = plain_words(str(said), _LONGEST_NAME)
+            shown = session.said(str(said), _LONGEST_NAME)
         return (
             _STATUSES.get(said, PowerStatus.UNKNOWN) if isinstance(said, str) else PowerStatus.UNKNOWN,
             f"the baseboard controller of {host} says: {shown}",
@@ -77,7 +76,7 @@ def _find_system(session: RedfishSession, controller: Controller) -> Document:
     chosen = [system for system, known in zip(systems, names, strict=True) if controller.system in known]
     if len(chosen) == 1:
         return chosen[0]
-    ids = plain_words(", ".join(known[0] for known in names if known), 4 * _LONGEST_NAME)
+    ids = session.said(", ".join(known[0] for known in names if known), 4 * _LONGEST_NAME)
     raise session.failure(
         PowerAnswer.MISCONFIGURED,
         f"has the systems {ids}: name the right one in hosts.{controller.host}.system",
@@ -92,7 +91,7 @@ def _chosen_reset(session: RedfishSession, action: Document, choices: Sequence[s
     for choice in choices:
         if choice in allowed:
             return choice
-    known = plain_words(", ".join(map(str, allowed)), 4 * _LONGEST_NAME)
+    known = session.said(", ".join(map(str, allowed)), 4 * _LONGEST_NAME)
     raise session.failure(PowerAnswer.REFUSED, f"allows no {' or '.join(choices)}, only {known}")
 
 

@@ -13,6 +13,7 @@ from requests import exceptions as failures
 from requests.auth import HTTPBasicAuth
 from urllib3.exceptions import HTTPError, LocationParseError
 
+from one_preempt.adapters.power_control.authorities import authorities_fault
 from one_preempt.adapters.power_control.controllers import Controller
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import obtain
@@ -20,7 +21,7 @@ from one_preempt.adapters.power_control.wanted import demand_wanted
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.http_deadline import DeadlineAdapter
-from one_preempt.power_settings import RedfishSettings, endpoint_fault
+from one_preempt.power_control_settings import RedfishSettings, endpoint_fault
 
 SESSIONS_PATH = "/redfish/v1/SessionService/Sessions"
 _LONGEST_BODY_BYTES = 1 << 20
@@ -40,6 +41,9 @@ class RedfishSession:
             raise PowerFailure(
                 PowerAnswer.MISCONFIGURED, f"{controller.host}: the address of its baseboard controller {fault}"
             )
+        ca_file = settings.ca_file if settings.verify_tls else None
+        if ca_file is not None and (fault := authorities_fault(ca_file)):
+            raise PowerFailure(PowerAnswer.MISCONFIGURED, f"{controller.host}: redfish.ca_file {ca_file} {fault}")
         parts = urlsplit(controller.address)
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._user = controller.user
@@ -48,7 +52,7 @@ class RedfishSession:
         self._logged_in_at: str | None = None
         self._http = requests.Session()
         self._http.trust_env = False  # no proxy, no .netrc, no other certificates than those configured
-        self._http.verify = settings.ca_file or True if settings.verify_tls else False
+        self._http.verify = ca_file or settings.verify_tls
         for scheme in ("https://", "http://"):
             self._http.mount(scheme, DeadlineAdapter(settings.read_timeout_s))
         self._http.headers.update({"Accept": "application/json", "OData-Version": "4.0"})
@@ -80,7 +84,11 @@ class RedfishSession:
     def post(self, path: str, content: Mapping[str, str]) -> None:
         """Order something; an answer that does not come leaves open what was done. Raises `PowerFailure`."""
         demand_wanted()
-        self._request("POST", path, content)
+        self._request("POST", path, content, is_order=True)
+
+    def said(self, words: str, longest: int) -> str:
+        """The controller's own words, fit to be shown: on one line, and never with the password in them."""
+        return plain_words(self._password.hidden_in(words), longest)
 
     def failure(self, answer: PowerAnswer, what: str) -> PowerFailure:
         """A failure that names the host and its controller first."""
@@ -106,7 +114,7 @@ class RedfishSession:
         return path if path.startswith("/") and not path.startswith("//") else None
 
     def _request(
-        self, method: str, path: str, content: Mapping[str, str] | None = None
+        self, method: str, path: str, content: Mapping[str, str] | None = None, *, is_order: bool = False
     ) -> tuple[Document, Mapping[str, str]]:
         if not path.startswith("/") or path.startswith("//"):  # the password goes to nobody else
             raise self.failure(PowerAnswer.REFUSED, "points to another place than itself")
@@ -122,11 +130,15 @@ class RedfishSession:
             ) as response:
                 body = self._body(response)
                 status, headers = response.status_code, response.headers
-        except (requests.RequestException, HTTPError, UnicodeError) as error:
-            raise self._connection_failure(method, error) from None
+        except (
+            OSError,
+            HTTPError,
+            UnicodeError,
+        ) as error:  # what requests raises is an OSError, as what it lets through
+            raise self._connection_failure(error, is_order) from None
         document = _document(body)
         if not 200 <= status < 300:
-            raise self._refusal(method, status, document)
+            raise self._refusal(status, document, is_order)
         return document, headers
 
     def _body(self, response: requests.Response) -> bytes:
@@ -137,29 +149,43 @@ class RedfishSession:
                 raise self.failure(PowerAnswer.NO_ANSWER, "answers with more than can be an answer")
         return bytes(body)
 
-    def _connection_failure(self, method: str, error: Exception) -> PowerFailure:
+    def _connection_failure(self, error: Exception, is_order: bool) -> PowerFailure:
+        is_unsent = isinstance(error, failures.ConnectTimeout) or _was_not_connected(error)
+        if is_order and not is_unsent:
+            # The controller may have taken it, whatever went wrong afterwards, and be it in its TLS.
+            return self.failure(
+                PowerAnswer.NO_ANSWER,
+                f"was sent the order and gave no complete answer within {self._settings.read_timeout_s:g} s",
+            )
         if isinstance(error, failures.SSLError):
             return self.failure(
                 PowerAnswer.MISCONFIGURED,
                 "shows a certificate that is not trusted for this name: name the right authority in redfish.ca_file",
             )
-        if isinstance(error, _NOT_AN_ADDRESS | failures.ConnectTimeout) or _was_not_connected(error):
+        if is_unsent or isinstance(error, _NOT_AN_ADDRESS):
             return self.failure(
                 PowerAnswer.UNREACHABLE, "does not answer: look at the address, the network and the controller"
             )
-        answer = PowerAnswer.UNREACHABLE if method == "GET" else PowerAnswer.NO_ANSWER
-        return self.failure(answer, f"gave no complete answer within {self._settings.read_timeout_s:g} s")
+        return self.failure(
+            PowerAnswer.UNREACHABLE, f"gave no complete answer within {self._settings.read_timeout_s:g} s"
+        )
 
-    def _refusal(self, method: str, status: int, document: Document) -> PowerFailure:
-        said = _words_of(document)
+    def _refusal(self, status: int, document: Document, is_order: bool) -> PowerFailure:
+        said = self._reason_in(document)
         if status in (401, 403):
             return self.failure(
                 PowerAnswer.DENIED, f"does not let user '{self._user}' do this with this password: correct them{said}"
             )
         if status >= 500:
-            answer = PowerAnswer.UNREACHABLE if method == "GET" else PowerAnswer.NO_ANSWER
+            answer = PowerAnswer.NO_ANSWER if is_order else PowerAnswer.UNREACHABLE
             return self.failure(answer, f"is in trouble (HTTP status {status}){said}")
         return self.failure(PowerAnswer.REFUSED, f"refuses (HTTP status {status}){said}")
+
+    def _reason_in(self, document: Document) -> str:
+        """Where it gives a reason."""
+        error = document.get("error")
+        said = error.get("message") if isinstance(error, dict) else None
+        return f": {self.said(said, _LONGEST_CAUSE)}" if isinstance(said, str) and said else ""
 
 
 def _was_not_connected(error: Exception) -> bool:
@@ -176,10 +202,3 @@ def _document(body: bytes) -> Document:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _words_of(document: Document) -> str:
-    """The controller's own words, where it gives a reason."""
-    error = document.get("error")
-    said = error.get("message") if isinstance(error, dict) else None
-    return f": {plain_words(said, _LONGEST_CAUSE)}" if isinstance(said, str) and said else ""

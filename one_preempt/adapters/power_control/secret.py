@@ -12,6 +12,7 @@ from one_preempt.errors import OnePreemptError
 
 LONGEST_SECRET_BYTES = 1024
 _HIDDEN = "Secret(hidden)"
+_IN_PLACE_OF_IT = "***"
 
 
 class SecretError(OnePreemptError):
@@ -32,6 +33,10 @@ class Secret:
     def reveal(self) -> str:
         """The text, for the one who is about to present it."""
         return self._text
+
+    def hidden_in(self, text: str) -> str:
+        """What somebody said to whom it was presented, without it. To be called before anything is cut off."""
+        return text.replace(self._text, _IN_PLACE_OF_IT)
 
     def __repr__(self) -> str:
         return _HIDDEN

@@ -10,17 +10,23 @@ from one_preempt.adapters.power_control.child_process import Finished, NotStarte
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.power_settings import WakeOnLanSettings
+from one_preempt.power_control_settings import WakeOnLanSettings
 
 _LONGEST_CAUSE = 200
 _SSH_FAILED = 255
 # ssh says so only of a session that it was logged in to: a host that goes down closes its connections.
 _CLOSED_BY_HOST = re.compile(r"^Connection to \S+ closed by remote host", re.MULTILINE)
-_KEY_WRONG = re.compile(r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED")
-_LOGIN_FAILED = re.compile(r"Permission denied|Too many authentication failures")
+# The rest are ssh's words before it has logged in, so that nothing was done. What else it says, such as "Connection
+# reset by", may come of a session as well: a host that goes down breaks it in any way.
+_KEY_WRONG = re.compile(r"^Host key verification failed", re.MULTILINE)
+_LOGIN_FAILED = re.compile(
+    r"^(?:\S+@\S+: )?Permission denied \([a-z0-9,-]*\)|^Received disconnect from .*: Too many authentication failures",
+    re.MULTILINE,
+)
 _NOBODY_THERE = re.compile(
-    r"Could not resolve hostname|connect to (?:host|address) .+"
-    r"|kex_exchange_identification|Connection (?:closed|reset) by (?!remote)|Connection timed out during banner"
+    r"^(?:ssh: Could not resolve hostname|ssh: connect to (?:host|address) |kex_exchange_identification: "
+    r"|Connection timed out during banner exchange)",
+    re.MULTILINE,
 )
 
 
@@ -62,6 +68,8 @@ def run_on_host(settings: WakeOnLanSettings, host: str, address: str, vector: Se
         ) from None
     if finished.code == 0:
         return f"{host} took '{shlex.join(vector)}' by ssh"
+    if finished.may_be_killed:
+        raise PowerFailure(PowerAnswer.NO_ANSWER, f"{host}: '{shlex.join(vector)}' was ended by a signal under way")
     if finished.code != _SSH_FAILED:
         said = plain_words(finished.errors or finished.output, _LONGEST_CAUSE)
         raise PowerFailure(

@@ -109,7 +109,11 @@ class PowerRules:
 
     def is_handed_over(self, host: Host) -> bool:
         """May this host be switched on and off? None whose name no power control would take."""
-        return is_host_name(host.name) and self.names(host)
+        return self.hands_over(host.name, host.cluster_name)
+
+    def hands_over(self, name: str, cluster_name: str) -> bool:
+        """The same by the names of a host and its cluster."""
+        return is_host_name(name) and any(pattern.suits(name, cluster_name) for pattern in self.handed_over)
 
     def names(self, host: Host) -> bool:
         """Did the administrator mean it?"""

@@ -11,6 +11,7 @@ from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.opennebula.host_attributes import HostAttributes
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.adapters.opennebula.xml_document import parse_document
+from one_preempt.adapters.power_control.authorities import authorities_fault
 from one_preempt.adapters.power_control.controllers import PASSWORD_ATTRIBUTE
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.adapters.power_control.secret import SecretError, read_secret
@@ -50,7 +51,7 @@ def judge_power(settings: Settings) -> Finding:
 
 
 def judge_power_secrets(settings: Settings) -> Iterator[Finding]:
-    """Can each file with a password be read by the daemon, and by nobody else?"""
+    """Can each file with a password be read by the daemon, and by nobody else, and can the certificates be used?"""
     control = settings.power.control
     given = [
         control.ipmitool.password_file,
@@ -63,6 +64,9 @@ def judge_power_secrets(settings: Settings) -> Iterator[Finding]:
             read_secret(Path(file))
         except SecretError as error:
             yield Finding("power secrets", Grade.FAIL, str(error))
+    redfish = control.redfish
+    if redfish.ca_file is not None and redfish.verify_tls and (fault := authorities_fault(redfish.ca_file)):
+        yield Finding("power control", Grade.FAIL, f"redfish.ca_file {redfish.ca_file} {fault}")
 
 
 def judge_power_passwords(configuration: bytes, hosts: Iterable[Host]) -> Iterator[Finding]:
@@ -173,8 +177,8 @@ def _silent(settings: Settings, hosts: Sequence[str], transport: OnedTransport) 
     """Which do not tell, and why."""
     clock = SystemClock()
     with closing(transport.another()) as for_attributes, ThreadPoolExecutor(settings.power.calls_at_once) as threads:
-        attributes = HostAttributes(for_attributes, clock)
-        control = make_power_control(settings.power.control, clock, attributes.of)
+        attributes = HostAttributes(for_attributes, clock, power_rules(settings.power).hands_over)
+        control = make_power_control(settings.power.control, clock, attributes.of, attributes.of_switched)
         readings = list(threads.map(control.status, hosts))
     return [
         (host, reading.outcome.text)

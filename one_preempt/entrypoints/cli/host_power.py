@@ -27,7 +27,7 @@ from one_preempt.core.model.power_sequence import (
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.explain import JsonObject, printable
-from one_preempt.power_settings import Method
+from one_preempt.power_control_settings import Method
 from one_preempt.settings import Settings
 
 ON = "on"
@@ -149,9 +149,7 @@ def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
 
 def method_of(settings: Settings, host: Host) -> Method:
     """How this host is switched."""
-    control = settings.power.control
-    own = control.hosts.get(host.name)
-    return control.method if own is None or own.method is None else own.method
+    return settings.power.control.method_of(host.name)
 
 
 def fulfilled(view: PowerView, host: Host, goal: PowerGoal) -> bool:

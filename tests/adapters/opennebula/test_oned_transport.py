@@ -190,6 +190,15 @@ def test_an_endpoint_where_nothing_listens_is_named_without_the_password_in_its_
     transport.close()
 
 
+def test_certificates_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/authorities.pem")
+    transport = OnedTransport("https://one.invalid/RPC2", Credentials("a:b"), Limits(attempts=1))
+    with pytest.raises(CloudUnavailable) as raised:
+        transport.document("one.hostpool.info")
+    transport.close()
+    assert "/nonexistent/authorities.pem; look at REQUESTS_CA_BUNDLE" in str(raised.value)
+
+
 def test_a_read_only_call_is_tried_three_times_with_growing_pauses(endpoint: Any) -> None:
     pauses: list[float] = []
     answers = [http(503, b""), http(503, b""), GOOD]

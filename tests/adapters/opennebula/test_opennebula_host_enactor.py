@@ -7,8 +7,6 @@ from xmlrpc.client import dumps
 
 import pytest
 
-from one_preempt.adapters.clock import FixedClock
-from one_preempt.adapters.opennebula.host_attributes import HostAttributes
 from one_preempt.adapters.opennebula.host_enactor import LastLook, OpenNebulaHostEnactor
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.host import HostState
@@ -110,14 +108,3 @@ def test_a_refusal_and_no_answer_are_told_apart(hosts: Hosts, transport: OnedTra
     assert (refused.outcome, refused.error_code) == (Outcome.REFUSED, "AUTHORIZATION")
     hosts.answer = dumps(("garbage",), methodresponse=True).encode()
     assert OpenNebulaHostEnactor(transport).perform(step(EMPTY, PowerStepKind.DISABLE)).outcome is Outcome.UNKNOWN
-
-
-def test_attributes_of_a_host_are_read_decrypted_and_kept_for_a_while(hosts: Hosts, transport: OnedTransport) -> None:
-    attributes = HostAttributes(transport, FixedClock(0))
-    host_id, name = identity(EMPTY)
-    assert "IM_MAD" in attributes.of(name)
-    asked = len(hosts.endpoint.calls)
-    assert attributes.of(name) == attributes.of(name)
-    assert len(hosts.endpoint.calls) == asked
-    assert ("one.host.info", (host_id, True)) in hosts.endpoint.calls
-    assert attributes.of("nobody") == {}

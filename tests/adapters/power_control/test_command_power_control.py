@@ -10,7 +10,7 @@ import pytest
 
 from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.core.model.power import PowerAnswer, PowerStatus
-from one_preempt.power_settings import CommandSettings
+from one_preempt.power_control_settings import CommandSettings
 
 HOST = "node-01"
 Make = Callable[..., CommandPowerControl]
@@ -127,3 +127,9 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
     except OSError:
         return False
+
+
+def test_a_program_that_is_ended_by_a_signal_may_have_done_it(make: Make) -> None:
+    killed = make(on=("/bin/sh", "-c", "kill -9 $$"), off=("/bin/sh", "-c", "exit 143"))
+    assert killed.switch_on(HOST).answer is PowerAnswer.NO_ANSWER
+    assert killed.switch_off(HOST, hard=False).answer is PowerAnswer.NO_ANSWER

@@ -8,7 +8,7 @@ from one_preempt.adapters.power_control.controllers import Controllers, UsualLog
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import Secret
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.power_settings import HostSettings
+from one_preempt.power_control_settings import HostSettings
 
 HOST = "node-01"
 USUAL = UsualLogin("{host}-bmc", "admin", "/etc/one/bmc_password")

@@ -20,7 +20,7 @@ from one_preempt.adapters.power_control.in_background import BackgroundPowerCall
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
-from one_preempt.power_settings import CommandSettings
+from one_preempt.power_control_settings import CommandSettings
 
 ACCEPTED = PowerOutcome(PowerAnswer.ACCEPTED, "")
 

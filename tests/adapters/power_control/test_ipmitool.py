@@ -14,7 +14,7 @@ from one_preempt.adapters.power_control.controllers import Controllers, UsualLog
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
 from one_preempt.core.model.power import PowerAnswer, PowerStatus
-from one_preempt.power_settings import HostSettings, IpmitoolSettings, PatienceSettings
+from one_preempt.power_control_settings import HostSettings, IpmitoolSettings, PatienceSettings
 from tests.adapters.power_control.ipmi_simulator import (
     PASSWORD,
     USER,
@@ -208,6 +208,16 @@ def test_the_password_is_on_no_command_line_and_in_no_answer(
     for text in (*calls(tmp_path), repr(said), repr(control), repr(vars(control))):
         assert PASSWORD not in text
         assert "other word" not in text
+
+
+def test_a_password_that_comes_back_in_an_answer_is_not_shown(make: Make, tmp_path: Path) -> None:
+    program = tmp_path / "repeats"
+    program.write_text(
+        '#!/bin/sh\necho "Set Chassis Power Control to Up/On failed: $IPMI_PASSWORD is worn out" >&2\nexit 1\n'
+    )
+    program.chmod(0o755)
+    outcome = make(623, program=str(program)).switch_on(HOST)
+    assert outcome.text.endswith("refuses: *** is worn out")
 
 
 def test_a_password_longer_than_ipmi_knows_is_refused_here(make: Make, tmp_path: Path) -> None:

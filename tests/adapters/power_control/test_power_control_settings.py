@@ -10,7 +10,7 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.errors import OnePreemptError
-from one_preempt.power_settings import PowerControlSettings, doubts, endpoint_fault, faults
+from one_preempt.power_control_settings import PowerControlSettings, doubts, endpoint_fault, faults
 
 HOST = "node-01"
 
@@ -68,6 +68,21 @@ def test_what_cannot_be_meant_is_refused_when_it_is_read(content: dict[str, Any]
         ({"method": "redfish", "hosts": {"node": {"address": "10.0.0.1"}}}, "hosts.node.address is no URL"),
         ({"method": "ipmitool", "hosts": {"node": {"address": "https://bmc"}}}, "hosts.node.address must be"),
         ({"method": "wake-on-lan", "hosts": {"node": {"address": "root@a"}}}, "hosts.node.address must be"),
+        (
+            {"method": "ipmitool", "hosts": {"a": {"address": "10.0.0.5"}, "b": {"address": "10.0.0.5", "user": "u"}}},
+            "hosts.b and hosts.a have the same address",
+        ),
+        (
+            {
+                "method": "redfish",
+                "hosts": {"a": {"address": "https://BMC/", "port": 1}, "b": {"address": "https://bmc"}},
+            },
+            "hosts.b and hosts.a have the same address",
+        ),
+        (
+            {"hosts": {name: {"method": "wake-on-lan", "address": "10.0.0.5"} for name in "ab"}},
+            "hosts.b and hosts.a have the same address",
+        ),
         ({"wake_on_lan": {"broadcast_address": "10.0.0.256"}}, "wake_on_lan.broadcast_address"),
         ({"wake_on_lan": {"shutdown": []}}, "wake_on_lan.shutdown is empty"),
     ],
@@ -85,6 +100,47 @@ def test_doubtful_settings_are_told() -> None:
     assert len(found) == 1
     assert "redfish.verify_tls" in found[0]
     assert "cipher_suites" in doubts(parsed(method="ipmitool", ipmitool={"cipher_suites": [2]}))[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "doubt"),
+    [
+        ({"method": "ipmitool", "ipmitool": {"address": "10.0.0.5"}}, "ipmitool.address has {host} nowhere"),
+        ({"method": "redfish", "redfish": {"endpoint": "https://bmc"}}, "redfish.endpoint has {host} nowhere"),
+        (
+            {"hosts": {"a": {"method": "wake-on-lan"}}, "wake_on_lan": {"host_address": "a"}},
+            "wake_on_lan.host_address has {host} nowhere",
+        ),
+        (
+            {"method": "redfish", "hosts": {"a": {"address": "https://bmc", "port": 8443}}},
+            "hosts.a.port counts for nothing with redfish: see its address",
+        ),
+        ({"hosts": {"a": {"method": "wake-on-lan", "user": "u"}}}, "hosts.a.user counts for nothing with wake-on-lan"),
+    ],
+)
+def test_what_would_switch_another_host_or_nothing_is_doubted(content: dict[str, Any], doubt: str) -> None:
+    (found,) = doubts(parsed(**content))
+    assert found.startswith(doubt)
+    assert not faults(parsed(**content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        # Several machines behind one address, told apart by port or system.
+        {"ipmitool": {"address": "10.0.0.5"}, "hosts": {"a": {"port": 6231}, "b": {"port": 6232}}},
+        {"hosts": {name: {"address": "10.0.0.5", "port": 6230 + number} for number, name in enumerate("ab")}},
+        {
+            "method": "redfish",
+            "hosts": {name: {"address": "https://chassis", "system": name} for name in "ab"},
+        },
+        {"ipmitool": {"address": "{host}-bmc"}, "redfish": {"endpoint": "https://unused"}},
+        {"hosts": {"a": {"address": "10.0.0.5"}, "b": {"method": "none", "address": "10.0.0.5", "system": "s"}}},
+    ],
+)
+def test_controllers_that_are_told_apart_are_not_doubted(content: dict[str, Any]) -> None:
+    settings = parsed(**({"method": "ipmitool"} | content))
+    assert (faults(settings), doubts(settings)) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
@@ -16,8 +17,8 @@ from responses.matchers import header_matcher, json_params_matcher
 
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
-from one_preempt.core.model.power import PowerAnswer, PowerStatus
-from one_preempt.power_settings import RedfishSettings
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
+from one_preempt.power_control_settings import RedfishSettings
 
 HOST = "node-01"
 ORIGIN = "https://node-01-bmc"
@@ -165,7 +166,12 @@ def test_an_order_may_have_been_done_where_the_controller_is_in_trouble(
 
 @pytest.mark.parametrize(
     "failure",
-    [requests.ReadTimeout(f"{PASSWORD} too late"), requests.ConnectionError("closed"), requests.RequestException()],
+    [
+        requests.ReadTimeout(f"{PASSWORD} too late"),
+        requests.ConnectionError("closed"),
+        requests.RequestException(),
+        requests.exceptions.SSLError("TLSV1_ALERT_INTERNAL_ERROR"),
+    ],
 )
 def test_an_order_whose_answer_is_lost_may_have_been_done(service: Any, failure: Exception) -> None:
     offer(service)
@@ -173,6 +179,42 @@ def test_an_order_whose_answer_is_lost_may_have_been_done(service: Any, failure:
     outcome = control().switch_on(HOST)
     assert outcome.answer is PowerAnswer.NO_ANSWER
     assert PASSWORD not in repr(outcome)
+
+
+def test_an_order_that_was_never_sent_was_not_done(service: Any) -> None:
+    offer(service)
+    service.post(ORIGIN + RESET, body=requests.ConnectTimeout())
+    assert control().switch_off(HOST, hard=False).answer is PowerAnswer.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "cannot be read: No such file or directory"), ("no", "holds no certificates in PEM form")],
+)
+def test_certificates_that_cannot_be_used_are_named_and_no_order_is_given(
+    content: str | None, why: str, tmp_path: Path
+) -> None:
+    ca_file = tmp_path / "authorities.pem"
+    if content is not None:
+        ca_file.write_text(content)
+    outcome = control(ca_file=str(ca_file)).switch_off(HOST, hard=False)
+    assert outcome == PowerOutcome(PowerAnswer.MISCONFIGURED, f"{HOST}: redfish.ca_file {ca_file} {why}")
+
+
+def test_certificates_that_vanish_under_way_leave_open_whether_the_order_was_taken(service: Any) -> None:
+    offer(service)
+    service.post(ORIGIN + RESET, body=OSError("Could not find a suitable TLS CA certificate bundle"))
+    assert control().switch_off(HOST, hard=False).answer is PowerAnswer.NO_ANSWER
+
+
+@pytest.mark.parametrize("login", ["basic", "session"])
+def test_a_certificate_that_is_not_trusted_keeps_the_order_from_being_given(service: Any, login: str) -> None:
+    untrusted = requests.exceptions.SSLError("CERTIFICATE_VERIFY_FAILED")
+    service.post(f"{ORIGIN}/redfish/v1/SessionService/Sessions", body=untrusted)
+    service.get(f"{ORIGIN}/redfish/v1/Systems/1", body=untrusted)
+    outcome = control(login=login).switch_off(HOST, hard=False)
+    assert outcome.answer is PowerAnswer.MISCONFIGURED
+    assert "redfish.ca_file" in outcome.text
 
 
 @pytest.mark.parametrize(
@@ -183,6 +225,18 @@ def test_an_answer_that_is_none_is_a_refusal_and_no_crash(body: bytes) -> None:
         service.get(f"{ORIGIN}/redfish/v1/", body=body)
         reading = control().status(HOST)
     assert (reading.status, reading.outcome.answer) == (PowerStatus.UNKNOWN, PowerAnswer.REFUSED)
+
+
+def test_a_controller_that_repeats_the_password_does_not_get_it_shown(service: Any) -> None:
+    # Where the words are cut off not even its beginning is shown.
+    words = f"{'x' * 192}{PASSWORD}{'y' * 99}"
+    service.post(f"{ORIGIN}/redfish/v1/SessionService/Sessions", status=400, json={"error": {"message": words}})
+    offer(service, power=PASSWORD, **{"ResetType@Redfish.AllowableValues": [PASSWORD]})
+    asked = control()
+    texts = [control(login="session").switch_on(HOST).text, asked.status(HOST).outcome.text, asked.switch_on(HOST).text]
+    for text in texts:
+        assert "***" in text
+        assert "hunter" not in text
 
 
 def test_an_endless_answer_is_not_read_to_its_end(service: Any) -> None:

@@ -35,6 +35,10 @@ def test_a_secret_is_neither_pickled_nor_copied() -> None:
             write(Secret(WORD))
 
 
+def test_what_somebody_says_is_told_without_the_secret() -> None:
+    assert Secret("a.*").hidden_in("not a.* but 'a.*', ab") == "not *** but '***', ab"
+
+
 def test_secrets_are_equal_by_what_they_hold() -> None:
     assert Secret(WORD) == Secret(WORD)
     assert Secret(WORD) != Secret("another")

@@ -12,7 +12,7 @@ import pytest
 from one_preempt.adapters.power_control.secret import Secret
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl, magic_packet
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
-from one_preempt.power_settings import HostSettings, WakeOnLanSettings
+from one_preempt.power_control_settings import HostSettings, WakeOnLanSettings
 from tests.adapters.power_control.real_parts import installed, python_with_asyncssh
 
 HOST = "node-01"
@@ -225,3 +225,38 @@ def test_a_missing_ssh_is_named(shut_down: ShutDown) -> None:
     outcome = shut_down("done", ssh_program="/nonexistent/ssh")
     assert outcome.answer is PowerAnswer.MISCONFIGURED
     assert "wake_on_lan.ssh_program" in outcome.text
+
+
+SAID_AND_MEANT = [
+    ("ssh: connect to host node-01 port 22: No route to host", 255, PowerAnswer.UNREACHABLE),
+    ("ssh: Could not resolve hostname node-01: Name or service not known", 255, PowerAnswer.UNREACHABLE),
+    ("kex_exchange_identification: Connection closed by remote host", 255, PowerAnswer.UNREACHABLE),
+    ("oneadmin@node-01: Permission denied (publickey,password).", 255, PowerAnswer.DENIED),
+    # The rest may be said of a session in which the order was taken.
+    ("Read from remote host node-01: Connection reset by peer", 255, PowerAnswer.NO_ANSWER),
+    ("Connection reset by 10.0.0.1 port 22", 255, PowerAnswer.NO_ANSWER),
+    ("Connection closed by 10.0.0.1 port 22", 255, PowerAnswer.NO_ANSWER),
+    ("/etc/cron.d/x: Permission denied", 255, PowerAnswer.NO_ANSWER),
+    ("Failed: ssh: connect to host proxy port 22", 255, PowerAnswer.NO_ANSWER),
+    ("Terminated", 143, PowerAnswer.NO_ANSWER),
+    ("sudo: a password is required", 1, PowerAnswer.REFUSED),
+]
+
+
+@pytest.mark.parametrize(("said", "code", "meant"), SAID_AND_MEANT)
+def test_only_what_ssh_says_before_it_has_logged_in_means_that_nothing_was_done(
+    said: str, code: int, meant: PowerAnswer, tmp_path: Path
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {code}\n")
+    program.chmod(0o755)
+    control = WakeOnLanPowerControl(WakeOnLanSettings(ssh_program=str(program)), {})
+    assert control.switch_off(HOST, hard=False).answer is meant
+
+
+def test_an_ssh_that_is_killed_under_way_may_have_done_it(tmp_path: Path) -> None:
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+    control = WakeOnLanPowerControl(WakeOnLanSettings(ssh_program=str(program)), {})
+    assert control.switch_off(HOST, hard=False).answer is PowerAnswer.NO_ANSWER
