@@ -11,7 +11,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.daemon_socket.client import ask_daemon
-from one_preempt.composition import open_reader, open_store
+from one_preempt.composition import open_made_store, open_reader
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
 from one_preempt.core.model.written_time import utc_text
@@ -169,7 +169,7 @@ def _named(hosts: Mapping[int, Host], name: str) -> Host:
 
 
 def _give(settings: Settings, hosts: Sequence[Host], goal: PowerGoal, now_s: int) -> None:
-    with closing(open_store(settings)) as store:
+    with closing(open_made_store(settings)) as store:
         for host in hosts:
             store.order_power(PowerOrder(host.id, goal, now_s))
             click.echo(f"Host {printable(host.name)} is ordered {goal.value}.")
