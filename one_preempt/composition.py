@@ -177,8 +177,11 @@ def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None
     return EventBus(settings.events.endpoint, clock, on_event)
 
 
-def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[None]:
-    """The daemon's socket, which listens inside the context; `answer` is called in a thread of its own."""
+def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[Callable[[], bool]]:
+    """The daemon's socket, which listens inside the context; `answer` is called in a thread of its own.
+
+    What the context gives tells whether the socket is still in its place.
+    """
     from one_preempt.adapters.daemon_socket.server import DaemonSocket, trusted_users
 
     return DaemonSocket(answer, trusted_users()).listening(Path(settings.socket.path))
