@@ -154,7 +154,7 @@ def running_programs() -> set[str]:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_bytes().decode(errors="replace").strip()  # any user names a process as it likes
     except OSError:  # it ended meanwhile
         return ""
 
