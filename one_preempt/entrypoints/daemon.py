@@ -160,14 +160,17 @@ def _cycle(cycle: SchedulingCycle, cycle_log: CycleLog, desk: Desk) -> CycleRepo
 
 
 def _sleep(alarm: Alarm, longest_s: float, shortest_s: float) -> None:
-    """Sleep with a sign of life to systemd now and then."""
-    end_s = time.monotonic() + longest_s
-    notify("WATCHDOG=1")
-    while not alarm.stopped and (left_s := end_s - time.monotonic()) > 0:
-        if alarm.sleep(min(left_s, SIGN_OF_LIFE_S), shortest_s):
+    """Sleep with a sign of life to systemd now and then: until rung, but for `shortest_s` at least."""
+    began_s = time.monotonic()
+    rung = False
+    while not alarm.stopped:
+        slept_s = time.monotonic() - began_s
+        left_s = (shortest_s if rung else longest_s) - slept_s
+        if left_s <= 0:
             break
-        shortest_s = max(0.0, shortest_s - SIGN_OF_LIFE_S)
         notify("WATCHDOG=1")
+        slice_s = min(left_s, SIGN_OF_LIFE_S)
+        rung = alarm.sleep(slice_s, min(slice_s, shortest_s - slept_s)) or rung
 
 
 def _pauses(interval_s: int) -> Iterator[float]:
