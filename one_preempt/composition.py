@@ -99,20 +99,17 @@ def open_reader(settings: Settings, source: Path | None = None, clock: Clock | N
 
 
 def open_store(settings: Settings) -> SqlLeaseStore:
-    """The ledger on disk; the caller closes it."""
+    """The ledger on disk, made where there is none: for the daemon. The caller closes it."""
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 
     return SqlLeaseStore(settings.store.url)
 
 
 def open_made_store(settings: Settings) -> SqlLeaseStore:
-    """The ledger on disk for who only looks: nothing is made. Raises `LeaseStoreError` where there is none yet."""
-    from one_preempt.adapters.lease_store.database import LeaseStoreError, database_exists, name_of, parsed_url
+    """The ledger on disk for everybody else: nothing is made. Raises `DatabaseNotMade` where there is none yet."""
+    from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 
-    if not database_exists(settings.store.url):
-        name = name_of(parsed_url(settings.store.url))
-        raise LeaseStoreError(f"there is no database of leases at {name} yet: the daemon makes it when it starts")
-    return open_store(settings)
+    return SqlLeaseStore(settings.store.url, makes=False)
 
 
 @contextmanager
@@ -181,8 +178,11 @@ def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None
     return EventBus(settings.events.endpoint, clock, on_event)
 
 
-def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[None]:
-    """The daemon's socket, which listens inside the context; `answer` is called in a thread of its own."""
+def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[Callable[[], bool]]:
+    """The daemon's socket, which listens inside the context; `answer` is called in a thread of its own.
+
+    What the context gives tells whether the socket is still in its place.
+    """
     from one_preempt.adapters.daemon_socket.server import DaemonSocket, trusted_users
 
     return DaemonSocket(answer, trusted_users()).listening(Path(settings.socket.path))
@@ -315,10 +315,11 @@ def _empty_store() -> LeaseStore:
 
 def _copy_of_ledger(settings: Settings) -> LeaseStore:
     """The daemon's ledger in memory; empty where no database was made yet."""
-    from one_preempt.adapters.lease_store.database import database_exists
+    from one_preempt.adapters.lease_store.database import DatabaseNotMade
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 
-    if not database_exists(settings.store.url):
+    try:
+        with closing(open_made_store(settings)) as store:
+            return MemoryLeaseStore(store.load(SystemClock().now_s()))
+    except DatabaseNotMade:
         return MemoryLeaseStore()
-    with closing(open_store(settings)) as store:
-        return MemoryLeaseStore(store.load(SystemClock().now_s()))

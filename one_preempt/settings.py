@@ -43,6 +43,10 @@ class SettingsError(OnePreemptError):
     """The configuration cannot be used; the message names the file, the key and the mend."""
 
 
+class SettingsForbidden(SettingsError):
+    """There is a configuration, or it cannot be seen whether there is, and this user may not read it."""
+
+
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A mapping of the file whose keys are all known."""
 
@@ -241,23 +245,38 @@ class Settings(Section, frozen=True):
 
 
 def configuration_path(given: Path | None) -> Path | None:
-    """The file to read: the one given, else ONE_PREEMPT_CONF, else the usual place where it exists, else none."""
+    """The file to read: the one given, else ONE_PREEMPT_CONF, else the usual place where it exists, else none.
+
+    Where this user may not look whether it exists, it is named: OpenNebula 7.x closes that folder to ordinary users.
+    """
     if given is not None:
         return given
     named = os.environ.get(CONFIGURATION_VARIABLE)
     if named:
         return Path(named)
-    return DEFAULT_CONFIGURATION if DEFAULT_CONFIGURATION.exists() else None
+    try:
+        DEFAULT_CONFIGURATION.stat()
+    except PermissionError:
+        return DEFAULT_CONFIGURATION
+    except OSError:
+        return None
+    return DEFAULT_CONFIGURATION
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Read and check the configuration. Raises `SettingsError`; without any file the shipped values hold."""
+    """Read and check the configuration; without any file the shipped values hold.
+
+    Raises `SettingsError`; where only the right to read it is missing, `SettingsForbidden`.
+    """
     source = configuration_path(path)
     if source is None:
         return Settings()
     try:
         with source.open(encoding="utf-8") as file:
             text = file.read(LONGEST_FILE + 1)
+    except PermissionError as error:
+        mend = "run this as the user that runs the scheduler, or name another file by --config"
+        raise SettingsForbidden(f"cannot read the configuration {source}: {_cause(error)}; {mend}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read the configuration {source}: {_cause(error)}") from error
     if len(text) > LONGEST_FILE:

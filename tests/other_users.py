@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PosixPath
+from typing import NoReturn
 
 NOBODY_UID = 65_534
 
@@ -33,3 +34,13 @@ def closed(folder: Path) -> Iterator[None]:
             yield
     finally:
         folder.chmod(mode)
+
+
+class InClosedFolder(PosixPath):
+    """A file in a folder that this user may not enter, as OpenNebula 7.x closes /etc/one/schedulers."""
+
+    def stat(self, *_: object, **__: object) -> NoReturn:
+        """Whether it is there is not to be known."""
+        raise PermissionError(13, "Permission denied", str(self))
+
+    open = stat

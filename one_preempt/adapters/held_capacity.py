@@ -45,6 +45,8 @@ class HeldCapacityFile:
 
 
 def _write(path: Path, rooms: tuple[HeldRoom, ...]) -> None:
+    if path.exists() and not path.is_file():  # a device, say: root would put a file in its place
+        raise HeldCapacityError(f"cannot write {path}: what is there is no file; see store.held_capacity_file")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     document = {"version": VERSION, "held": [asdict(room) for room in rooms]}
     aside = path.with_name(path.name + ".new")

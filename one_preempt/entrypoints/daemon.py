@@ -23,6 +23,7 @@ from one_preempt.entrypoints.alarm import Alarm
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon_desk import Desk, failed, went
 from one_preempt.entrypoints.daemon_log import log_to
+from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -46,11 +47,12 @@ def run_daemon(settings: Settings) -> int:
         bus = open_event_bus(settings, SystemClock(), alarm.ring) if settings.events.enabled else None
         cycle = stack.enter_context(open_cycle(settings, SystemClock(), events=bus))
         desk = Desk(settings.cycle_interval_s, alarm.ring)
-        _open_where_possible(stack, open_socket(settings, desk.answer))
+        kept_socket = stack.enter_context(KeptSocket(lambda: open_socket(settings, desk.answer)))
+        kept_socket.keep()
         if bus is not None:
             _open_where_possible(stack, bus.listening())
         notify("READY=1")
-        _run_by_the_clock(cycle, settings, alarm, desk)
+        _run_by_the_clock(cycle, settings, alarm, desk, kept_socket)
         notify("STOPPING=1")
     LOGGER.info("stopped")
     return 0
@@ -116,7 +118,9 @@ def _step(cycle: SchedulingCycle, cycle_log: CycleLog) -> dict[str, object]:
     }
 
 
-def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings, alarm: Alarm, desk: Desk) -> None:
+def _run_by_the_clock(
+    cycle: SchedulingCycle, settings: Settings, alarm: Alarm, desk: Desk, kept_socket: KeptSocket
+) -> None:
     interval_s = settings.cycle_interval_s
     LOGGER.info("scheduling every %d s; preemption: %s", interval_s, settings.preemption)
     for doubt in doubts(settings):
@@ -132,6 +136,8 @@ def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings, alarm: Alarm, 
             _sleep(alarm, next(pauses), interval_s)
         else:
             pauses = _pauses(interval_s)
+            # Who waits for the database of another daemon leaves the socket to it: `place` must not ask the wrong one.
+            kept_socket.keep()
             _sleep(alarm, _wait_s(report, interval_s), max(SHORTEST_PAUSE_S, time.monotonic() - began_s))
 
 
@@ -154,14 +160,17 @@ def _cycle(cycle: SchedulingCycle, cycle_log: CycleLog, desk: Desk) -> CycleRepo
 
 
 def _sleep(alarm: Alarm, longest_s: float, shortest_s: float) -> None:
-    """Sleep with a sign of life to systemd now and then."""
-    end_s = time.monotonic() + longest_s
-    notify("WATCHDOG=1")
-    while not alarm.stopped and (left_s := end_s - time.monotonic()) > 0:
-        if alarm.sleep(min(left_s, SIGN_OF_LIFE_S), shortest_s):
+    """Sleep with a sign of life to systemd now and then: until rung, but for `shortest_s` at least."""
+    began_s = time.monotonic()
+    rung = False
+    while not alarm.stopped:
+        slept_s = time.monotonic() - began_s
+        left_s = (shortest_s if rung else longest_s) - slept_s
+        if left_s <= 0:
             break
-        shortest_s = max(0.0, shortest_s - SIGN_OF_LIFE_S)
         notify("WATCHDOG=1")
+        slice_s = min(left_s, SIGN_OF_LIFE_S)
+        rung = alarm.sleep(slice_s, min(slice_s, shortest_s - slept_s)) or rung
 
 
 def _pauses(interval_s: int) -> Iterator[float]:

@@ -103,6 +103,13 @@ def test_a_death_between_writing_and_replacing_leaves_the_former_promises(
     assert read_held_capacity(path, NOW_S) == ()
 
 
+def test_what_is_no_file_is_not_replaced_by_one(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(HeldCapacityError, match=r"what is there is no file; see store\.held_capacity_file"):
+        HeldCapacityFile(path).replace(ROOMS)
+    assert path.is_fifo()
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HeldCapacityError, match=r"store\.held_capacity_file"):

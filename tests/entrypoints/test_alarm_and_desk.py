@@ -8,13 +8,17 @@ import socket
 import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from one_preempt.adapters.daemon_socket.messages import Message
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.verify import Violation
+from one_preempt.entrypoints import daemon
 from one_preempt.entrypoints.alarm import Alarm
 from one_preempt.entrypoints.daemon_desk import Desk, LastCycle, failed, went
 from one_preempt.entrypoints.service_manager import notify
@@ -65,6 +69,38 @@ def test_a_signal_can_stop_the_sleep_of_its_own_thread() -> None:
         assert slept_s(alarm, LONG_S)[1] < LONG_S / 2
         timer.join()
         signal.signal(signal.SIGUSR1, former)
+
+
+class AlarmOnVirtualTime:
+    """An alarm that rings once; its sleeps take no time of ours."""
+
+    stopped = False
+
+    def __init__(self, rings_at_s: float) -> None:
+        self.now_s, self._rings_at_s = 0.0, rings_at_s
+
+    def sleep(self, longest_s: float, shortest_s: float) -> bool:
+        rings_in_s = self._rings_at_s - self.now_s
+        rung = 0 <= rings_in_s < longest_s
+        self.now_s += max(rings_in_s, shortest_s) if rung else longest_s
+        return rung
+
+
+@pytest.mark.parametrize(
+    ("rings_at_s", "shortest_s", "ends_at_s"),
+    [(20, 1, 20), (20, 1800, 1800), (20, 90, 90), (100, 90, 100), (9999, 1, 1800)],
+)
+def test_systemd_has_a_sign_of_life_a_minute_however_long_a_ring_has_to_wait(
+    rings_at_s: float, shortest_s: float, ends_at_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarm = AlarmOnVirtualTime(rings_at_s)
+    signs: list[float] = []
+    monkeypatch.setattr(daemon, "time", SimpleNamespace(monotonic=lambda: alarm.now_s))
+    monkeypatch.setattr(daemon, "notify", lambda _sign: signs.append(alarm.now_s))
+    daemon._sleep(cast(Alarm, alarm), 1800, shortest_s)
+    assert alarm.now_s == ends_at_s
+    assert signs[0] == 0
+    assert max(later - sign for sign, later in pairwise([*signs, ends_at_s])) <= 60
 
 
 class Woken:

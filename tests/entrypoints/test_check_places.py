@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
-from one_preempt.entrypoints.cli.check import judge_database
+from one_preempt.entrypoints.cli.check import judge_database, running_programs
 from one_preempt.entrypoints.cli.check_places import judge_events, judge_files, running_daemon
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_daemon
 from one_preempt.settings import EventSettings, LogSettings, Settings, StoreSettings
@@ -82,6 +84,17 @@ def test_a_file_in_a_folder_that_is_closed_is_graded_as_failed(
     assert finding.grade is Grade.FAIL
     assert "Permission denied" in finding.text
     assert "run this as the user that runs the scheduler" in finding.mend
+
+
+def test_a_process_whose_name_is_no_utf8_is_among_those_that_run() -> None:
+    with TemporaryDirectory() as folder:
+        named = os.path.join(os.fsencode(folder), b"caf\xe9")
+        os.symlink("/bin/sleep", named)
+        with subprocess.Popen([named, "60"]) as process:
+            try:
+                assert "caf\ufffd" in running_programs()
+            finally:
+                process.kill()
 
 
 def test_files_that_the_daemon_can_write_need_no_word(tmp_path: Path) -> None:

@@ -173,6 +173,17 @@ def test_it_goes_on_without_a_socket_and_without_a_bus(tmp_path: Path, stack: Ex
     assert "see events.endpoint" in lines[1]
 
 
+def test_a_socket_that_is_removed_is_opened_again_after_the_next_cycle(tmp_path: Path, stack: ExitStack) -> None:
+    daemon = RunningDaemon(tmp_path, stack)
+    assert daemon.is_ready(), daemon.log.read_text()
+    Path(daemon.socket).unlink()
+    with daemon.lock:
+        start(daemon.cloud)
+    assert daemon.has_run_a_cycle()
+    assert daemon.asked("status")["schedules"]
+    assert "the daemon's socket was removed or replaced" in daemon.log.read_text()
+
+
 def test_the_log_holds_every_name_whatever_the_language_of_the_machine(tmp_path: Path) -> None:
     file = tmp_path / "daemon.log"
     program = (

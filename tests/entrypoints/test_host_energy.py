@@ -103,7 +103,7 @@ def test_where_nothing_was_counted_that_is_said(store: SqlLeaseStore) -> None:
 def test_without_a_database_it_is_said_who_makes_it(configuration: Path) -> None:
     answer = run()
     assert answer.exit_code == 1
-    assert "there is no database of leases yet" in answer.stderr
+    assert "there is no database of leases at" in answer.stderr
     assert not (configuration.parent / "leases.db").exists()
 
 

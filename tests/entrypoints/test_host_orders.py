@@ -245,6 +245,7 @@ def test_who_waits_for_several_hosts_does_not_mind_that_the_first_sleeps_again(
 
 
 def test_an_order_waits_for_the_daemon_and_is_seen(site: Path) -> None:
+    assert run("db", "upgrade").exit_code == 0
     ordered = run("host", "off", "node2")
     assert ordered.exit_code == 0
     assert "the order waits for it" in ordered.stderr
@@ -254,9 +255,17 @@ def test_an_order_waits_for_the_daemon_and_is_seen(site: Path) -> None:
     assert "waits for the daemon" in run("host", "list").stdout
 
 
+def test_an_order_makes_no_database_in_which_no_daemon_looks(site: Path) -> None:
+    ordered = run("host", "off", "node2")
+    assert ordered.exit_code == 1
+    assert "there is no database of leases at" in ordered.stderr
+    assert not list(site.parent.glob("*.db"))
+
+
 def test_who_may_not_wake_the_daemon_is_told_that_the_order_waits(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = {"ok": False, "error": "this user may not open the socket"}
     monkeypatch.setattr(host, "ask_daemon", lambda *_question: refusal)
+    assert run("db", "upgrade").exit_code == 0
     ordered = run("host", "off", "node2")
     assert ordered.exit_code == 0
     assert "waits for the daemon's next cycle: this user may not open the socket" in ordered.stderr

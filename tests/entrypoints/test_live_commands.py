@@ -97,6 +97,15 @@ def test_check_changes_nothing(endpoint: str, tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.usefixtures("endpoint")
+@pytest.mark.parametrize("command", [("check",), ("plan",), ("host", "list"), ("host", "energy"), ("lease", "list")])
+def test_who_looks_leaves_an_empty_database_empty(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "leases.db").touch()
+    run(*command)
+    assert (tmp_path / "leases.db").read_bytes() == b""
+    assert not list(tmp_path.glob("leases.db-*"))
+
+
 def test_check_without_an_endpoint_fails_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     auth = tmp_path / "one_auth"
     auth.write_text("oneadmin:opennebula")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,9 @@ def test_a_wrong_argument_is_told(arguments: tuple[str, ...], exit_code: int) ->
 
 
 DATABASES = {
-    "a folder": ("sqlite:///{folder}", "Is a directory"),
+    "a folder": ("sqlite:///{folder}", "Is a directory|must be a file"),
     "another file": ("sqlite:///{folder}/one_auth", "is not a database"),
-    "a device": ("sqlite:////dev/full", "the disk is full"),
+    "a device": ("sqlite:////dev/full", "the disk is full|must be a file"),
     "a path without end": ("sqlite:///" + "a" * 5000, "File name too long"),
     "no URL": ("leases.db", "is no database URL"),
     "in memory": ("sqlite://", "must be a file"),
@@ -97,7 +98,7 @@ DATABASES = {
 def test_a_database_that_cannot_be_used_is_told(command: tuple[str, ...], url: str, told: str, tmp_path: Path) -> None:
     configure(tmp_path, store={"url": url.format(folder=tmp_path)})
     line = told_in_one_line(*command)
-    assert told in line or len(url) > 1000
+    assert re.search(told, line) or len(url) > 1000
     assert "canary" not in line
 
 

@@ -59,21 +59,24 @@ class DaemonSocket:
         self._stopping = threading.Event()
 
     @contextmanager
-    def listening(self, path: Path) -> Iterator[None]:
-        """Answer at `path` meanwhile. Raises `SocketUnavailable`."""
+    def listening(self, path: Path) -> Iterator[Callable[[], bool]]:
+        """Answer at `path` meanwhile; gives a question: is our socket still what stands there?
+
+        Raises `SocketUnavailable`.
+        """
         with _listener(path) as listener:
-            mine = path.stat().st_ino
+            mine = _file_at(path)
             thread = threading.Thread(target=self._let_in, args=(listener,), daemon=True)
             thread.start()
             try:
-                yield
+                yield lambda: _file_at(path) == mine
             finally:
                 self._stopping.set()
                 listener.shutdown(socket.SHUT_RDWR)
                 thread.join()
                 self._send_away()
                 with suppress(OSError):
-                    if path.stat().st_ino == mine:
+                    if _file_at(path) == mine:
                         path.unlink()
 
     def _let_in(self, listener: socket.socket) -> None:
@@ -162,6 +165,15 @@ def _listener(path: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path, by device and inode: an open socket keeps its own. None where none is to be seen."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _demand_free(path: Path) -> None:

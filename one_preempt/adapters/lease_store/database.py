@@ -31,6 +31,13 @@ class LeaseStoreError(OnePreemptError):
     """The database of leases cannot be used; the message says why and what to do."""
 
 
+class DatabaseNotMade(LeaseStoreError):
+    """There is no database of leases yet, or none of its tables."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no database of leases at {name} yet: the daemon makes it when it starts")
+
+
 def parsed_url(url: str) -> URL:
     """`url` read; raises `LeaseStoreError` where it names no database that keeps anything."""
     try:
@@ -119,12 +126,16 @@ def _user_name(uid: int) -> str:
 def database_exists(url: str) -> bool:
     """Whether there is something to open: for SQLite its file, for a server always.
 
-    Raises `LeaseStoreError` where this user may not look.
+    Raises `LeaseStoreError` where this user may not look, or where something else than a file is there.
     """
     parsed = parsed_url(url)
     path = Path(str(parsed.database))
     try:
-        return not is_sqlite(parsed) or path.exists()
+        if not is_sqlite(parsed) or path.is_file():
+            return True
+        if path.exists():
+            raise LeaseStoreError(f"the database of leases must be a file, and {path} is none: {_FOR_EXAMPLE}")
+        return False
     except OSError as error:
         raise LeaseStoreError(
             f"cannot look for the database of leases {path}: {error.strerror}; "
@@ -135,9 +146,9 @@ def database_exists(url: str) -> bool:
 def open_engine(url: URL, busy_timeout_s: float) -> Engine:
     """An engine whose transactions are what the store expects.
 
-    SQLite: write-ahead log, every commit synced, foreign keys enforced. A transaction takes the write lock when
-    it begins, since one that starts by reading and then writes fails at once while another writes; those of
-    `reading_engine` take none, so that looking never waits for the daemon.
+    SQLite: every commit synced, foreign keys enforced. A transaction takes the write lock when it begins, since one
+    that starts by reading and then writes fails at once while another writes; those of `reading_engine` take none, so
+    that looking never waits for the daemon. Opening changes nothing in the file.
     """
     try:
         engine = create_engine(url)
@@ -183,7 +194,6 @@ def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
-        write_ahead(cursor.execute, busy_timeout_s)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -195,7 +205,10 @@ def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
 
 
 def write_ahead(execute: Callable[[str], object], patience_s: float) -> None:
-    """Have SQLite write ahead. While another process does the same it refuses at once, whatever `busy_timeout` says."""
+    """Have SQLite write ahead, which the file keeps for good.
+
+    While another process does the same it refuses at once, whatever `busy_timeout` says.
+    """
     give_up_s = time.monotonic() + patience_s
     while True:
         try:

@@ -6,12 +6,14 @@ alembic takes 0.3 s to import: it is loaded only where something must change.
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, inspect, text
 
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
+    DatabaseNotMade,
     LeaseStoreError,
     failures_in_words,
     is_sqlite,
@@ -20,6 +22,7 @@ from one_preempt.adapters.lease_store.database import (
     parsed_url,
     prepare_file,
     reading_engine,
+    write_ahead,
 )
 from one_preempt.adapters.lease_store.writer_lock import schema_lock, take_writer_lock
 
@@ -42,6 +45,7 @@ def upgrade(url: str) -> str:
     try:
         name = name_of(parsed)
         found = stored_revision(engine, name)
+        _write_ahead(engine, name)
         if found is None:
             migrate(engine, name)
         elif found != REVISIONS[-1]:
@@ -58,9 +62,23 @@ def upgrade(url: str) -> str:
 def require_current(engine: Engine, name: str) -> None:
     """Create the tables of an empty database; raises `LeaseStoreError` where an older one must be upgraded."""
     revision = stored_revision(engine, name)
+    if revision is not None:
+        _demand_newest(revision, name)
+    _write_ahead(engine, name)
     if revision is None:
         migrate(engine, name)
-    elif revision != REVISIONS[-1]:
+
+
+def require_made(engine: Engine, name: str) -> None:
+    """Change nothing; raises `DatabaseNotMade` for an empty database, `LeaseStoreError` for one to be upgraded."""
+    revision = stored_revision(engine, name)
+    if revision is None:
+        raise DatabaseNotMade(name)
+    _demand_newest(revision, name)
+
+
+def _demand_newest(revision: str, name: str) -> None:
+    if revision != REVISIONS[-1]:
         raise LeaseStoreError(
             f"database of leases {name} has schema {revision}, this program needs {REVISIONS[-1]}: "
             f"stop the scheduler, make a backup, and run: one-preempt db upgrade"
@@ -68,9 +86,16 @@ def require_current(engine: Engine, name: str) -> None:
 
 
 def stored_revision(engine: Engine, name: str) -> str | None:
-    """The revision the database says it has; None for an empty one. Raises `LeaseStoreError` for a newer one."""
+    """The revision the database says it has; None for an empty one.
+
+    Raises `LeaseStoreError` for a newer one, and for the database of another program.
+    """
     with failures_in_words(name), reading_engine(engine).begin() as connection:
+        # The table of the revision is made first: whoever makes the others meanwhile is not taken for a stranger.
+        tables = inspect(connection).get_table_names()
         if not inspect(connection).has_table("alembic_version"):
+            if tables:
+                raise _of_another_program(name, tables)
             return None
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if revision is not None and revision not in REVISIONS:
@@ -79,6 +104,20 @@ def stored_revision(engine: Engine, name: str) -> str | None:
             f"{REVISIONS[-1]}): a newer one_preempt has written it; run that version, or restore an older backup"
         )
     return revision
+
+
+def _of_another_program(name: str, tables: list[str]) -> LeaseStoreError:
+    return LeaseStoreError(
+        f"the database {name} holds the tables of another program ({', '.join(sorted(tables)[:3])}): "
+        "name one for the leases alone in store.url"
+    )
+
+
+def _write_ahead(engine: Engine, name: str) -> None:
+    """SQLite's write-ahead log, which is set only in a database that is known to be ours."""
+    if engine.dialect.name == "sqlite":
+        with failures_in_words(name), closing(engine.raw_connection()) as connection:
+            write_ahead(connection.cursor().execute, BUSY_TIMEOUT_S)
 
 
 def migrate(engine: Engine, name: str) -> None:

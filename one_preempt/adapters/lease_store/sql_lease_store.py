@@ -14,7 +14,9 @@ from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
+    DatabaseNotMade,
     LeaseStoreError,
+    database_exists,
     failures_in_words,
     is_sqlite,
     name_of,
@@ -31,7 +33,7 @@ from one_preempt.adapters.lease_store.intents import (
     newest_first,
     unknown_action,
 )
-from one_preempt.adapters.lease_store.schema import require_current
+from one_preempt.adapters.lease_store.schema import require_current, require_made
 from one_preempt.adapters.lease_store.tables import (
     actions,
     attempts,
@@ -65,24 +67,28 @@ PAUSED = "paused"
 
 
 class SqlLeaseStore:
-    """A `LeaseStore` in the database at `url`; an empty one gets its tables.
+    """A `LeaseStore` in the database at `url`.
 
+    With `makes` it is made, or an empty one gets its tables; without, nothing is made by opening it, and where there is
+    none yet `DatabaseNotMade` is raised.
     Raises `LeaseStoreError`, with one message that a person can act on, from the constructor and every method.
     """
 
-    def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True) -> None:
         parsed = parsed_url(url)
         self._is_sqlite = is_sqlite(parsed)
         self._name = name_of(parsed)
-        if self._is_sqlite:
+        if makes and self._is_sqlite:
             prepare_file(parsed)
+        elif not database_exists(url):
+            raise DatabaseNotMade(self._name)
         self._engine = open_engine(parsed, busy_timeout_s)
         self._reading_engine = reading_engine(self._engine)
         self._writer: WriterLock | None = None
         self._writer_lost = False
         self._orders_seen: dict[int, PowerOrder] = {}
         try:
-            require_current(self._engine, self._name)
+            (require_current if makes else require_made)(self._engine, self._name)
         except LeaseStoreError:
             self._engine.dispose()
             raise

@@ -61,6 +61,7 @@ def write_recording(
     the attributes of hosts and the like that are in it only because users' requirements or ranks name them.
     Raises `CloudUnavailable`, and `RecordingError` where the file cannot be written.
     """
+    _demand_file(path)
     # Only writing needs a network: whoever reads a recording shall not wait for its libraries.
     from one_preempt.adapters.opennebula.pool_reader import read_documents
 
@@ -122,17 +123,27 @@ def _checked(path: Path, text: bytes) -> Recording:
     return Recording(observed_at_s, {name: str(text).encode(errors="replace") for name, text in documents.items()})
 
 
+def _demand_file(path: Path) -> None:
+    """Nothing is there but, at most, a file: what is replaced must be no device, as /dev/null is, pipe or socket."""
+    try:
+        if path.exists() and not path.is_file():
+            raise RecordingError(f"cannot write the recording {path}: what is there is no file; name another place")
+    except OSError as error:
+        raise RecordingError(f"cannot write the recording {path}: {error.strerror or error}") from None
+
+
 def _write_whole(path: Path, content: bytes) -> None:
     """Under another name first, so that a crash leaves the old file or the new one, never half."""
     temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = path.resolve()  # of a link the file is replaced, not the link: /dev/stdout is one
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), OWNER_ONLY)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)

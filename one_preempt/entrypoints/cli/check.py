@@ -10,12 +10,12 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.daemon_socket.client import ask_daemon
-from one_preempt.adapters.lease_store.database import database_exists
+from one_preempt.adapters.lease_store.database import DatabaseNotMade
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.chosen_policies import policies
-from one_preempt.composition import open_store, open_transport
+from one_preempt.composition import open_made_store, open_transport
 from one_preempt.entrypoints.cli.check_places import (
     RUN_AS,
     judge_events,
@@ -103,14 +103,14 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
 def judge_database(settings: Settings) -> Finding:
     """Can the leases be kept?"""
     try:
-        if not database_exists(settings.store.url):
-            if why := why_no_database_can_be_made(settings):
-                mend = f"correct store.url or make its folder; else {RUN_AS}"
-                return Finding("database", Grade.FAIL, f"there is none yet, and none can be made: {why}", mend)
-            mend = "it is made when the daemon starts, or now by: one-preempt db upgrade"
-            return Finding("database", Grade.WARN, "there is none yet", mend)
-        with closing(open_store(settings)) as store:
+        with closing(open_made_store(settings)) as store:
             paused = store.load(SystemClock().now_s()).paused
+    except DatabaseNotMade:
+        if why := why_no_database_can_be_made(settings):
+            mend = f"correct store.url or make its folder; else {RUN_AS}"
+            return Finding("database", Grade.FAIL, f"there is none yet, and none can be made: {why}", mend)
+        mend = "it is made when the daemon starts, or now by: one-preempt db upgrade"
+        return Finding("database", Grade.WARN, "there is none yet", mend)
     except OnePreemptError as error:
         return Finding("database", Grade.FAIL, str(error))
     if paused:
@@ -154,7 +154,7 @@ def running_programs() -> set[str]:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_bytes().decode(errors="replace").strip()  # any user names a process as it likes
     except OSError:  # it ended meanwhile
         return ""
 

@@ -11,7 +11,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.daemon_socket.client import ask_daemon
-from one_preempt.composition import open_reader, open_store
+from one_preempt.composition import open_made_store, open_reader
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
 from one_preempt.core.model.written_time import utc_text
@@ -27,7 +27,14 @@ from one_preempt.entrypoints.cli.host_power import (
     what_to_do,
     why_to_nothing,
 )
-from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_table
+from one_preempt.entrypoints.cli.options import (
+    config_option,
+    json_option,
+    settings_or_shipped,
+    source_option,
+    write_json,
+    write_table,
+)
 from one_preempt.errors import OnePreemptError
 from one_preempt.explain import JsonObject, printable
 from one_preempt.settings import Settings, load_settings
@@ -55,7 +62,7 @@ def host_list(names: tuple[str, ...], config_path: Path | None, source: Path | N
 
     Those that are named, by name or id, with all of a long reason.
     """
-    settings = load_settings(config_path)
+    settings = load_settings(config_path) if source is None else settings_or_shipped(config_path)
     snapshot = open_reader(settings, source).read()
     chosen = {_named(snapshot.hosts, name).id for name in names} if names else snapshot.hosts.keys()
     hosts = [snapshot.hosts[host_id] for host_id in sorted(chosen)]
@@ -162,7 +169,7 @@ def _named(hosts: Mapping[int, Host], name: str) -> Host:
 
 
 def _give(settings: Settings, hosts: Sequence[Host], goal: PowerGoal, now_s: int) -> None:
-    with closing(open_store(settings)) as store:
+    with closing(open_made_store(settings)) as store:
         for host in hosts:
             store.order_power(PowerOrder(host.id, goal, now_s))
             click.echo(f"Host {printable(host.name)} is ordered {goal.value}.")

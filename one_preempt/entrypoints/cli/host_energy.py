@@ -11,14 +11,12 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.adapters.lease_store.database import database_exists
 from one_preempt.chosen_policies import power_rules
-from one_preempt.composition import open_store
+from one_preempt.composition import open_made_store
 from one_preempt.core.energy.energy_account import EnergyAccount, PowerOfHost, accounts, added
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
-from one_preempt.errors import OnePreemptError
 from one_preempt.explain import JsonObject, printable
 from one_preempt.settings import Settings, load_settings
 
@@ -73,9 +71,7 @@ def host_energy(config_path: Path | None, days: int | None, everything: bool, by
 
 def energy_report(settings: Settings, now_s: int, span_s: int | None) -> EnergyReport:
     """The last `span_s` seconds before an instant; None: all that is known, with what was pruned."""
-    if not database_exists(settings.store.url):
-        raise OnePreemptError("there is no database of leases yet: the daemon makes it, and counts energy from then on")
-    with closing(open_store(settings)) as store:
+    with closing(open_made_store(settings)) as store:
         # Of the future nothing is known, but a clock may have been set back.
         stays = store.host_use(0 if span_s is None else now_s - span_s, now_s)
         totals = store.host_use_totals() if span_s is None else ()

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.adapters.lease_store.database import database_exists
+from one_preempt.adapters.lease_store.database import DatabaseNotMade
 from one_preempt.chosen_policies import power_rules
-from one_preempt.composition import open_store
+from one_preempt.composition import open_made_store
 from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.host_power.phase_transitions import DONE
@@ -138,10 +138,11 @@ def power_view(settings: Settings, hosts: Mapping[int, Host]) -> PowerView:
     """What the database and the configuration say of the power of `hosts`."""
     rules = power_rules(settings.power)
     handed_over = frozenset(host.id for host in hosts.values() if rules.is_handed_over(host))
-    if not database_exists(settings.store.url):
+    try:
+        with closing(open_made_store(settings)) as store:
+            ledger, standings, now_s = store.load(SystemClock().now_s()), store.power_standings(), SystemClock().now_s()
+    except DatabaseNotMade:
         return PowerView(rules, handed_over)
-    with closing(open_store(settings)) as store:
-        ledger, standings, now_s = store.load(SystemClock().now_s()), store.power_standings(), SystemClock().now_s()
     sequences, orders = ledger.power_sequences, ledger.power_orders
     longest_s = settings.power.control.patience.most_s
     return PowerView(rules, handed_over, sequences, orders, ledger.paused, tuple(standings), now_s, longest_s)

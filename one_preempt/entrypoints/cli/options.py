@@ -7,11 +7,14 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from one_preempt.explain import JsonValue
+
+if TYPE_CHECKING:
+    from one_preempt.settings import Settings
 
 WIDTH_WITHOUT_TERMINAL = 160
 
@@ -32,6 +35,22 @@ source_option = click.option(
     help="A recording made by `record`, or a folder of raw pool documents; without it the cloud is read.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def settings_or_shipped(config_path: Path | None) -> Settings:
+    """The settings, for what needs no administrator: who may not read the usual file is told, and has the shipped ones.
+
+    Raises `SettingsError`, also where a file was named.
+    """
+    from one_preempt.settings import Settings, SettingsForbidden, load_settings
+
+    try:
+        return load_settings(config_path)
+    except SettingsForbidden as error:
+        if config_path is not None:
+            raise
+        click.echo(f"{error}. The values as shipped are taken.", err=True)
+        return Settings()
 
 
 class NumberRange(click.FloatRange):

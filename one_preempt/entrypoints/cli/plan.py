@@ -8,7 +8,14 @@ import click
 
 from one_preempt.chosen_policies import overhead_rates
 from one_preempt.composition import PlannedCycle, plan_once
-from one_preempt.entrypoints.cli.options import config_option, json_option, source_option, write_json, write_renderables
+from one_preempt.entrypoints.cli.options import (
+    config_option,
+    json_option,
+    settings_or_shipped,
+    source_option,
+    write_json,
+    write_renderables,
+)
 from one_preempt.explain import JsonObject, leases_on_hold, plan_document, printable, refusal_document
 from one_preempt.explain_overheads import (
     LearnedOverhead,
@@ -26,7 +33,7 @@ from one_preempt.settings import load_settings
 @json_option
 def plan_command(config_path: Path | None, source: Path | None, policy: str | None, as_json: bool) -> int:
     """Decide once, act not, and explain. Exit code 1 where the plan breaks a rule."""
-    settings = load_settings(config_path)
+    settings = load_settings(config_path) if source is None else settings_or_shipped(config_path)
     planned = plan_once(settings, source, policy)
     learned = learned_overheads(planned.state, overhead_rates(settings), learns=settings.overhead.learn)
     if as_json:

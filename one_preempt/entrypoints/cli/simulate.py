@@ -9,12 +9,11 @@ from pathlib import Path
 import click
 
 from one_preempt.core.model.policies import Verification
-from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.entrypoints.cli.options import config_option, json_option, settings_or_shipped, write_json
 from one_preempt.entrypoints.cli.progress import progress
 from one_preempt.entrypoints.cli.simulated_results import document, record_lines, report, rows_of, show, write_pictures
 from one_preempt.entrypoints.cli.simulated_runs import Asked, Run, Study, play_all, study
 from one_preempt.errors import OnePreemptError
-from one_preempt.settings import load_settings
 from one_preempt.simulation.probes.writing import csv_text
 from one_preempt.simulation.scenario.trace import TraceReading
 
@@ -94,7 +93,7 @@ def simulate_command(
     """
     asked = Asked(
         source=source,
-        settings=load_settings(config_path),
+        settings=settings_or_shipped(config_path),
         nodes=nodes,
         policies=policies,
         backfilling=backfilling,

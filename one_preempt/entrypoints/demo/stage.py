@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from one_preempt.adapters.clock import FixedClock
-from one_preempt.composition import open_cycle, open_store
+from one_preempt.composition import open_cycle, open_made_store
 from one_preempt.core.model.ledger import LeaseRecord, Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.power_sequence import PowerPhase
@@ -169,7 +169,7 @@ class Stage:
 
     def ledger(self) -> Sequence[LeaseRecord]:
         """All leases that the scheduler has on record, read from its database."""
-        with closing(open_store(self.settings)) as store:
+        with closing(open_made_store(self.settings)) as store:
             return store.leases(include_ended=True)
 
     def _tick(self) -> None:

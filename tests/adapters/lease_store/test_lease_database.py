@@ -60,9 +60,9 @@ LEASE = LeaseRecord(7, LeaseTerms(LeaseType.BE_SUSPENDABLE), 5, 100, (7,), True,
 MOVE = Transition(7, 7, NOW_S, "PENDING", "RUNNING", 3, 1024)
 
 
-def refusal_of(url: str, **options: float) -> str:
+def refusal_of(url: str) -> str:
     with pytest.raises(LeaseStoreError) as caught:
-        SqlLeaseStore(url, **options)
+        SqlLeaseStore(url)
     message = str(caught.value)
     assert "\n" not in message
     return message

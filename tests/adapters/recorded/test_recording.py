@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 import stat
 import zlib
@@ -203,6 +204,25 @@ def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="cannot write the recording"):
         write_recording(Replayed("7.4.0"), tmp_path / "folder", SEEN_AT_S)
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(RecordingError, match=f"cannot write the recording {path}: what is there is no file"):
+            write_recording(Replayed("7.4.0"), path, SEEN_AT_S)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_through_a_link_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "latest").symlink_to("cloud")
+    write_recording(Replayed("7.4.0"), tmp_path / "latest", SEEN_AT_S)
+    assert (tmp_path / "latest").is_symlink()
+    assert read_recording(tmp_path / "cloud").observed_at_s == SEEN_AT_S
 
 
 def test_a_recording_cut_anywhere_is_refused_in_one_line(tmp_path: Path) -> None:

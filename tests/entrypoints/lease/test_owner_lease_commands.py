@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from one_preempt import settings
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.simulated_cloud.states import LockLevel, VmState
 from tests.entrypoints.lease.conftest import STARTS_AT_S, CloudOfUsers
+from tests.other_users import InClosedFolder
 
 TYPE = ("--type", "BE-SUSPENDABLE")
 PAIR = (*TYPE, "--name", "pair", "--size", "2", "--duration", "02:00:00")
@@ -272,6 +274,16 @@ def test_a_folder_that_is_closed_makes_an_owner(
 
     monkeypatch.setattr("one_preempt.entrypoints.cli.lease.view.Path.stat", closed)
     assert "0 leases of yours" in users.run("eva", "lease", "list", ONE_PREEMPT_CONF=str(configuration)).stdout
+
+
+@pytest.mark.parametrize("command", [("list",), ("list", "--mine"), ("show", "0"), ("cancel", "0", "--yes")])
+def test_the_usual_folder_of_configurations_is_closed_to_owners(
+    command: tuple[str, ...], users: CloudOfUsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users.submit("eva", *TYPE)
+    monkeypatch.setattr(settings, "DEFAULT_CONFIGURATION", InClosedFolder("/etc/one/schedulers/one_preempt.conf"))
+    result = users.run("eva", "lease", *command)
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_an_administrator_ends_a_lease_at_once(users: CloudOfUsers, configuration: Path) -> None:

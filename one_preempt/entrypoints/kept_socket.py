@@ -1,0 +1,52 @@
+"""The daemon's socket, opened again where it is gone: somebody removed it, or another daemon had it until it ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+
+from one_preempt.errors import OnePreemptError
+
+LOGGER = logging.getLogger("one_preempt")
+
+# Listens inside the context, which gives a question: is our socket the one that stands in its place?
+OpenSocket = Callable[[], AbstractContextManager[Callable[[], bool]]]
+
+
+class KeptSocket:
+    """Closed with its context. What stands against opening it is logged once, and the daemon goes on without."""
+
+    def __init__(self, open_socket: OpenSocket) -> None:
+        self._open_socket = open_socket
+        self._opened = ExitStack()
+        self._is_in_place: Callable[[], bool] | None = None
+        self._trouble = ""
+
+    def keep(self) -> None:
+        """Open the socket unless it is open and in its place."""
+        if self._is_in_place is not None:
+            if self._is_in_place():
+                return
+            LOGGER.warning("the daemon's socket was removed or replaced: it is opened again")
+            self._is_in_place = None
+            self._opened.close()
+        try:
+            self._is_in_place = self._opened.enter_context(self._open_socket())
+        except OnePreemptError as error:
+            if str(error) != self._trouble:
+                LOGGER.warning("%s; going on without it", error)
+            self._trouble = str(error)
+            return
+        if self._trouble:
+            LOGGER.info("the daemon's socket is open now")
+        self._trouble = ""
+
+    def __enter__(self) -> KeptSocket:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
