@@ -6,7 +6,7 @@ are there now and do not end by then: once with whoever is to be placed, and onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def placed_beside(
     promises = matched_promises(draft)
     if promises is None or not is_matched(vms):
         return place(None)
-    asked = (lease.terms.type, lease.state, end_s, *((what_it_asks(vm), vm.numa_nodes, vm.host_id) for vm in vms))
+    asked = _asked(draft, lease, vms, end_s)
     refused = promises.tries.refused.get(asked)
     if refused is not None:
         return refused
@@ -93,6 +93,14 @@ def placed_beside(
     assert refused is not None, "it was tried at least once"
     promises.tries.refused[asked] = refused
     return refused
+
+
+def _asked(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None) -> Hashable:
+    """What decides, beside the room as it is, whether VMs are refused; nobody is in the way of his own promise."""
+    promised = any(stay.firm for stay in draft.timeline.stays.get(lease.id, ()))
+    of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
+    each = tuple((what_it_asks(vm), vm.numa_nodes, vm.host_id) for vm in of_kinds)
+    return lease.terms.type, lease.state, lease.id if promised else None, end_s, len(vms), each
 
 
 def takes_promised(
