@@ -311,6 +311,7 @@ def test_a_host_of_an_odd_name_is_refused_and_never_disabled(
 
 
 def test_a_paused_scheduler_takes_no_orders(site: Path) -> None:
+    assert run("db", "upgrade").exit_code == 0
     assert run("pause").exit_code == 0
     assert "one-preempt resume" in run("host", "off", "node2").stderr
 

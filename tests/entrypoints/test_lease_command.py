@@ -183,6 +183,22 @@ def test_pause_and_resume_turn_the_switch_that_the_daemon_reads(configuration: P
     assert not store.load(0).paused
 
 
+def test_who_pauses_is_told_where_no_daemon_reads_that_switch(configuration: Path, store: SqlLeaseStore) -> None:
+    assert f"No daemon writes to {configuration.parent}/leases.db now" in run(configuration, "pause").stderr
+    store.acquire_writer()
+    assert run(configuration, "pause").stderr == ""
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_where_there_is_no_database_nothing_is_said_to_be_switched(command: str, tmp_path: Path) -> None:
+    configuration = tmp_path / "one_preempt.conf"
+    configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n")
+    result = run(configuration, command)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"there is no database of leases at {tmp_path}/leases.db yet" in result.stderr
+    assert list(tmp_path.iterdir()) == [configuration]
+
+
 def test_the_database_is_made_and_then_left_alone(tmp_path: Path) -> None:
     configuration = tmp_path / "one_preempt.conf"
     configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/new/leases.db'}}\n")

@@ -74,6 +74,7 @@ def test_check_finds_a_good_set_up_good() -> None:
 
 @pytest.mark.usefixtures("endpoint")
 def test_check_says_that_nobody_will_be_preempted_while_paused() -> None:
+    run("db", "upgrade")
     run("pause")
     result = run("check")
     assert grades()["database"] == "warn"

@@ -106,7 +106,7 @@ def test_a_database_that_cannot_be_used_is_told(command: tuple[str, ...], url: s
     ("command", "told"),
     [
         (("lease", "list"), "there is no database of leases at /nowhere/x/leases.db yet"),
-        (("pause",), "No such file or directory"),
+        (("pause",), "Nothing was switched: a daemon that runs has another configuration"),
         (("daemon", "--stepwise"), "No such file or directory"),
     ],
     ids=str,

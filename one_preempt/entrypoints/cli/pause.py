@@ -8,8 +8,11 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.composition import open_store
+from one_preempt.adapters.lease_store.database import DatabaseNotMade, is_sqlite, name_of, parsed_url
+from one_preempt.composition import open_made_store
+from one_preempt.entrypoints.cli.check_places import running_daemon
 from one_preempt.entrypoints.cli.options import config_option
+from one_preempt.errors import OnePreemptError
 from one_preempt.settings import load_settings
 
 
@@ -17,18 +20,25 @@ from one_preempt.settings import load_settings
 @config_option
 def pause_command(config_path: Path | None) -> None:
     """Stop preempting and power actions at once; placing goes on."""
-    _switch(config_path, True)
-    click.echo("Paused: nothing is preempted and no host is switched from the next step on.")
+    _switch(config_path, True, "Paused: nothing is preempted and no host is switched from the next step on.")
 
 
 @click.command("resume")
 @config_option
 def resume_command(config_path: Path | None) -> None:
     """Allow preempting and power actions again."""
-    _switch(config_path, False)
-    click.echo("Resumed: preempting and power actions are allowed again, as configured.")
+    _switch(config_path, False, "Resumed: preempting and power actions are allowed again, as configured.")
 
 
-def _switch(config_path: Path | None, paused: bool) -> None:
-    with closing(open_store(load_settings(config_path))) as store:
-        store.set_paused(paused, SystemClock().now_s())
+def _switch(config_path: Path | None, paused: bool, done: str) -> None:
+    settings = load_settings(config_path)
+    try:
+        with closing(open_made_store(settings)) as store:
+            store.set_paused(paused, SystemClock().now_s())
+    except DatabaseNotMade as error:
+        # To make one would say that a daemon is stopped which reads another.
+        raise OnePreemptError(f"{error}. Nothing was switched: a daemon that runs has another configuration") from None
+    click.echo(done)
+    url = parsed_url(settings.store.url)
+    if is_sqlite(url) and not running_daemon(settings):
+        click.echo(f"No daemon writes to {name_of(url)} now: the switch is there for the next one that does.", err=True)
