@@ -160,7 +160,7 @@ def what_it_lacks(
     VMs that are to be `sent_out` for it will have left. Remembered as long as nobody comes or goes there.
     """
     promises = matched_promises(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
-    if promises is None:
+    if promises is None or len(stay.host_rows) != len(lease.vm_ids):
         return None
     near, leaving = _with_those_near(draft, promises, lease, stay), frozenset(vm.id for vm, _ in sent_out)
     arriving, known = arrivals(draft), draft.memory.matched_promises.get(lease.id)
@@ -185,7 +185,7 @@ def who_has_its_devices(
     requests = [one for vm in draft.members(lease) for one in vm.pci_requests]
     holders = [one for one in there if leaving.isdisjoint(vm.id for vm in one.vms) and _serves(draft, one, requests)]
     found: list[GivingWay] = []
-    if not requests or not holders:
+    if not requests or not holders or len(stay.host_rows) != len(lease.vm_ids):
         return found
     near, gone = _with_those_near(draft, known_promises(draft), lease, stay), set(leaving)
     arriving = [one.placement for one in arrivals(draft) if one.until_s > stay.start_s]
