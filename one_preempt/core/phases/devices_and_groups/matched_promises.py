@@ -14,7 +14,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.reservations.giving_way import giving_way, preemptions_under_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class MatchedPromises:
     def __init__(self, draft: PlanDraft) -> None:
         self.held_against = self.put = self.looked_at = 0
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
-        self._as_of = (-1, -1, -1)
+        self._as_of: tuple[int, ...] = ()
         self._by_row: dict[int, list[MatchedPromise]] = {}
         self._by_group: dict[int, list[MatchedPromise]] = {}
         self._rules: dict[tuple[int, str], RoleRules] = {}
@@ -89,7 +89,8 @@ class MatchedPromises:
         return apart, together
 
     def _follow(self, draft: PlanDraft) -> None:
-        as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts))
+        under_way = len(draft.preemptions), len(draft.ended)
+        as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts), *under_way)
         if as_of == self._as_of:
             return
         self._as_of, self._by_row, self._by_group = as_of, {}, {}
@@ -123,17 +124,21 @@ def first_come(one: MatchedPromise) -> tuple[int, int]:
 
 
 def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
-    """All that still lie ahead."""
-    known, leases, now_s = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases, draft.state.now_s
-    judged = [leases[one.lease_id] for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
-    for lease in (*known.values(), *(one for one in judged if one.id not in known)):
-        stays = draft.timeline.stays.get(lease.id, ())
-        ahead = [one for one in stays if one.firm and not one.displaced and one.start_s > now_s]
-        if not ahead or lease.id in draft.starting:
+    """All that still lie ahead, and those of them whose time has come while their lease is on no host yet.
+
+    So is that of a preemptor for which others are leaving: what it will have is as good as promised.
+    """
+    known, leases = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases
+    found = [one.lease_id for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
+    found += [one.preemptor_lease_id for one in preemptions_under_way(draft)]
+    others = {lease_id: leases[lease_id] for lease_id in found if lease_id in leases and lease_id not in known}
+    for lease in (*known.values(), *others.values()):
+        stays = [one for one in draft.timeline.stays.get(lease.id, ()) if one.firm and not one.displaced]
+        if not stays or lease.id in draft.starting:
             continue
         vms = tuple(draft.members(lease))
         if is_matched(vms) and all(vm.host_id is None for vm in vms):
-            whole = (one for one in ahead if len(one.host_rows) == len(vms))
+            whole = (one for one in stays if len(one.host_rows) == len(vms))
             yield from (MatchedPromise(lease, vms, one, groups_of(vms)) for one in whole)
 
 
