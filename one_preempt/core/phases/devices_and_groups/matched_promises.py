@@ -128,16 +128,18 @@ def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
 
     So is that of a preemptor for which others are leaving: what it will have is as good as promised.
     """
-    known, leases = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases
+    known, leases, now_s = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases, draft.state.now_s
     found = [one.lease_id for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
     found += [one.preemptor_lease_id for one in preemptions_under_way(draft)]
     others = {lease_id: leases[lease_id] for lease_id in found if lease_id in leases and lease_id not in known}
     for lease in (*known.values(), *others.values()):
         stays = [one for one in draft.timeline.stays.get(lease.id, ()) if one.firm and not one.displaced]
-        if not stays or lease.id in draft.starting:
+        if not stays:
             continue
         vms = tuple(draft.members(lease))
-        if is_matched(vms) and all(vm.host_id is None for vm in vms):
+        if lease.id in draft.starting or any(vm.host_id is not None for vm in vms):
+            stays = [one for one in stays if one.start_s > now_s]
+        if stays and is_matched(vms):
             whole = (one for one in stays if len(one.host_rows) == len(vms))
             yield from (MatchedPromise(lease, vms, one, groups_of(vms)) for one in whole)
 
