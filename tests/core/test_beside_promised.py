@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -23,6 +23,7 @@ from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival,
 from one_preempt.core.phases.draft import PlanDraft
 from tests import scenario_reader
 from tests.core.promised_places import ROLES, WISH, cloud, document, groups, guests, promises, rows, wishes
+from tests.counted_work import lines_run
 
 
 def lacking_at(
@@ -157,6 +158,50 @@ def test_who_is_placed_now_is_held_against_those_alone_from_whom_he_may_take_som
         decide(state, chosen)
     # What was promised once or twice each; each placement itself, tried on few hosts beside the others that were.
     assert takes.call_count <= 2 * 60 + 10 * 4 * (10 + 3 * 2)
+
+
+def one_after_the_other(promised: int, policy: str, hosts: int) -> dict[str, Any]:
+    """The same, each for a minute or two."""
+    given = promised_in_turn(promised, policy, hosts)
+    for vm_id, (stay,) in given["ledger"]["reservations"].items():
+        given["vms"][vm_id]["lease"]["DURATION_S"] = 60
+        stay["end_in_s"] = stay["start_in_s"] + 160
+    return given
+
+
+def for_one_device(promised: int) -> dict[str, Any]:
+    given = one_after_the_other(promised, "NONE", 1)
+    given["hosts"][0]["gpus"] = [-1]
+    for vm in given["vms"].values():
+        del vm["group"]
+        vm["gpus"] = 1
+    return given
+
+
+def all_are_looked_at(given: dict[str, Any]) -> int:
+    """The work of asking for each promise what it lacks."""
+    draft = PlanDraft.begin(*cloud(given), DecisionMemory())
+    stays = {lease_id: stays[0] for lease_id, stays in draft.timeline.stays.items()}
+    return lines_run(lambda: [what_it_lacks(draft, draft.state.leases[one], stay) for one, stay in stays.items()])
+
+
+def all_matter(given: dict[str, Any]) -> int:
+    """The work of finding out who of those promised may be in the way of the last of them."""
+    draft = PlanDraft.begin(*cloud(given), DecisionMemory())
+    near = known_promises(draft).near(draft, frozenset(range(len(given["hosts"]))), {7})
+    assert beside_promised._who_matter(draft, near, len(near) - 1, ()) == near
+    return lines_run(lambda: beside_promised._who_matter(draft, near, len(near) - 1, ()))
+
+
+def test_promises_at_other_times_are_no_work_to_whoever_has_the_same_device() -> None:
+    assert all_are_looked_at(for_one_device(200)) < 2.5 * all_are_looked_at(for_one_device(100))
+
+
+@pytest.mark.parametrize(
+    "given", [lambda promised: one_after_the_other(promised, "AFFINED", 5), for_one_device], ids=["group", "device"]
+)
+def test_who_meets_with_the_same_is_looked_for_once(given: Callable[[int], dict[str, Any]]) -> None:
+    assert all_matter(given(200)) < 2.5 * all_matter(given(100))
 
 
 def test_beyond_so_many_that_were_put_nobody_is_placed_where_others_were_promised(

@@ -31,7 +31,7 @@ class Concern(Enum):
     PREEMPTS = "it wants room, and may take that of others"
     TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"
     PROMISED = "it waits for a start that a reservation decides about"
-    PROMISED_MATCHED = "it waits for such a start, and asks for devices, cores or a place beside its VM group"
+    PROMISED_MATCHED = "it waits for such a start, or has more slots; and asks for devices, cores or by a VM group"
     ANY_TIME = "it has a deadline, or must not be suspended again: then its start is promised and not exact"
     HALF_STARTED = "a gang of which some have room, and some may not have been started"
     TO_HOLD = "a VM of it may have to be put on HOLD"
@@ -54,7 +54,8 @@ def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
 
 
 def _is_promised_matched(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
-    return _is_promised(lease, vms) and any(
+    # What was promised to be done in time may have other slots to come while it runs in one of them.
+    return (_is_promised(lease, vms) or lease.promised_deadline_at_s is not None) and any(
         vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None for vm in vms
     )
 

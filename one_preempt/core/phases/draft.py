@@ -75,7 +75,7 @@ class PlanDraft:
     start; `put_off` are those of them that were not looked at yet, each with when others must begin to leave for it.
     `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
     What is asked of devices, cores and VM groups at a time to come shares `matched_guests`, who are on hosts with any
-    of it (`guests_on_row`, `guests_of_group`), `matched_vms` of leases that wait, and `room_then`, left as observed.
+    of it (`guests_on_row`, `guests_of_group`), `matched_vms` of leases, and `room_then`, left as observed.
     """
 
     state: ClusterState

@@ -10,17 +10,18 @@ from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import alone_from_the_start
 from one_preempt.core.phases.reservations.leaving_in_time import prepare, who_must_leave
-from one_preempt.core.phases.reservations.promised import promised_leases
+from one_preempt.core.phases.reservations.promised import promised_leases, standing_stays
 
 
 def plan_preparations(draft: PlanDraft) -> None:
-    """Lay what must be done before each accepted reservation into the lanes, the last to start first."""
-    now_s, stays = draft.state.now_s, draft.timeline.stays
-    coming = [
-        (stays[lease.id][0], lease)
-        for lease in promised_leases(draft)
-        if lease.state is LeaseState.WAITING and lease.id in stays and stays[lease.id][0].start_s > now_s
-    ]
+    """Lay what must be done before each accepted reservation into the lanes, the last to start first.
+
+    Nobody leaves for one that has lost a host, and could not start on those that are left.
+    """
+    now_s = draft.state.now_s
+    waiting = [lease for lease in promised_leases(draft) if lease.state is LeaseState.WAITING]
+    first = [(standing_stays(draft, lease)[:1], lease) for lease in waiting]
+    coming = [(stay, lease) for stays, lease in first for stay in stays if stay.start_s > now_s]
     alone = alone_from_the_start(draft, [stay for stay, _ in coming])
     disturbed = [(stay, lease) for stay, lease in coming if lease.id not in alone]
     for stay, lease in sorted(disturbed, key=lambda one: (-one[0].start_s, one[1].id)):

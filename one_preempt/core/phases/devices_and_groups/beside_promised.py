@@ -183,7 +183,7 @@ def what_it_lacks(
     VMs that are to be `sent_out` for it will have left. Remembered as long as nobody comes or goes there.
     """
     promises = matched_promises(draft) if lease.id in draft.concerns.all(Concern.PROMISED_MATCHED) else None
-    if promises is None:
+    if promises is None or len(stay.host_rows) != len(lease.vm_ids):
         return None
     near, leaving = _with_those_near(draft, promises, lease, stay), frozenset(vm.id for vm, _ in sent_out)
     arriving, known = arrivals(draft), draft.memory.matched_promises.get(lease.id)
@@ -208,7 +208,7 @@ def who_has_its_devices(
     requests = [one for vm in draft.members(lease) for one in vm.pci_requests]
     holders = [one for one in there if leaving.isdisjoint(vm.id for vm in one.vms) and _serves(draft, one, requests)]
     found: list[GivingWay] = []
-    if not requests or not holders:
+    if not requests or not holders or len(stay.host_rows) != len(lease.vm_ids):
         return found
     near, gone = _with_those_near(draft, known_promises(draft), lease, stay), set(leaving)
     arriving = [one.placement for one in arrivals(draft) if one.until_s > stay.start_s]
@@ -239,8 +239,8 @@ def _with_those_near(draft: PlanDraft, promises: MatchedPromises, lease: Lease, 
     """A stay of a lease among what else was promised there for some of the same time; first come first."""
     vms = tuple(draft.members(lease))
     own = MatchedPromise(lease, vms, stay, groups_of(vms))
-    beside = promises.near(draft, frozenset(stay.host_rows), own.groups)
-    beside = [one for one in beside if one.stay.start_s < own.until_s and one.until_s > stay.start_s]
+    groups = own.groups if any(promises.rules(draft, own)) else frozenset[int]()
+    beside = promises.near(draft, frozenset(stay.host_rows), groups, stay.start_s, own.until_s)
     return sorted((*(one for one in beside if one.lease.id != lease.id), own), key=first_come)
 
 
@@ -251,31 +251,43 @@ def _who_matter(
 
     Who meet may take something from each other, and nobody takes anything from who comes before him.
     """
-    on_row: dict[int, list[int]] = {}
-    for place, one in enumerate(near[:own]):
+    promises, before = known_promises(draft), near[:own]
+    found, asked, met = {own}, [own], set[object]()
+    on_row, beside = dict[int, list[int]](), dict[Set[int], tuple[list[int], set[int]]]()
+    for place, one in enumerate(before):
         for row in set(one.stay.host_rows):
             on_row.setdefault(row, []).append(place)
-    found, asked = {own}, [own]
     while asked:
         one = near[asked.pop()]
-        apart, together = known_promises(draft).rules(draft, one)
-        there = {place for row in set(one.stay.host_rows) for place in on_row.get(row, ())}
-        met = {
-            place
-            for place in there - found
-            if (_has_hardware(one) and _has_hardware(near[place])) or not apart.isdisjoint(near[place].lease.vm_ids)
-        }
-        if together:
-            beside = [place for place in range(own) if not together.isdisjoint(near[place].lease.vm_ids)]
-            rows = {row for place in beside for row in near[place].stay.host_rows} | set(one.stay.host_rows)
-            placed = (arrival.placement for arrival in arriving if arrival.placement.vm_id in together)
-            rows |= set(rows_of(draft, tuple(placed)))
+        apart, together = promises.rules(draft, one)
+        rows, those = set(one.stay.host_rows), set[int]()
+        # All for whom it is the same meet with the same, who are looked for once.
+        for row in rows:
+            if _has_hardware(one) and (row, None) not in met:
+                met.add((row, None))
+                those.update(place for place in on_row.get(row, ()) if _has_hardware(near[place]))
+            if apart and (row, apart) not in met:
+                met.add((row, apart))
+                those.update(place for place in on_row.get(row, ()) if not apart.isdisjoint(near[place].lease.vm_ids))
+        if together and together not in met:
+            if together not in beside:
+                beside[together] = _tied(draft, before, together, arriving)
             # Where all of them share one host, they are in nobody's way, whoever of them is there.
-            if len(rows) > 1:
-                met |= set(beside) - found
-        found |= met
-        asked.extend(met)
+            if len(rows | beside[together][1]) > 1:
+                met.add(together)
+                those.update(beside[together][0])
+        asked.extend(those - found)
+        found |= those
     return [near[place] for place in sorted(found)]
+
+
+def _tied(
+    draft: PlanDraft, before: Sequence[MatchedPromise], together: Set[int], arriving: Sequence[Arrival]
+) -> tuple[list[int], set[int]]:
+    """The places of those promises that share a host with these VMs, and the rows on which any of them will be."""
+    places = [place for place, one in enumerate(before) if not together.isdisjoint(one.lease.vm_ids)]
+    placed = tuple(one.placement for one in arriving if one.placement.vm_id in together)
+    return places, {row for place in places for row in before[place].stay.host_rows} | set(rows_of(draft, placed))
 
 
 def _has_hardware(one: MatchedPromise) -> bool:
@@ -287,6 +299,7 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
     snapshot, hosts = draft.state.snapshot, draft.state.hosts.hosts
     rows = sorted({row for one in near for row in one.stay.host_rows})
     groups = sorted({group for one in near for group in one.groups})
+    vms, there, those = snapshot.vms, {int(draft.state.hosts.ids[row]) for row in rows}, frozenset(groups)
     giving, leaving, lease_of = known_promises(draft).giving, leaving_leases(draft), draft.state.lease_of_vm
     return (
         tuple((one.lease, one.vms, one.stay) for one in near),
@@ -296,7 +309,9 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
         ),
         tuple((row, hosts[row].pci_devices, hosts[row].numa_nodes) for row in rows),
         tuple(snapshot.vm_groups.get(group) for group in groups),
-        tuple(arriving),
+        tuple(
+            one for one in arriving if one.placement.host_id in there or vms[one.placement.vm_id].vm_group_id in those
+        ),
     )
 
 

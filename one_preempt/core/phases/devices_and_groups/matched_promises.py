@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.matching.vm_groups import RoleRules, role_of, rules_of_role
+from one_preempt.core.matching.vm_groups import role_of, rules_of_role
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Verdict
@@ -15,7 +16,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
 from one_preempt.core.phases.devices_and_groups.tries_beside import TriesBeside
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.reservations.giving_way import giving_way, preemptions_under_way
 
 # So many guest nodes of a VM are put on a host in about as long as a VM without any.
 GUEST_NODES_OF_A_VM = 32
@@ -41,6 +42,27 @@ class MatchedPromise:
         return sum(1 + len(vm.numa_nodes) // GUEST_NODES_OF_A_VM for vm in self.vms)
 
 
+class _ByStart:
+    """Promises, first come first, of which only those are looked at that may lie in some time."""
+
+    def __init__(self) -> None:
+        self._promises: list[MatchedPromise] = []
+        self._starts_s: list[int] = []
+        self._longest_s = 0
+
+    def append(self, one: MatchedPromise) -> None:
+        """Add one that comes behind all others."""
+        self._promises.append(one)
+        self._starts_s.append(one.stay.start_s)
+        self._longest_s = max(self._longest_s, one.until_s - one.stay.start_s)
+
+    def between(self, from_s: int, until_s: int) -> list[MatchedPromise]:
+        """Those for some of the time between two instants."""
+        first = bisect_left(self._starts_s, from_s - self._longest_s)
+        last = bisect_left(self._starts_s, until_s)
+        return [one for one in self._promises[first:last] if one.until_s > from_s]
+
+
 class MatchedPromises:
     """What one decision knows of them: found when first asked for, and again once a stay has changed.
 
@@ -51,21 +73,30 @@ class MatchedPromises:
     def __init__(self, draft: PlanDraft) -> None:
         self.looked_at, self.tries = 0, TriesBeside()
         self.giving = frozenset(one.lease.id for one in giving_way(draft))
-        self._as_of = (-1, -1, -1)
-        self._by_row: dict[int, list[MatchedPromise]] = {}
-        self._by_group: dict[int, list[MatchedPromise]] = {}
-        self._rules: dict[tuple[int, str], RoleRules] = {}
+        self._as_of: tuple[int, ...] = ()
+        self._by_row: dict[int, _ByStart] = {}
+        self._by_group: dict[int, _ByStart] = {}
+        self._rules: dict[frozenset[tuple[int | None, str | None]], tuple[frozenset[int], frozenset[int]]] = {}
         self._guests: dict[int, list[VirtualMachine]] = {}
+        self._guests_of_group: dict[int, list[VirtualMachine]] = {}
         for vm in draft.state.snapshot.vms.values():
             wants_more = vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None
             if wants_more and vm.host_id is not None:
                 self._guests.setdefault(vm.host_id, []).append(vm)
+                if vm.vm_group_id is not None:
+                    self._guests_of_group.setdefault(vm.vm_group_id, []).append(vm)
 
-    def near(self, draft: PlanDraft, rows: Set[int], groups: Set[int]) -> list[MatchedPromise]:
-        """Those on hosts of these rows or with VMs of these VM groups; first come first."""
+    def near(
+        self, draft: PlanDraft, rows: Set[int], groups: Set[int], from_s: int = 0, until_s: int = END_OF_TIME_S
+    ) -> list[MatchedPromise]:
+        """Those on hosts of these rows, or tied to one host with VMs of these VM groups, between two instants.
+
+        First come first. Whom their VM group only keeps apart from others are in nobody's way on other hosts.
+        """
         self._follow(draft)
-        found = {(one.lease.id, one.stay.start_s): one for row in rows for one in self._by_row.get(row, ())}
-        found |= {(one.lease.id, one.stay.start_s): one for group in groups for one in self._by_group.get(group, ())}
+        there = [self._by_row[row] for row in rows if row in self._by_row]
+        there += [self._by_group[group] for group in groups if group in self._by_group]
+        found = {(one.lease.id, one.stay.start_s): one for those in there for one in those.between(from_s, until_s)}
         return sorted(found.values(), key=first_come)
 
     def rows(self, draft: PlanDraft) -> list[int]:
@@ -80,33 +111,33 @@ class MatchedPromises:
         there = [vm for host_id in sorted(host_ids) for vm in self._guests.get(host_id, ())]
         if not groups:
             return there
-        elsewhere = [vm for host_id, vms in self._guests.items() if host_id not in host_ids for vm in vms]
-        return [*there, *(vm for vm in elsewhere if vm.vm_group_id in groups)]
+        of_groups = [vm for group in sorted(groups) for vm in self._guests_of_group.get(group, ())]
+        return [*there, *(vm for vm in of_groups if vm.host_id not in host_ids)]
 
     def rules(self, draft: PlanDraft, one: MatchedPromise) -> tuple[frozenset[int], frozenset[int]]:
         """The VMs that the VM groups of a promise keep apart from its own, and those that they have share a host."""
-        apart, together = frozenset[int](), frozenset[int]()
-        for vm in one.vms:
-            found = role_of(vm, draft.state.snapshot)
-            if found is None:
-                continue
-            group, role = found
-            if (group.id, role.name) not in self._rules:
-                self._rules[group.id, role.name] = rules_of_role(group, role, draft.room_then)
-            rules = self._rules[group.id, role.name]
-            apart, together = apart | rules.apart, together.union(*rules.together)
-        return apart, together
+        names = frozenset([(vm.vm_group_id, vm.vm_group_role) for vm in one.vms])
+        if names not in self._rules:
+            roles = [found for vm in one.vms if (found := role_of(vm, draft.state.snapshot)) is not None]
+            of_role = {(group.id, role.name): (group, role) for group, role in roles}
+            rules = [rules_of_role(group, role, draft.room_then) for group, role in of_role.values()]
+            apart = frozenset[int]().union(*[those.apart for those in rules])
+            together = frozenset[int]().union(*[tied for those in rules for tied in those.together])
+            self._rules[names] = apart, together
+        return self._rules[names]
 
     def _follow(self, draft: PlanDraft) -> None:
-        as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts))
+        under_way = len(draft.preemptions), len(draft.ended)
+        as_of = (draft.timeline.firm_stays.number, len(draft.starting), len(draft.verdicts), *under_way)
         if as_of == self._as_of:
             return
         self._as_of, self._by_row, self._by_group = as_of, {}, {}
-        for one in _stays_ahead(draft):
+        for one in sorted(_stays_ahead(draft), key=first_come):
             for row in set(one.stay.host_rows):
-                self._by_row.setdefault(row, []).append(one)
-            for group in one.groups:
-                self._by_group.setdefault(group, []).append(one)
+                self._by_row.setdefault(row, _ByStart()).append(one)
+            _, together = self.rules(draft, one)
+            for group in one.groups if together else ():
+                self._by_group.setdefault(group, _ByStart()).append(one)
 
 
 def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
@@ -132,17 +163,23 @@ def first_come(one: MatchedPromise) -> tuple[int, int]:
 
 
 def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
-    """All that still lie ahead."""
+    """All that still lie ahead, and those of them whose time has come while their lease is on no host yet.
+
+    So is that of a preemptor for which others are leaving: what it will have is as good as promised.
+    """
     known, leases, now_s = draft.concerns.all(Concern.PROMISED_MATCHED), draft.state.leases, draft.state.now_s
-    judged = [leases[one.lease_id] for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
-    for lease in (*known.values(), *(one for one in judged if one.id not in known)):
-        stays = draft.timeline.stays.get(lease.id, ())
-        ahead = [one for one in stays if one.firm and not one.displaced and one.start_s > now_s]
-        if not ahead or lease.id in draft.starting:
+    found = [one.lease_id for one in draft.verdicts.values() if one.verdict is Verdict.ACCEPTED]
+    found += [one.preemptor_lease_id for one in preemptions_under_way(draft)]
+    others = {lease_id: leases[lease_id] for lease_id in found if lease_id in leases and lease_id not in known}
+    for lease in (*known.values(), *others.values()):
+        stays = [one for one in draft.timeline.stays.get(lease.id, ()) if one.firm and not one.displaced]
+        if not stays:
             continue
         vms = tuple(draft.members(lease))
-        if is_matched(vms) and all(vm.host_id is None for vm in vms):
-            whole = (one for one in ahead if len(one.host_rows) == len(vms))
+        if lease.id in draft.starting or any(vm.host_id is not None for vm in vms):
+            stays = [one for one in stays if one.start_s > now_s]
+        if stays and is_matched(vms):
+            whole = (one for one in stays if len(one.host_rows) == len(vms))
             yield from (MatchedPromise(lease, vms, one, groups_of(vms)) for one in whole)
 
 

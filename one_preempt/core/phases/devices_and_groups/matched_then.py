@@ -132,7 +132,7 @@ def _groups(vms: Sequence[VirtualMachine]) -> Set[int]:
 
 def _promised_beside(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None) -> list[_Promised]:
     """What was promised to others for some of this time, and is more than CPU and memory; first come first."""
-    until_s = END_OF_TIME_S if end_s is None else end_s
+    until_s, now_s = END_OF_TIME_S if end_s is None else end_s, draft.state.now_s
     found = []
     for lease_id, stays in draft.timeline.stays.items():
         if lease_id == lease.id:
@@ -141,18 +141,20 @@ def _promised_beside(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | 
             overlaps = one.start_s < until_s and (one.end_s is None or one.end_s > start_s)
             if one.firm and overlaps:
                 vms = _matched_vms(draft, lease_id)
-                if vms and len(one.host_rows) == len(vms):
+                # Who is on a host is there already, but for what he is promised behind that.
+                comes = one.start_s > now_s or all(vm.host_id is None for vm in vms)
+                if vms and comes and len(one.host_rows) == len(vms):
                     found.append((vms, one))
     return sorted(found, key=lambda promised: (promised[1].start_s, promised[1].lease_id))
 
 
 def _matched_vms(draft: PlanDraft, lease_id: int) -> Sequence[VirtualMachine]:
-    """The VMs of a lease that wait, where they ask for more than can be counted; else none. Asked once a decision."""
+    """The VMs of a lease, where they ask for more than can be counted; else none. Asked once a decision."""
     known = draft.matched_vms.get(lease_id)
     if known is None:
         lease = draft.state.leases.get(lease_id)
         vms = () if lease is None else draft.members(lease)
-        known = vms if is_matched(vms) and all(vm.host_id is None for vm in vms) else ()
+        known = vms if is_matched(vms) else ()
         draft.matched_vms[lease_id] = known
     return known
 
@@ -237,6 +239,8 @@ class _Then:
                 room.leave(vm.id)
         for vms, stay in there:
             for placement in _there(self._draft, vms, stay):
+                # It may be there still in the slot before, and whoever leaves that does not know when.
+                room.leave(placement.vm_id)
                 room.take(placement)
         try:
             yield room

@@ -111,11 +111,19 @@ def _moments(
 
 
 def _guests_end_s(draft: PlanDraft, near: Sequence[MatchedPromise]) -> dict[int, int]:
-    """When the VMs there will have left that end, or are being sent out already."""
+    """When the VMs there will have left that end, or are being sent out already.
+
+    What runs in one slot is in nobody's way in its next one, at the latest.
+    """
     leaving, lease_of = leaving_leases(draft), draft.state.lease_of_vm
     guests = known_promises(draft).guests(draft, near)
     ends_s = {vm.id: 0 if lease_of.get(vm.id) in leaving else ends_s_of(draft, vm) for vm in guests}
-    return {vm_id: end_s for vm_id, end_s in ends_s.items() if end_s is not None}
+    found = {vm_id: end_s for vm_id, end_s in ends_s.items() if end_s is not None}
+    for one in near:
+        for vm_id in one.lease.vm_ids:
+            if vm_id in ends_s:
+                found[vm_id] = min(found.get(vm_id, END_OF_TIME_S), one.stay.start_s)
+    return found
 
 
 def _sent_out_for(draft: PlanDraft, one: MatchedPromise, near: Sequence[MatchedPromise]) -> set[int]:
@@ -186,11 +194,12 @@ def _lacks(room: Room, vm: VirtualMachine, host_id: int, row: int) -> str | None
 
 def arrivals(draft: PlanDraft) -> list[Arrival]:
     """Who was placed in this decision so far, and has more than CPU and memory."""
-    vms, found = draft.state.snapshot.vms, list[Arrival]()
+    vms, found, now_s = draft.state.snapshot.vms, list[Arrival](), draft.state.now_s
     for placement in draft.room.placed.values():
         if is_matched((vms[placement.vm_id],)):
             lease_id = draft.state.lease_of_vm.get(placement.vm_id, -1)
-            ends_s = [stay.end_s for stay in draft.timeline.stays.get(lease_id, ())[-1:]]
+            # What it is promised behind that is no part of it.
+            ends_s = [stay.end_s for stay in draft.timeline.stays.get(lease_id, ()) if stay.start_s <= now_s][-1:]
             found.append(Arrival(placement, END_OF_TIME_S if not ends_s or ends_s[0] is None else ends_s[0]))
     return found
 
