@@ -124,6 +124,12 @@ def test_broken_input_ends_well(configuration: Path, stdin: bytes) -> None:
         assert re.fullmatch(rb"ERROR: [^0-9\n][^\n]*\n", ran.stderr)
 
 
+@pytest.mark.parametrize("executable", [PLACE, OPTIMIZE], ids=["place", "optimize"])
+def test_where_nobody_wants_the_plan_there_is_no_traceback(executable: Path, configuration: Path) -> None:
+    ran = run(["/bin/sh", "-c", f"{executable} 100 >&-"], RECORDED_LINE, configuration)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("arguments", [[], ["x"], ["1", "2"], ["-1"]])
 def test_optimize_needs_the_number_of_a_cluster(configuration: Path, arguments: list[str | Path]) -> None:
     ran = run([OPTIMIZE, *arguments], RECORDED_LINE, configuration)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,24 @@ def test_who_closes_standard_output_gets_nothing_and_no_traceback(arguments: str
     command = f"{EXECUTABLE} {arguments} >&-"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("arguments", ["policies", "policies --json", "--version", "--help", "plan --help"])
+def test_a_full_disk_is_told_in_one_line(arguments: str) -> None:
+    command = f"{EXECUTABLE} {arguments} >/dev/full"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"Error: .*writing failed: No space left on device\n", done.stderr)
+
+
+def test_a_daemon_whose_standard_input_is_closed_takes_no_steps(tmp_path: Path) -> None:
+    configuration, auth = tmp_path / "one_preempt.conf", tmp_path / "one_auth"
+    configuration.write_text(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}\n")
+    auth.write_text("oneadmin:opennebula")
+    command = f"{EXECUTABLE} daemon --stepwise --config {configuration} <&-"
+    environment = {**os.environ, "ONE_AUTH": str(auth), "ONE_XMLRPC": "http://127.0.0.1:1/RPC2"}
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_help_lists_every_command_and_imports_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,14 +12,21 @@ from one_preempt import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 refused or found wrong, 2 not understood.
-
-    The version is told before anything is imported: scripts ask for it again and again.
-    """
+    """Run the command line and exit: 0 done, 1 refused or found wrong, 2 not understood."""
     _open_closed_streams()
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _run(list(sys.argv[1:] if arguments is None else arguments))
+    except OSError as error:  # of --version and --help: what a command cannot read or write is told by `CommandLine`
+        sys.exit(1 if error.errno == errno.EPIPE else f"Error: writing failed: {error.strerror}")
+    finally:
+        _drop_what_cannot_be_written()
+
+
+def _run(given: list[str]) -> None:
+    """The version is told before anything is imported: scripts ask for it again and again."""
     if given == ["--version"]:
         sys.stdout.write(f"one-preempt {__version__}\n")
+        sys.stdout.flush()
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Users' names hold characters that the terminal may not have.
@@ -29,7 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Who closed a stream, as `>&-` does, wants nothing of it: what is written there is dropped."""
-    for name in ("stdout", "stderr"):
+    """Who closed a stream, as `>&-` does, wants nothing of it: what is written there is dropped; nothing is read."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _drop_what_cannot_be_written() -> None:
+    """A full disk or a broken pipe has been told already: at its end the interpreter would tell it once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -89,7 +89,8 @@ def _standard_input() -> BinaryIO:
 
 def _standard_output_for_the_plan() -> TextIO:
     """The real standard output; what anything else prints goes to standard error from now on."""
-    sys.stdout.flush()
+    if sys.stdout is not None:  # it is closed: the next line says so
+        sys.stdout.flush()
     output = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     return output
