@@ -206,10 +206,10 @@ class PowerCalls(Protocol):
     """Puts orders and questions to power control without waiting for it."""
 
     def is_busy(self, host_id: int) -> bool:
-        """Something was put for this host, and there is no answer yet."""
+        """An order was put for this host, or a question that is under way, and the answer was not taken yet."""
 
     def put(self, step: HostPowerStep, now_s: int) -> None:
-        """Begin it; not to be called while the host is busy."""
+        """Begin it; not to be called while the host is busy. It takes the place of a question that was not begun."""
 
     def take_reports(self) -> Sequence[PowerReport]:
         """What was answered since the last call, by host id."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Lock
 
 from one_preempt.adapters.power_control import child_process
@@ -15,11 +16,19 @@ from one_preempt.ports import PowerControl
 LastLook = Callable[[HostPowerStep], str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """What was put, and when."""
+
+    step: HostPowerStep
+    at_s: int
+
+
 class BackgroundPowerCalls:
     """Implements `ports.PowerCalls`. Each call has the time-outs of its control; one for each host at a time.
 
-    A call may wait for a thread while others wait for controllers that hang. What takes a host's power is checked again
-    once its turn has come.
+    Orders come before readings, which many hosts that sleep may have to time out; these have half of the threads at
+    most, so that there are some for orders. What takes a host's power is checked again once its turn has come.
     """
 
     def __init__(self, control: PowerControl, at_once: int, last_look: LastLook | None = None) -> None:
@@ -30,51 +39,76 @@ class BackgroundPowerCalls:
         self._control = control
         self._last_look = last_look
         self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="power")
+        self._most_readings = max(1, at_once // 2)
         self._lock = Lock()
-        self._busy: dict[int, Future[None]] = {}
+        # By host id, and each host in one of them only: what waits for its turn, what is asked, what was answered.
+        self._orders: dict[int, _Put] = {}
+        self._readings: dict[int, _Put] = {}
+        self._asked: dict[int, _Put] = {}
         self._reports: dict[int, PowerReport] = {}
         # How often all was dropped: what was put before that is not begun, and not answered.
         self._drops = 0
 
     def is_busy(self, host_id: int) -> bool:
-        """It was not answered, or the answer was not taken yet."""
+        """See `ports.PowerCalls`."""
         with self._lock:
-            return host_id in self._busy
+            return host_id in self._orders or host_id in self._asked or host_id in self._reports
 
     def put(self, step: HostPowerStep, now_s: int) -> None:
-        """Begin it as soon as a thread is free."""
+        """Begin it as soon as its turn has come. A reading that waits is put again where it stands."""
         with self._lock:
-            self._busy[step.host_id] = self._threads.submit(self._answer, step, now_s, self._drops)
+            if step.kind.switches:
+                self._readings.pop(step.host_id, None)
+                self._orders[step.host_id] = _Put(step, now_s)
+            else:
+                self._readings[step.host_id] = _Put(step, now_s)
+        self._threads.submit(self._work)
 
     def take_reports(self) -> Sequence[PowerReport]:
         """What was answered since the last call, by host id."""
         with self._lock:
             reports, self._reports = self._reports, {}
-            for host_id in reports:
-                del self._busy[host_id]
         return [reports[host_id] for host_id in sorted(reports)]
 
     def drop(self) -> None:
         """See `ports.PowerCalls`. A host is busy as long as its controller is asked, whoever waits for the answer."""
         with self._lock:
             self._drops += 1
-            self._busy = {host_id: call for host_id, call in self._busy.items() if not call.cancel()}
-            for host_id in self._reports:
-                del self._busy[host_id]
-            self._reports = {}
+            self._forget_waiting()
+            self._reports.clear()
         child_process.end_all()
 
     def close(self) -> None:
         """Begin nothing more, and wait for nobody: what is under way ends with its time-out."""
+        with self._lock:
+            self._forget_waiting()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _answer(self, step: HostPowerStep, now_s: int, drops: int) -> None:
-        report = self._carried_out(step, now_s, drops)
+    def _forget_waiting(self) -> None:
+        self._orders.clear()
+        self._readings.clear()
+
+    def _work(self) -> None:
+        """Answer one after the other while there is one that may begin: whoever waits finds a thread, or is found."""
+        while (begun := self._next()) is not None:
+            put, drops = begun
+            report = self._carried_out(put.step, put.at_s, drops)
+            with self._lock:
+                del self._asked[put.step.host_id]
+                if report is not None and drops == self._drops:
+                    self._reports[put.step.host_id] = report
+
+    def _next(self) -> tuple[_Put, int] | None:
         with self._lock:
-            if report is not None and drops == self._drops:
-                self._reports[step.host_id] = report
-            else:
-                del self._busy[step.host_id]
+            waiting = self._orders
+            if not waiting:
+                under_way = sum(not put.step.kind.switches for put in self._asked.values())
+                waiting = self._readings if under_way < self._most_readings else {}
+            if not waiting:
+                return None
+            host_id = next(iter(waiting))
+            self._asked[host_id] = waiting.pop(host_id)
+            return self._asked[host_id], self._drops
 
     def _carried_out(self, step: HostPowerStep, now_s: int, drops: int) -> PowerReport | None:
         """What came of it; None where it was dropped before anything was given out."""

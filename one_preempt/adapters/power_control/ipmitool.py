@@ -28,6 +28,8 @@ _SUITE_UNKNOWN = re.compile(r"Error in open session response message|RAKP 2 mess
 _NOBODY_THERE = re.compile(r"Get Auth Capabilities error|Could not open socket|Address lookup for .* failed")
 _NO_SESSION = "Unable to establish IPMI v2 / RMCP+ session"
 _NO_RIGHT = "Insufficient privilege level"
+# Completion codes C3, CE and CF: the controller cannot say what became of it, or was sent it twice.
+_PERHAPS_DONE = ("Timeout", "Command response could not be provided", "Cannot execute duplicated request")
 
 
 class _SuiteFailed(Exception):
@@ -146,6 +148,8 @@ def _failure(controller: Controller, password: Secret, finished: Finished) -> Ex
         return _SuiteFailed()
     if refused := _REFUSED.search(words):
         reason = plain_words(password.hidden_in(refused[1]), _LONGEST_CAUSE)
+        if reason in _PERHAPS_DONE:
+            return PowerFailure(PowerAnswer.NO_ANSWER, f"{place} does not say whether it did it: {reason}")
         mend = f": give user '{controller.user}' the privilege OPERATOR there" if _NO_RIGHT in reason else ""
         return PowerFailure(PowerAnswer.REFUSED, f"{place} refuses: {reason}{mend}")
     return _no_answer(host)

@@ -8,6 +8,7 @@ from one_preempt.adapters.power_control.controllers import Controllers, UsualLog
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import Secret
 from one_preempt.core.model.power import PowerAnswer
+from one_preempt.ports import CloudUnavailable
 from one_preempt.power_control_settings import HostSettings
 
 HOST = "node-01"
@@ -39,6 +40,15 @@ def test_the_configuration_wins_over_attributes() -> None:
     own = HostSettings(address="10.0.0.1")
     controller = Controllers(USUAL, {HOST: own}, lambda host: ATTRIBUTES).of(HOST)
     assert (controller.address, controller.user) == ("10.0.0.1", "admin")
+
+
+def test_opennebula_is_not_asked_for_what_the_configuration_says() -> None:
+    def silent(host: str) -> dict[str, str]:
+        raise CloudUnavailable(f"{host}: no complete answer in time")
+
+    assert Controllers(USUAL, {HOST: HostSettings(address="10.0.0.1")}, silent).of(HOST).address == "10.0.0.1"
+    with pytest.raises(CloudUnavailable):
+        Controllers(USUAL, {HOST: HostSettings(user="root")}, silent).of(HOST)
 
 
 @pytest.mark.parametrize("missing", ["POWER_USER", "POWER_PASSWORD"])

@@ -42,6 +42,12 @@ class Slow:
     def status(self, host: str) -> PowerReading:
         return PowerReading(PowerStatus.OFF, self._slowly(f"status {host}"))
 
+    def asked_so_often(self, times: int) -> None:
+        """Return once it was."""
+        began_at_s = time.monotonic()
+        while len(self.asked) < times:
+            assert time.monotonic() - began_at_s < 10
+
     def _slowly(self, what: str) -> PowerOutcome:
         self.asked.append(what)
         assert self.let_go.wait(10)
@@ -72,6 +78,7 @@ def test_who_puts_a_step_does_not_wait_and_finds_the_answer_later(slow: Slow) ->
         calls.put(step(2, PowerStepKind.SWITCH_OFF), 50)
         calls.put(step(1, PowerStepKind.READ_POWER), 51)
         assert calls.take_reports() == []
+        slow.asked_so_often(2)
         assert (calls.is_busy(1), calls.is_busy(2), calls.is_busy(3)) == (True, True, False)
         slow.let_go.set()
         reports = sorted(taken(calls, 2), key=lambda report: report.host_id)
@@ -89,6 +96,38 @@ def test_no_more_are_asked_at_once_than_may_be(slow: Slow) -> None:
             calls.put(step(host_id, PowerStepKind.SWITCH_ON), 0)
         slow.let_go.set()
         assert [report.host_id for report in taken(calls, 3)] == [0, 1, 2]
+
+
+def test_an_order_waits_behind_no_reading_and_takes_the_place_of_its_hosts_own(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 4)) as calls:
+        for host_id in range(10):
+            calls.put(step(host_id, PowerStepKind.READ_POWER), 50)
+        slow.asked_so_often(2)
+        assert (calls.is_busy(0), calls.is_busy(9)) == (True, False)
+        calls.put(step(9, PowerStepKind.SWITCH_ON), 60)
+        assert calls.is_busy(9)
+        slow.asked_so_often(3)
+        # Of the four threads one is kept free for another order.
+        assert slow.asked[2:] == ["on node9"]
+        calls.put(step(8, PowerStepKind.SWITCH_OFF), 60)
+        slow.asked_so_often(4)
+        assert slow.asked[3:] == ["soft off node8"]
+        slow.let_go.set()
+        reports = {report.host_id: report for report in taken(calls, 10)}
+    assert reports[9] == PowerReport(9, PowerStepKind.SWITCH_ON, ACCEPTED, 60)
+    assert [reports[host_id].kind for host_id in range(8)] == [PowerStepKind.READ_POWER] * 8
+
+
+def test_a_reading_that_is_put_again_keeps_its_turn(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 1)) as calls:
+        calls.put(step(0, PowerStepKind.SWITCH_ON), 50)
+        slow.asked_so_often(1)
+        for host_id, now_s in ((1, 50), (2, 50), (1, 60)):
+            calls.put(step(host_id, PowerStepKind.READ_POWER), now_s)
+        slow.let_go.set()
+        asked_at_s = {report.host_id: report.asked_at_s for report in taken(calls, 3)}
+    assert slow.asked == ["on node0", "status node1", "status node2"]
+    assert asked_at_s == {0: 50, 1: 60, 2: 50}
 
 
 def test_closing_waits_for_nobody(slow: Slow) -> None:

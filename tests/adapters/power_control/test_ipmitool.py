@@ -210,13 +210,23 @@ def test_the_password_is_on_no_command_line_and_in_no_answer(
         assert "other word" not in text
 
 
-def test_a_password_that_comes_back_in_an_answer_is_not_shown(make: Make, tmp_path: Path) -> None:
-    program = tmp_path / "repeats"
-    program.write_text(
-        '#!/bin/sh\necho "Set Chassis Power Control to Up/On failed: $IPMI_PASSWORD is worn out" >&2\nexit 1\n'
-    )
+def refusing(folder: Path, reason: str) -> str:
+    """An ipmitool that tells the answer of a controller."""
+    program = folder / "refusing"
+    program.write_text(f'#!/bin/sh\necho "Set Chassis Power Control to Soft failed: {reason}" >&2\nexit 1\n')
     program.chmod(0o755)
-    outcome = make(623, program=str(program)).switch_on(HOST)
+    return str(program)
+
+
+@pytest.mark.parametrize("reason", ["Timeout", "Cannot execute duplicated request"])
+def test_a_controller_that_does_not_know_may_have_done_it(make: Make, tmp_path: Path, reason: str) -> None:
+    outcome = make(623, program=refusing(tmp_path, reason)).switch_off(HOST, hard=False)
+    assert outcome.answer is PowerAnswer.NO_ANSWER
+    assert outcome.text.endswith(f"does not say whether it did it: {reason}")
+
+
+def test_a_password_that_comes_back_in_an_answer_is_not_shown(make: Make, tmp_path: Path) -> None:
+    outcome = make(623, program=refusing(tmp_path, "$IPMI_PASSWORD is worn out")).switch_on(HOST)
     assert outcome.text.endswith("refuses: *** is worn out")
 
 
