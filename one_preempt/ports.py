@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerOutcome, PowerReading

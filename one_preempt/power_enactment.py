@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
-from one_preempt.core.model.ledger import LedgerChanges, Outcome
+from one_preempt.core.model.ledger import LedgerChanges
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import (

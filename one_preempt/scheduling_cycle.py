@@ -17,7 +17,8 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Transition
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import RaftState

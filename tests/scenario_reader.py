@@ -24,7 +24,8 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostDatastore, HostState, PciDevice
 from one_preempt.core.model.infrastructure import Cluster
 from one_preempt.core.model.lease import PreemptionMethod
-from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption, Outcome
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.reservation import Reservation, Verdict

@@ -13,7 +13,7 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine

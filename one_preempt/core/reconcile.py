@@ -14,9 +14,9 @@ from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
-from one_preempt.core.model.host import Host
+from one_preempt.core.model.host import Host, HostCapacity
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.ledger import ActionRecord, HostCapacity, LeaseRecord, Ledger, LedgerChanges, Transition
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor

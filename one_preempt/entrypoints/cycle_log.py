@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import DELETED_UNPOWERED, PowerPhase

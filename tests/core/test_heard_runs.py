@@ -8,7 +8,8 @@ import pytest
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.model.lease import LeaseTerms
-from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, Outcome
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconcile import reconcile

@@ -11,7 +11,8 @@ import pytest
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.core.model.ledger import ActionRecord, Outcome
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from one_preempt.core.matching.devices import serves
 from one_preempt.core.model.host import HostState, PciDevice
 from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
-from one_preempt.core.model.ledger import ActionRecord, OpenPreemption, Outcome
+from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Preemption, Reason, Victim
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, PciRequest, VmState
 from tests.core.recounted_cluster import (

@@ -9,7 +9,8 @@ import pytest
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
-from one_preempt.core.model.ledger import ActionRecord, OpenPreemption, Outcome
+from one_preempt.core.model.ledger import ActionRecord, OpenPreemption
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from tests.core.recounted_cluster import (

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.host import Host, HostCapacity, HostState
 from one_preempt.core.model.lease import LeaseState
-from one_preempt.core.model.ledger import HostCapacity, OpenPreemption
+from one_preempt.core.model.ledger import OpenPreemption
 from one_preempt.core.model.plan import Placement, Plan, Preemption
 from one_preempt.core.model.power_sequence import (
     HostPowerStep,

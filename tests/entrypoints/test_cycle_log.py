@@ -8,7 +8,7 @@ import pytest
 
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerSequence, PowerStepKind

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Transition
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.entrypoints.cli.command_line import cli

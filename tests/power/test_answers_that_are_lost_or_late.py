@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerReport, PowerStepKind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from one_preempt.core.model.ledger import ActionRecord, Outcome
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Plan
 from one_preempt.core.model.power_sequence import PowerSequence
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant

@@ -27,8 +27,10 @@ from one_preempt.adapters.lease_store.tables import (
     reservations,
     vm_states,
 )
-from one_preempt.core.model.ledger import ActionRecord, HostCapacity, LeaseRecord, OpenPreemption, Outcome
+from one_preempt.core.model.host import HostCapacity
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.reservation import Reservation
 
 Promised = dict[int, tuple[Reservation, ...]]

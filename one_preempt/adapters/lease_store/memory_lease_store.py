@@ -25,16 +25,9 @@ from one_preempt.adapters.lease_store.intents import (
 from one_preempt.adapters.lease_store.memory_host_use import HostUseBook
 from one_preempt.adapters.lease_store.memory_indexes import ActionIndex, ById, LatestOverheads
 from one_preempt.adapters.lease_store.memory_power import PowerBook
-from one_preempt.core.model.ledger import (
-    ActionRecord,
-    HostCapacity,
-    LeaseRecord,
-    Ledger,
-    LedgerChanges,
-    OpenPreemption,
-    Outcome,
-    Transition,
-)
+from one_preempt.core.model.host import HostCapacity
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, OpenPreemption, Transition
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence

@@ -14,7 +14,7 @@ from one_preempt.adapters.lease_store.intents import unknown_host
 from one_preempt.adapters.lease_store.ledger_writes import replace
 from one_preempt.adapters.lease_store.rows import UnreadableRow, word
 from one_preempt.adapters.lease_store.tables import control, host_power, power_orders
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power_sequence import (
     DELETED,

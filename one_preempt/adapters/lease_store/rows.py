@@ -11,9 +11,11 @@ import msgspec
 from sqlalchemy import Row, Table
 
 from one_preempt.adapters.lease_store.tables import actions, leases, observed_overheads, preemptions, reservations
+from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.core.model.ledger import ActionRecord, HostCapacity, LeaseRecord, OpenPreemption, Outcome, Transition
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
 

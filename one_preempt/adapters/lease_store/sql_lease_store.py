@@ -50,13 +50,7 @@ from one_preempt.adapters.lease_store.tables import (
     vm_states,
 )
 from one_preempt.adapters.lease_store.writer_lock import WriterLock, take_writer_lock
-from one_preempt.core.model.ledger import (
-    ActionRecord,
-    LeaseRecord,
-    Ledger,
-    LedgerChanges,
-    Transition,
-)
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence

@@ -9,7 +9,7 @@ from one_preempt.adapters.opennebula.message_template import ForbiddenAttribute,
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.pyone_server import pyone_server
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LockLevel, VirtualMachine, VmState
 from one_preempt.ports import CallResult, CloudUnavailable, PoolReader, VmNotTold

@@ -12,7 +12,7 @@ from one_preempt.adapters.opennebula.pyone_server import pyone_server
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
 from one_preempt.core.model.host import Host
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
 from one_preempt.ports import CallResult, CloudUnavailable
 

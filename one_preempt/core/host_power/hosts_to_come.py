@@ -18,8 +18,7 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.energy.power_rules import MINUTES_A_DAY, PowerRules
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
-from one_preempt.core.model.host import KIB_PER_MIB, Host, HostState
-from one_preempt.core.model.ledger import HostCapacity
+from one_preempt.core.model.host import KIB_PER_MIB, Host, HostCapacity, HostState
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.quick_construction import quick_variant

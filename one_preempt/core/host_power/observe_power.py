@@ -24,7 +24,8 @@ from one_preempt.core.host_power.phase_transitions import (
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.model.cluster_state import Discrepancy
 from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.ledger import Ledger, Outcome
+from one_preempt.core.model.ledger import Ledger
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
     LOSING_POWER,

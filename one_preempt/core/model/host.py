@@ -137,3 +137,15 @@ class Host:
     def pinned_only(self) -> bool:
         """The host takes pinned VMs only (PIN_POLICY = PINNED in its template)."""
         return self.attributes.get("TEMPLATE/PIN_POLICY", ("",))[0].upper() == "PINNED"
+
+
+@dataclass(frozen=True, slots=True)
+class HostCapacity:
+    """Last known capacity of a host; oned zeroes it while the host is OFFLINE (FACTS 0.5)."""
+
+    host_id: int
+    observed_at_s: int
+    max_cpu_centi: int
+    max_memory_kib: int
+    total_cpu_centi: int
+    total_memory_kib: int

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.observed_overhead import ObservedOverhead
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
 
@@ -49,19 +50,6 @@ class LeaseRecord:
     verdict_text: str = ""
     served_s: int = 0
     run_began_at_s: int | None = None
-
-
-class Outcome(StrEnum):
-    """What became of a call: ACCEPTED by oned, REFUSED by it, UNKNOWN (no answer), DROPPED before the call.
-
-    HELD_BACK: a host's power control did not try it, for what had failed before.
-    """
-
-    ACCEPTED = "accepted"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-    DROPPED = "dropped"
-    HELD_BACK = "held-back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +98,6 @@ class Transition:
     to_state: str
     host_id: int | None
     memory_mib: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostCapacity:
-    """Last known capacity of a host; oned zeroes it while the host is OFFLINE (FACTS 0.5)."""
-
-    host_id: int
-    observed_at_s: int
-    max_cpu_centi: int
-    max_memory_kib: int
-    total_cpu_centi: int
-    total_memory_kib: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from one_preempt.core.model.host import HostState
-from one_preempt.core.model.ledger import HostCapacity, Outcome
+from one_preempt.core.model.host import HostCapacity, HostState
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power import PowerOutcome, PowerStatus
 
 

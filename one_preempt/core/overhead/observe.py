@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from one_preempt.core.model.ledger import ActionRecord, Ledger, Outcome
+from one_preempt.core.model.ledger import ActionRecord, Ledger
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from one_preempt.core.lease_status import says_in_place
-from one_preempt.core.model.ledger import ActionRecord, Outcome
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor

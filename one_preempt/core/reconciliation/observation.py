@@ -10,7 +10,8 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
-from one_preempt.core.model.ledger import ActionRecord, Outcome
+from one_preempt.core.model.ledger import ActionRecord
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LcmState, VirtualMachine, VmState
 

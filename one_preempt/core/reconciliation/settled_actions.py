@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
-from one_preempt.core.model.ledger import ActionRecord, Ledger, Outcome
+from one_preempt.core.model.ledger import ActionRecord, Ledger
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.entrypoints.demo.stage import Stage
 from one_preempt.entrypoints.demo.story import Check
 

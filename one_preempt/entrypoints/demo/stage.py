@@ -14,7 +14,8 @@ import msgspec
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.composition import open_cycle, open_made_store
-from one_preempt.core.model.ledger import LeaseRecord, Outcome
+from one_preempt.core.model.ledger import LeaseRecord
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import VirtualMachine

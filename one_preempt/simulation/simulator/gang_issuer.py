@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action
 from one_preempt.ports import CallResult
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor

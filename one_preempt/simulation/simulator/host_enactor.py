@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
 from one_preempt.ports import CallResult
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud

@@ -8,17 +8,10 @@ import pytest
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms, LeaseType, PreemptionMethod
-from one_preempt.core.model.ledger import (
-    ActionRecord,
-    HostCapacity,
-    LeaseRecord,
-    Ledger,
-    LedgerChanges,
-    OpenPreemption,
-    Outcome,
-    Transition,
-)
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, OpenPreemption, Transition
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import (
     Action,
     ActionKind,

@@ -12,7 +12,8 @@ import pytest
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
-from one_preempt.core.model.ledger import Ledger, LedgerChanges, Outcome
+from one_preempt.core.model.ledger import Ledger, LedgerChanges
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.power_sequence import (
     HostPowerStep,

@@ -15,8 +15,9 @@ import pytest
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.lease import LeaseTerms, LeaseType, PreemptionMethod
-from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, LedgerChanges, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, PreemptionEnd, Reason, Victim
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.ports import CallResult, LeaseStore

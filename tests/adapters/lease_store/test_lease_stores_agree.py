@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.core.model.ledger import HostCapacity, LeaseRecord, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, PreemptionEnd, Reason
 from one_preempt.core.model.power_history import HostUse, HostUseStay
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding

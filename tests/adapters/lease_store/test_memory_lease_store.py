@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.core.model.ledger import HostCapacity, LeaseRecord, Ledger, LedgerChanges, Outcome, Transition
+from one_preempt.core.model.ledger import LeaseRecord, Ledger, LedgerChanges, Transition
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.ports import CallResult

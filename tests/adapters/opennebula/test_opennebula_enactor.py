@@ -14,7 +14,7 @@ from one_preempt.adapters.opennebula.oned_errors import ActionError, NoExistsErr
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.pyone_server import pyone_server
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.ports import CallResult
 

@@ -10,7 +10,7 @@ import pytest
 from one_preempt.adapters.opennebula.host_enactor import LastLook, OpenNebulaHostEnactor
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.host import HostState
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
 from tests.adapters.opennebula.conftest import RECORDINGS, reply
 

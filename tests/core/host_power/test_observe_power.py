@@ -11,7 +11,8 @@ from one_preempt.core.host_power.hosts_to_come import first_switching_s, last_sw
 from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.ledger import Ledger, Outcome
+from one_preempt.core.model.ledger import Ledger
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import PowerPhase, PowerReport, PowerSequence, PowerStepKind

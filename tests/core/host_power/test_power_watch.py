@@ -16,8 +16,9 @@ from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.host import Host, HostState
-from one_preempt.core.model.ledger import HostCapacity, Ledger, Outcome
+from one_preempt.core.model.host import Host, HostCapacity, HostState
+from one_preempt.core.model.ledger import Ledger
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import PowerPhase, PowerReport, PowerSequence, PowerStepKind

@@ -11,7 +11,7 @@ import pytest
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.entrypoints.cli.lease.recorded_cancel import cancel, living_vms
 from one_preempt.ports import CallResult

@@ -16,7 +16,7 @@ from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.decide import deliberate
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_sequence import KnownPower
 from one_preempt.core.model.reservation import Verdict

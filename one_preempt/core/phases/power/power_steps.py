@@ -15,7 +15,7 @@ from one_preempt.core.host_power.power_columns import can_turn_back
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.host import HostState
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power import PowerStatus
 from one_preempt.core.model.power_sequence import (
     ORDERED,

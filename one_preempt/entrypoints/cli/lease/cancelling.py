@@ -10,7 +10,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.composition import open_made_store, open_transport
-from one_preempt.core.model.ledger import Outcome
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.entrypoints.cli.lease.own_lookup import own_lease
 from one_preempt.entrypoints.cli.lease.record import recorded_lease
