@@ -27,6 +27,10 @@ class CloudUnavailable(OnePreemptError):
     """The endpoint gave no usable answer; the message says what was asked, where, and what to look at."""
 
 
+class AnotherDaemonWrites(OnePreemptError):
+    """The database has another writer, which is the one that schedules; the message says which, as far as is known."""
+
+
 class VmNotTold(OnePreemptError):
     """The endpoint answers, but not about this VM: it refused to, or the document cannot be read.
 
@@ -105,7 +109,7 @@ class LeaseStore(Protocol):
     """
 
     def acquire_writer(self) -> None:
-        """Become the one that writes, or keep being it; raises `OnePreemptError` where another daemon is."""
+        """Become the one that writes, or keep being it; raises `AnotherDaemonWrites` where another one is."""
 
     def release_writer(self) -> None:
         """Let another one write."""

@@ -26,6 +26,7 @@ from one_preempt.entrypoints.daemon_log import log_to
 from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
+from one_preempt.ports import AnotherDaemonWrites
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.settings import Settings
 from one_preempt.settings_doubts import doubts
@@ -131,22 +132,24 @@ def _run_by_the_clock(
         began_s = time.monotonic()
         if alarm.take_hang_up():
             LOGGER.warning("SIGHUP is not heeded: restart the daemon to have the configuration read")
-        report = _cycle(cycle, cycle_log, desk)
+        report = _cycle(cycle, cycle_log, desk, kept_socket)
         if report is None:
             _sleep(alarm, next(pauses), interval_s)
         else:
             pauses = _pauses(interval_s)
-            # Who waits for the database of another daemon leaves the socket to it: `place` must not ask the wrong one.
             kept_socket.keep()
             _sleep(alarm, _wait_s(report, interval_s), max(SHORTEST_PAUSE_S, time.monotonic() - began_s))
 
 
-def _cycle(cycle: SchedulingCycle, cycle_log: CycleLog, desk: Desk) -> CycleReport | None:
+def _cycle(cycle: SchedulingCycle, cycle_log: CycleLog, desk: Desk, kept_socket: KeptSocket) -> CycleReport | None:
     """One cycle, told to the log and the desk; None where it failed."""
     began_s = time.monotonic()
     try:
         report = cycle.run()
     except OnePreemptError as error:
+        if isinstance(error, AnotherDaemonWrites):
+            # `place` must not ask the daemon that does not schedule.
+            kept_socket.leave()
         desk.tell(failed(str(error), time.monotonic() - began_s))
         cycle_log.failed(error)
         return None

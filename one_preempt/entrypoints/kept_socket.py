@@ -43,6 +43,11 @@ class KeptSocket:
             LOGGER.info("the daemon's socket is open now")
         self._trouble = ""
 
+    def leave(self) -> None:
+        """Leave the place to another daemon, which is the one that schedules and has to be asked."""
+        self._is_in_place = None
+        self._opened.close()
+
     def __enter__(self) -> KeptSocket:
         return self
 

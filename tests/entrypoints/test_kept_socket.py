@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import socket
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.adapters.daemon_socket.server import DaemonSocket
+from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.entrypoints.daemon import _cycle as look
+from one_preempt.entrypoints.daemon_desk import Desk
 from one_preempt.entrypoints.kept_socket import KeptSocket
+from one_preempt.ports import AnotherDaemonWrites
+from one_preempt.scheduling_cycle import SchedulingCycle
 
 
 def daemon(path: Path, name: str) -> KeptSocket:
@@ -65,3 +73,45 @@ def test_a_socket_that_is_gone_is_opened_again(
         "the daemon's socket was removed or replaced: it is opened again",
         *([f"no socket at {path}: another daemon answers there; going on without it"] if replaced else []),
     ]
+
+
+def test_who_waits_for_the_database_leaves_the_socket_to_who_schedules(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.sock"
+    with daemon(path, "waits") as waits, daemon(path, "schedules") as schedules:
+        waits.keep()
+        schedules.keep()
+        assert who_answers(path) == "waits"
+        waits.leave()
+        schedules.keep()
+        assert who_answers(path) == "schedules"
+
+
+def test_a_cycle_that_finds_another_writer_leaves_the_socket_to_it(tmp_path: Path) -> None:
+    class FindsAnotherWriter:
+        def run(self) -> None:
+            raise AnotherDaemonWrites("another daemon writes")
+
+    path = tmp_path / "daemon.sock"
+    with daemon(path, "waits") as waits:
+        waits.keep()
+        cycle = cast(SchedulingCycle, FindsAnotherWriter())
+        assert look(cycle, CycleLog(logging.getLogger("of a test")), Desk(30, lambda: None), waits) is None
+        assert who_answers(path) is None
+
+
+def test_without_a_descriptor_left_the_daemon_goes_on_without_its_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_is_left(*_asked: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    path = tmp_path / "daemon.sock"
+    with daemon(path, "ours") as kept:
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr("one_preempt.adapters.daemon_socket.server.socket.socket", none_is_left)
+            kept.keep()
+        assert [record.message for record in caplog.records] == [
+            f"no socket at {path}: Too many open files; going on without it"
+        ]
+        kept.keep()
+        assert who_answers(path) == "ours"

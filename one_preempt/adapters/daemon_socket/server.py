@@ -67,7 +67,10 @@ class DaemonSocket:
         with _listener(path) as listener:
             mine = _file_at(path)
             thread = threading.Thread(target=self._let_in, args=(listener,), daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise SocketUnavailable(f"no socket at {path}: {error}") from None
             try:
                 yield lambda: _file_at(path) == mine
             finally:
@@ -150,7 +153,10 @@ def _user_of(connection: socket.socket) -> int:
 def _listener(path: Path) -> socket.socket:
     """A socket at `path` for its owner alone; one that a dead daemon left behind is replaced."""
     aside = path.with_name(path.name + ".new")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise SocketUnavailable(f"no socket at {path}: {error.strerror or error}") from None
     try:
         _demand_free(path)
         aside.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError, open_own_file, writing_mend
+from one_preempt.ports import AnotherDaemonWrites
 
 LOCK_NAME = "one_preempt_writer"
 SCHEMA_LOCK_NAME = "one_preempt_schema"
@@ -175,7 +176,11 @@ def take_writer_lock(engine: Engine, name: str, is_sqlite: bool) -> WriterLock:
     return FileWriterLock(name) if is_sqlite else ServerWriterLock(engine, name)
 
 
-def _held(name: str, holder: str) -> LeaseStoreError:
+class _Held(LeaseStoreError, AnotherDaemonWrites):
+    """Another process has the writer's lock."""
+
+
+def _held(name: str, holder: str) -> _Held:
     who = f" ({holder})" if holder else ""
     text = f"another one_preempt daemon{who} writes to {name}; only one may: stop it, or wait until it ends"
-    return LeaseStoreError(text)
+    return _Held(text)

@@ -17,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
     except OSError as error:  # of --version and --help: what a command cannot read or write is told by `CommandLine`
+        if error.errno is None:  # of no file: a defect
+            raise
         sys.exit(1 if error.errno == errno.EPIPE else f"Error: writing failed: {error.strerror}")
     finally:
         _drop_what_cannot_be_written()

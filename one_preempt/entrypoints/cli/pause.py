@@ -37,7 +37,10 @@ def _switch(config_path: Path | None, paused: bool, done: str) -> None:
             store.set_paused(paused, SystemClock().now_s())
     except DatabaseNotMade as error:
         # To make one would say that a daemon is stopped which reads another.
-        raise OnePreemptError(f"{error}. Nothing was switched: a daemon that runs has another configuration") from None
+        raise OnePreemptError(
+            f"{error}. Nothing was switched: a daemon that runs has another configuration; to begin paused, run "
+            "one-preempt db upgrade first"
+        ) from None
     click.echo(done)
     url = parsed_url(settings.store.url)
     if is_sqlite(url) and not running_daemon(settings):
