@@ -11,7 +11,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.emptiable_hosts import _method, _place
 from one_preempt.core.phases.power.power_draft import PowerDraft
-from one_preempt.core.phases.queue.reschedule import hold_target
+from one_preempt.core.phases.queue.moves import hold_target
 
 
 def empty_hosts(draft: PlanDraft) -> None:

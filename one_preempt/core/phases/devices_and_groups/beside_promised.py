@@ -61,16 +61,19 @@ def placed_beside(
     vms: Sequence[VirtualMachine],
     end_s: int | None,
     place: Callable[[BoolArray | None], Placed],
+    *,
+    in_queue: bool = False,
 ) -> Placed:
     """What `place` finds, on hosts where nobody else loses what was promised for a time before `end_s`.
 
-    `place` puts VMs of `lease` on hosts now, among these rows where a mask is given, and charges the draft's room.
+    `place` puts VMs of `lease` on hosts now, among these rows where a mask is given, and charges the draft's room. What
+    is refused to one that waits `in_queue` is said to others that wait there and ask for the same.
     """
     promises = matched_promises(draft)
     if promises is None or not is_matched(vms):
         return place(None)
-    asked = _asked(draft, lease, vms, end_s)
-    refused = promises.tries.refused.get(asked)
+    asked = _asked(draft, lease, vms, end_s) if in_queue else None
+    refused = None if asked is None else promises.tries.refused.get(asked)
     if refused is not None:
         return refused
     among = np.ones(len(draft.room.free), dtype=np.bool_)
@@ -91,16 +94,21 @@ def placed_beside(
         if left == 1:
             among[promises.rows(draft)] = False
     assert refused is not None, "it was tried at least once"
-    promises.tries.refused[asked] = refused
+    if asked is not None:
+        promises.tries.refused[asked] = refused
     return refused
 
 
-def _asked(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None) -> Hashable:
-    """What decides, beside the room as it is, whether VMs are refused; nobody is in the way of his own promise."""
-    promised = any(stay.firm for stay in draft.timeline.stays.get(lease.id, ()))
+def _asked(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], end_s: int | None) -> Hashable | None:
+    """What decides, beside the room as it is, whether VMs in the queue are refused.
+
+    None for whoever was promised something, firmly or by the queue: his own hosts are free for nobody else.
+    """
+    if draft.state.reservations.get(lease.id) or draft.timeline.stays.get(lease.id):
+        return None
     of_kinds = vms[:1] if draft.matchmaker.are_alike(vms) else vms
     each = tuple((what_it_asks(vm), vm.numa_nodes, vm.host_id) for vm in of_kinds)
-    return lease.terms.type, lease.state, lease.id if promised else None, end_s, len(vms), each
+    return lease.terms.type, lease.preempts, lease.state, end_s, len(vms), each
 
 
 def takes_promised(
@@ -301,8 +309,10 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
     groups = sorted({group for one in near for group in one.groups})
     vms, there, those = snapshot.vms, {int(draft.state.hosts.ids[row]) for row in rows}, frozenset(groups)
     giving, leaving, lease_of = known_promises(draft).giving, leaving_leases(draft), draft.state.lease_of_vm
+    now_s = draft.state.now_s
     return (
-        tuple((one.lease, one.vms, one.stay) for one in near),
+        # Who began already is there from now on, since whenever.
+        tuple((one.lease, one.vms, one.stay.host_rows, _begins_s(one, now_s), one.until_s) for one in near),
         tuple(
             (vm.id, vm.host_id, vm.state, ends_s_of(draft, vm), *_is_in(lease_of.get(vm.id), giving, leaving))
             for vm in known_promises(draft).guests(draft, near)
@@ -313,6 +323,10 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
             one for one in arriving if one.placement.host_id in there or vms[one.placement.vm_id].vm_group_id in those
         ),
     )
+
+
+def _begins_s(one: MatchedPromise, now_s: int) -> int | None:
+    return one.stay.start_s if one.stay.start_s > now_s else None
 
 
 def _is_in(lease_id: int | None, *groups: Set[int]) -> tuple[bool, ...]:

@@ -25,7 +25,7 @@ from one_preempt.core.phases.power.needed_hosts import NeededHosts
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.supply_question import UNKNOWN_END_S
 from one_preempt.core.phases.power.waking_times import may_sleep_until
-from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest
+from one_preempt.core.phases.queue.moves import another_host
 from one_preempt.core.victims import MOVES, method_is_possible, methods_of, possible_victims
 
 Moving = tuple[Lease, VirtualMachine, PreemptionMethod]
@@ -147,6 +147,5 @@ def _place(draft: PlanDraft, power: PowerDraft, moving: Moving) -> Placement | N
     """Another host that is on and stays on, for as long as the lease is expected to go on."""
     lease, vm, _ = moving
     elsewhere = power.awake & power.columns.occupied & (draft.state.hosts.ids != vm.host_id)
-    with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-        placed = draft.matchmaker.place(vm, draft.room, among=elsewhere, limited=False)
-    return None if isinstance(placed, Unplaced) else placed
+    placed = another_host(draft, lease, vm, elsewhere)
+    return None if isinstance(placed, Unplaced) else placed[0]

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
-from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
+from one_preempt.core.model.plan import Preemption, Reason, Victim
 from one_preempt.core.model.policies import VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
-from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
-from one_preempt.core.phases.queue.reschedule import hold_target, known_end_s
+from one_preempt.core.phases.queue.moves import another_host, hold_target
 from one_preempt.core.phases.reservations.giving_way import preemptions_under_way
-from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest, firm_room_left, is_short, stay_at
+from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short, stay_at
 from one_preempt.core.victims import (
     MOVES,
     Hindered,
@@ -159,21 +157,8 @@ def _as_victim(
             continue
         if not may_move:
             continue
-        target = _target(draft, lease, vm, host_id)
+        target = another_host(draft, lease, vm, draft.state.hosts.ids != host_id)
         if not isinstance(target, Unplaced):
             hold_target(draft, lease, vm, target[0])
             return Victim(vm.id, lease.id, host_id, method, target[0].host_id)
     return None
-
-
-def _target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, host_id: int) -> tuple[Placement, ...] | Unplaced:
-    """Another host for a VM, on which nobody lacks by it what he was promised before it ends."""
-    elsewhere = draft.state.hosts.ids != host_id
-
-    def place(among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
-        able = elsewhere if among is None else elsewhere & among
-        placed = draft.matchmaker.place(vm, draft.room, among=able, limited=False)
-        return placed if isinstance(placed, Unplaced) else (placed,)
-
-    with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-        return placed_beside(draft, lease, [vm], known_end_s(draft, lease), place)

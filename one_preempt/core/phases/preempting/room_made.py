@@ -6,6 +6,7 @@ The same for what is to start at a time to come: others begin to leave early eno
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -89,12 +90,15 @@ def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     """Decide who leaves, at last who surely can; what kept the first from it who were chosen, or None."""
     staying, lacking = frozenset[int](), frozenset[int]()
     first: Reason | None = None
+    own = _on_its_own_hosts(draft, wanted)
     for asked_before in range(CHOICES_A_REQUEST - 1):
-        outcome = _preempt_for(draft, wanted, staying, lacking, asked_before)
+        # Where others are cheaper to empty and will not do, those that it was promised are looked at before the rest.
+        asked = own if asked_before == 1 and lacking and own is not None else wanted
+        outcome = _preempt_for(draft, asked, staying, lacking, asked_before)
         if not isinstance(outcome, Hindered):
             return outcome
         first = first or outcome.reason
-        if not (outcome.lease_ids or outcome.host_rows):
+        if asked is wanted and not (outcome.lease_ids or outcome.host_rows):
             # Perhaps because too many were set aside.
             staying = frozenset()
             break
@@ -102,6 +106,16 @@ def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     # Which hosts will do is asked of all of them anew.
     outcome = _preempt_for(draft, wanted, staying, frozenset(), CHOICES_A_REQUEST - 1)
     return first if isinstance(outcome, Hindered) else outcome
+
+
+def _on_its_own_hosts(draft: PlanDraft, wanted: RoomWanted) -> RoomWanted | None:
+    """The same on the hosts alone that it was promised; None where it was promised none that stand."""
+    stays = draft.timeline.stays.get(wanted.lease.id, ())
+    if not stays or not stays[0].firm or stays[0].displaced:
+        return None
+    mask = np.zeros_like(draft.state.hosts.accepts_vms)
+    mask[list(stays[0].host_rows)] = True
+    return replace(wanted, within=mask if wanted.within is None else mask & wanted.within)
 
 
 def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:

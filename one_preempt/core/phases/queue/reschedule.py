@@ -6,15 +6,13 @@ networks stay. Nothing is moved that nobody marked.
 
 from __future__ import annotations
 
-from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Action, ActionKind, MigrationType, Placement, Reason
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
-from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest, rows_of, stay_at
+from one_preempt.core.phases.queue.moves import another_host, hold_target
 
 _MOVABLE_STATES = ("RUNNING", "UNKNOWN", "POWEROFF")
 
@@ -35,7 +33,7 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
     action_id = f"reschedule/{vm.id}/{len(vm.history)}"
     hindrance = _hindrance(draft, vm, action_id)
     if hindrance is None:
-        placed = _placed(draft, lease, vm, action_id)
+        placed = another_host(draft, lease, vm, limited=True, after_host_id=draft.refused_host_id(action_id))
         if not isinstance(placed, Unplaced):
             draft.actions.append(_move(draft, lease, vm, placed[0], action_id))
             hold_target(draft, lease, vm, placed[0])
@@ -43,29 +41,6 @@ def reschedule(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> bool:
         hindrance = placed.reason
     draft.waits.setdefault(lease.id, Reason(hindrance.code, f"To be rescheduled: {hindrance.text}"))
     return False
-
-
-def _placed(draft: PlanDraft, lease: Lease, vm: VirtualMachine, action_id: str) -> tuple[Placement, ...] | Unplaced:
-    def place(among: BoolArray | None) -> tuple[Placement, ...] | Unplaced:
-        refused_host_id = draft.refused_host_id(action_id)
-        placed = draft.matchmaker.place(vm, draft.room, among, after_host_id=refused_host_id)
-        return placed if isinstance(placed, Unplaced) else (placed,)
-
-    with draft.room.capped(ceiling_for_the_rest(draft, lease)):
-        return placed_beside(draft, lease, [vm], known_end_s(draft, lease), place)
-
-
-def known_end_s(draft: PlanDraft, lease: Lease) -> int | None:
-    """When a lease that runs is expected to end; None where nobody knows, as of what outlives its DURATION."""
-    end_s = lease.expected_end_at_s
-    return None if end_s is not None and end_s <= draft.state.now_s else end_s
-
-
-def hold_target(draft: PlanDraft, lease: Lease, vm: VirtualMachine, placement: Placement) -> None:
-    """Whoever is placed after it finds it on its new host for as long as it may run, and on its old one."""
-    rows, firm = rows_of(draft, [placement]), not draft.gives_way(lease)
-    there = stay_at(lease, [vm], rows, draft.state.now_s, known_end_s(draft, lease), firm=firm)
-    draft.timeline.hold_beside(there)
 
 
 def _hindrance(draft: PlanDraft, vm: VirtualMachine, action_id: str) -> Reason | None:
