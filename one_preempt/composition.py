@@ -165,7 +165,7 @@ def _power(
         return
     with closing(connection.another()) as for_attributes, closing(connection.another()) as for_looks:
         attributes = HostAttributes(for_attributes, clock, power_rules(settings.power).hands_over)
-        control = make_power_control(settings.power.control, clock, attributes.of, attributes.of_switched)
+        control = make_power_control(settings.power.control, clock, attributes.of, attributes.hosts_with)
         looks = LastLook(for_looks)
         with closing(BackgroundPowerCalls(control, settings.power.calls_at_once, looks)) as calls:
             yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock, memory=control)

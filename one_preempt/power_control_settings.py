@@ -177,19 +177,34 @@ class PowerControlSettings(Section, frozen=True):
         `named_address` is what its template says. None where that is not known, and with programs of one's own.
         """
         own, method = self.hosts.get(host) or HostSettings(), self.method_of(host)
-        address = own.address
+        if method in ("none", "command"):
+            return None
+        named = None if method == "wake-on-lan" else named_address
+        address = own.address or named or self._usual_address(method)
         part: int | str | None = None
         if method == "ipmitool":
-            address = address or named_address or self.ipmitool.address
             part = own.port or self.ipmitool.port
         elif method == "redfish":
-            address = address or named_address or self.redfish.endpoint
             part = own.system or self.redfish.system
-        elif method == "wake-on-lan":
-            address = address or self.wake_on_lan.host_address
-        else:
-            return None
         return None if address is None else (method, address.replace("{host}", host).casefold().rstrip("/"), part)
+
+    def is_place_told(self, host: str, named_address: str | None = None) -> bool:
+        """Whether the place of the host of that name is known by what is said of it alone, or by its name.
+
+        Else it is the usual one, the same for all hosts, and whether this one is there at all is not told.
+        """
+        own, method = self.hosts.get(host) or HostSettings(), self.method_of(host)
+        named = None if method == "wake-on-lan" else named_address
+        part = {"ipmitool": own.port, "redfish": own.system}.get(method)
+        return bool(own.address or named or part or "{host}" in (self._usual_address(method) or ""))
+
+    def _usual_address(self, method: Method) -> str | None:
+        usual: dict[Method, str | None] = {
+            "ipmitool": self.ipmitool.address,
+            "redfish": self.redfish.endpoint,
+            "wake-on-lan": self.wake_on_lan.host_address,
+        }
+        return usual.get(method)
 
 
 def faults(settings: PowerControlSettings) -> list[str]:

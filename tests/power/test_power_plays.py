@@ -10,7 +10,7 @@ from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import ActionKind
-from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase, PowerStepKind
+from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerOrder, PowerPhase, PowerStepKind
 from one_preempt.policy_registry import energy_policies
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
@@ -44,6 +44,27 @@ def test_a_vm_that_fits_on_sleeping_hosts_alone_wakes_one_and_no_more() -> None:
     assert play.cloud.clock.now_ms - began_ms < 1000 * (BOOT_S + 30)
     assert len(play.asleep()) == 2
     assert play.machines.boots == 1
+
+
+def readings_of(play: PowerPlay, hosts: set[int]) -> list[HostPowerStep]:
+    steps = [step for report in play.reports if report.plan is not None for step in report.plan.power_steps]
+    return [step for step in steps if step.kind is PowerStepKind.READ_POWER and step.host_id in hosts]
+
+
+def test_nobody_waits_for_the_readings_of_hosts_that_sleep_and_who_is_woken_waits_for_its_own() -> None:
+    play = PowerPlay()
+    play.until(lambda: len(play.asleep()) == 3)
+    assert not any(step.at_rest for step in readings_of(play, {0, 1, 2}))
+    play.reports.clear()
+    play.until(lambda: len(readings_of(play, {0, 1, 2})) >= 3)
+    assert all(step.at_rest for step in readings_of(play, {0, 1, 2}))
+    vm = play.submit()
+    play.until(lambda: len(play.asleep()) == 2)
+    woken = {0, 1, 2} - set(play.asleep())
+    play.reports.clear()
+    play.until(lambda: play.host_of(vm) is not None)
+    assert readings_of(play, woken)
+    assert not any(step.at_rest for step in readings_of(play, woken))
 
 
 @pytest.mark.parametrize("name", sorted(energy_policies()))

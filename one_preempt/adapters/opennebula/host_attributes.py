@@ -11,6 +11,7 @@ from lxml.etree import _Element
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document
+from one_preempt.core.model.power import ListedHost
 from one_preempt.ports import Clock, CloudUnavailable
 
 _DECRYPTED = True
@@ -26,7 +27,7 @@ class _Pool:
 
     read_at_s: int
     ids: Mapping[str, int]
-    switched: Mapping[str, Attributes]
+    hosts: Mapping[str, ListedHost]
 
 
 class HostAttributes:
@@ -48,10 +49,12 @@ class HostAttributes:
         self._known: dict[str, Attributes] = {}
 
     def of(self, host: str) -> Attributes:
-        """What the template of the host of that name says about power. Raises `CloudUnavailable`."""
+        """What the template of the host of that name says about power. Raises `CloudUnavailable`, of a host that oned
+        does not list as well: nobody knows where its controller is.
+        """
         with self._lock:
-            pool = self._current_pool()
-            if host not in pool.ids or not any(map(_is_about_power, pool.switched.get(host, {}))):
+            pool = self._pool_with(host)
+            if not pool.hosts[host].attributes:
                 return {}
             try:
                 document = self._transport.document("one.host.info", pool.ids[host], _DECRYPTED)
@@ -64,41 +67,47 @@ class HostAttributes:
                 raise CloudUnavailable(f"one.host.info of host {host}: {error}") from error
             return self._known[host]
 
-    def of_switched(self) -> Mapping[str, Attributes]:
-        """By name, the attributes of each host that is handed over or whose template says anything about power.
-
-        Encrypted values stay so. Raises `CloudUnavailable`.
-        """
+    def hosts_with(self, host: str) -> Mapping[str, ListedHost]:
+        """By name all hosts, of which the one of that name is one. Raises `CloudUnavailable`, as `of` does."""
         with self._lock:
-            return self._current_pool().switched
+            return self._pool_with(host).hosts
+
+    def _pool_with(self, host: str) -> _Pool:
+        """To be called with the lock. Who is not in it may have been created or renamed since: it is read again."""
+        pool = self._current_pool()
+        if host not in pool.ids and pool.read_at_s != self._clock.now_s():
+            self._pool = pool = self._read_pool()
+        if host not in pool.ids:
+            raise CloudUnavailable(f"one.hostpool.info lists no host named {host}")
+        return pool
 
     def _current_pool(self) -> _Pool:
         """To be called with the lock."""
-        now_s = self._clock.now_s()
-        if self._pool is not None and 0 <= now_s - self._pool.read_at_s < KEPT_S:
+        if self._pool is not None and 0 <= self._clock.now_s() - self._pool.read_at_s < KEPT_S:
             return self._pool
         try:
-            self._pool = self._read_pool(now_s)
-        except (CloudUnavailable, OnedError, UnreadableDocument) as error:
+            self._pool = self._read_pool()
+        except CloudUnavailable:
             if self._pool is None:
-                raise CloudUnavailable(str(error)) from error
+                raise
         return self._pool
 
-    def _read_pool(self, now_s: int) -> _Pool:
-        document = parse_document(self._transport.document("one.hostpool.info"), [], "the host pool")
-        ids, switched = {}, {}
+    def _read_pool(self) -> _Pool:
+        """Raises `CloudUnavailable`."""
+        now_s = self._clock.now_s()
+        try:
+            document = parse_document(self._transport.document("one.hostpool.info"), [], "the host pool")
+        except (OnedError, UnreadableDocument) as error:
+            raise CloudUnavailable(str(error)) from error
+        ids, hosts = {}, {}
         for element in document.iterfind("HOST"):
-            name, host_id, attributes = element.findtext("NAME", ""), element.findtext("ID", ""), _template_of(element)
+            name, host_id = element.findtext("NAME", ""), element.findtext("ID", "")
             if not host_id.isdecimal():
                 continue
+            about_power = {key: text for key, text in _template_of(element).items() if key.startswith(_ABOUT_POWER)}
             ids[name] = int(host_id)
-            if any(map(_is_about_power, attributes)) or self._is_handed_over(name, element.findtext("CLUSTER", "")):
-                switched[name] = attributes
-        return _Pool(now_s, ids, switched)
-
-
-def _is_about_power(name: str) -> bool:
-    return name.startswith(_ABOUT_POWER)
+            hosts[name] = ListedHost(self._is_handed_over(name, element.findtext("CLUSTER", "")), about_power)
+        return _Pool(now_s, ids, hosts)
 
 
 def _template_of(element: _Element) -> Attributes:

@@ -11,7 +11,7 @@ from one_preempt.adapters.power_control.controllers import AttributesOf, Control
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
-from one_preempt.adapters.power_control.unshared import SwitchedHosts, UnsharedPowerControl, no_others
+from one_preempt.adapters.power_control.unshared import HostsWith, UnsharedPowerControl, no_others
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import Clock, PowerControl
@@ -22,13 +22,12 @@ def make_power_control(
     settings: PowerControlSettings,
     clock: Clock,
     attributes_of: AttributesOf = no_attributes,
-    switched: SwitchedHosts = no_others,
+    hosts_with: HostsWith = no_others,
 ) -> GuardedPowerControl:
     """The control that the configuration asks for, with its patience.
 
-    `attributes_of` gives the template attributes of a host by its name, decrypted; `switched` those of all hosts that
-    may be switched, as they stand. Both may raise `CloudUnavailable`. Raises `OnePreemptError` where the configuration
-    cannot be used.
+    `attributes_of` gives the template attributes of a host by its name, decrypted; `hosts_with` all hosts among which
+    that one is. Both may raise `CloudUnavailable`. Raises `OnePreemptError` where the configuration cannot be used.
     """
     found = faults(settings)
     if found:
@@ -36,7 +35,7 @@ def make_power_control(
     controls = {method: _makers(settings, attributes_of)[method]() for method in sorted(settings.methods)}
     named = {name: controls[host.method] for name, host in settings.hosts.items() if host.method is not None}
     control = PowerControlByHost(controls[settings.method], named)
-    return GuardedPowerControl(UnsharedPowerControl(control, settings, switched), clock, settings.patience)
+    return GuardedPowerControl(UnsharedPowerControl(control, settings, hosts_with), clock, settings.patience)
 
 
 def _makers(settings: PowerControlSettings, attributes_of: AttributesOf) -> Mapping[Method, Callable[[], PowerControl]]:

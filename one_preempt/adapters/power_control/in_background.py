@@ -27,8 +27,9 @@ class _Put:
 class BackgroundPowerCalls:
     """Implements `ports.PowerCalls`. Each call has the time-outs of its control; one for each host at a time.
 
-    Orders come before readings, which many hosts that sleep may have to time out; these have half of the threads at
-    most, so that there are some for orders. What takes a host's power is checked again once its turn has come.
+    Orders come first, then readings of hosts under way. Those of hosts at rest, which many that sleep may have to time
+    out, come last and have half of the threads at most, so that there are some for the others. What takes a host's
+    power is checked again once its turn has come.
     """
 
     def __init__(self, control: PowerControl, at_once: int, last_look: LastLook | None = None) -> None:
@@ -39,11 +40,12 @@ class BackgroundPowerCalls:
         self._control = control
         self._last_look = last_look
         self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="power")
-        self._most_readings = max(1, at_once // 2)
+        self._most_at_rest = max(1, at_once // 2)
         self._lock = Lock()
         # By host id, and each host in one of them only: what waits for its turn, what is asked, what was answered.
         self._orders: dict[int, _Put] = {}
-        self._readings: dict[int, _Put] = {}
+        self._readings_under_way: dict[int, _Put] = {}
+        self._readings_at_rest: dict[int, _Put] = {}
         self._asked: dict[int, _Put] = {}
         self._reports: dict[int, PowerReport] = {}
         # How often all was dropped: what was put before that is not begun, and not answered.
@@ -55,13 +57,14 @@ class BackgroundPowerCalls:
             return host_id in self._orders or host_id in self._asked or host_id in self._reports
 
     def put(self, step: HostPowerStep, now_s: int) -> None:
-        """Begin it as soon as its turn has come. A reading that waits is put again where it stands."""
+        """Begin it as soon as its turn has come. A reading that waits is put again where it stands, unless the host has
+        come to be under way, or at rest."""
         with self._lock:
-            if step.kind.switches:
-                self._readings.pop(step.host_id, None)
-                self._orders[step.host_id] = _Put(step, now_s)
-            else:
-                self._readings[step.host_id] = _Put(step, now_s)
+            rank = self._rank_of(step)
+            for other in self._ranks():
+                if other is not rank:
+                    other.pop(step.host_id, None)
+            rank[step.host_id] = _Put(step, now_s)
         self._threads.submit(self._work)
 
     def take_reports(self) -> Sequence[PowerReport]:
@@ -84,9 +87,18 @@ class BackgroundPowerCalls:
             self._forget_waiting()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def _ranks(self) -> tuple[dict[int, _Put], ...]:
+        """What waits, in the order of its turns."""
+        return self._orders, self._readings_under_way, self._readings_at_rest
+
+    def _rank_of(self, step: HostPowerStep) -> dict[int, _Put]:
+        if step.kind.switches:
+            return self._orders
+        return self._readings_at_rest if step.at_rest else self._readings_under_way
+
     def _forget_waiting(self) -> None:
-        self._orders.clear()
-        self._readings.clear()
+        for rank in self._ranks():
+            rank.clear()
 
     def _work(self) -> None:
         """Answer one after the other while there is one that may begin: whoever waits finds a thread, or is found."""
@@ -100,15 +112,16 @@ class BackgroundPowerCalls:
 
     def _next(self) -> tuple[_Put, int] | None:
         with self._lock:
-            waiting = self._orders
-            if not waiting:
-                under_way = sum(not put.step.kind.switches for put in self._asked.values())
-                waiting = self._readings if under_way < self._most_readings else {}
-            if not waiting:
+            waiting = next(filter(None, self._ranks()), None)
+            if waiting is None or (waiting is self._readings_at_rest and not self._may_ask_one_more_at_rest()):
                 return None
             host_id = next(iter(waiting))
             self._asked[host_id] = waiting.pop(host_id)
             return self._asked[host_id], self._drops
+
+    def _may_ask_one_more_at_rest(self) -> bool:
+        at_rest = sum(self._rank_of(put.step) is self._readings_at_rest for put in self._asked.values())
+        return at_rest < self._most_at_rest
 
     def _carried_out(self, step: HostPowerStep, now_s: int, drops: int) -> PowerReport | None:
         """What came of it; None where it was dropped before anything was given out."""

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from one_preempt.adapters.power_control.controllers import ADDRESS_ATTRIBUTE
 from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of
-from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
+from one_preempt.core.model.power import ListedHost, PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.ports import PowerControl
 from one_preempt.power_control_settings import Place, PowerControlSettings
 
-SwitchedNow = Mapping[str, Mapping[str, str]]
-SwitchedHosts = Callable[[], SwitchedNow]
+HostsNow = Mapping[str, ListedHost]
+HostsWith = Callable[[str], HostsNow]
+"""All hosts by name, of which the one of that name is one. Raises `CloudUnavailable`."""
 
 
-def no_others() -> SwitchedNow:
+def no_others(_host: str) -> HostsNow:
     """For hosts of which nobody knows the others."""
     return {}
 
@@ -22,14 +23,12 @@ def no_others() -> SwitchedNow:
 class UnsharedPowerControl:
     """Implements `PowerControl` around another one, which is asked only about hosts with a place of their own."""
 
-    def __init__(self, control: PowerControl, settings: PowerControlSettings, switched: SwitchedHosts) -> None:
-        """`switched` gives by name the template attributes of all hosts that may be meant; it may raise
-        `CloudUnavailable`."""
+    def __init__(self, control: PowerControl, settings: PowerControlSettings, hosts_with: HostsWith) -> None:
         self._control = control
         self._settings = settings
-        self._switched = switched
+        self._hosts_with = hosts_with
         # Who is at each place, by what was said of all hosts last.
-        self._hosts_at: tuple[SwitchedNow, Mapping[Place, list[str]]] | None = None
+        self._hosts_at: tuple[HostsNow, Mapping[Place, list[str]]] | None = None
 
     def switch_on(self, host: str) -> PowerOutcome:
         """As the control does."""
@@ -51,9 +50,9 @@ class UnsharedPowerControl:
     def _demand_own_place(self, host: str) -> str:
         if self._settings.method_of(host) in ("none", "command"):
             return ""
-        switched = self._switched()
-        place = self._settings.place_of(host, switched.get(host, {}).get(ADDRESS_ATTRIBUTE))
-        others = set() if place is None else {*self._at(place, switched)} - {host}
+        hosts = self._hosts_with(host)
+        place = self._settings.place_of(host, _named_address(hosts.get(host, ListedHost())))
+        others = set() if place is None else {*self._at(place, hosts)} - {host}
         if others:
             raise PowerFailure(
                 PowerAnswer.MISCONFIGURED,
@@ -62,12 +61,19 @@ class UnsharedPowerControl:
             )
         return ""
 
-    def _at(self, place: Place, switched: SwitchedNow) -> Sequence[str]:
-        if self._hosts_at is None or self._hosts_at[0] is not switched:
+    def _at(self, place: Place, hosts: HostsNow) -> Sequence[str]:
+        """Who is there. A host that is not handed over may be as well, or else nobody knows where it is: it is not at
+        an address that is the same for all."""
+        if self._hosts_at is None or self._hosts_at[0] is not hosts:
             hosts_at: dict[Place, list[str]] = {}
-            for host, attributes in switched.items():
-                of_host = self._settings.place_of(host, attributes.get(ADDRESS_ATTRIBUTE))
-                if of_host is not None:
-                    hosts_at.setdefault(of_host, []).append(host)
-            self._hosts_at = switched, hosts_at
+            for name, host in hosts.items():
+                address = _named_address(host)
+                of_host = self._settings.place_of(name, address)
+                if of_host is not None and (host.handed_over or self._settings.is_place_told(name, address)):
+                    hosts_at.setdefault(of_host, []).append(name)
+            self._hosts_at = hosts, hosts_at
         return self._hosts_at[1].get(place, ())
+
+
+def _named_address(host: ListedHost) -> str | None:
+    return host.attributes.get(ADDRESS_ATTRIBUTE)

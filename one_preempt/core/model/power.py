@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -35,6 +36,17 @@ class PowerAnswer(Enum):
     """Not tried, for the host is not as the order expects it any more: nothing was done."""
     ADVICE_ONLY = "advice_only"
     """No power control is configured: the text says what would have been done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHost:
+    """What OpenNebula's list of hosts tells of one: `attributes` are those of its template that are about power.
+
+    Encrypted values stay so.
+    """
+
+    handed_over: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,8 @@ class PowerSequence:
 @dataclass(frozen=True, slots=True)
 class HostPowerStep:
     """One call for a host. Just before it the host must be seen in one of `expected_states`, and without a VM where
-    `must_be_empty`; else it changed hands, and nothing is called."""
+    `must_be_empty`; else it changed hands, and nothing is called. Where the host is `at_rest` nobody waits for the
+    answer."""
 
     host_id: int
     host_name: str
@@ -157,6 +158,7 @@ class HostPowerStep:
     reason_text: str
     expected_states: tuple[HostState, ...] = ()
     must_be_empty: bool = False
+    at_rest: bool = False
 
     @property
     def id(self) -> str:

@@ -178,7 +178,7 @@ def _silent(settings: Settings, hosts: Sequence[str], transport: OnedTransport) 
     clock = SystemClock()
     with closing(transport.another()) as for_attributes, ThreadPoolExecutor(settings.power.calls_at_once) as threads:
         attributes = HostAttributes(for_attributes, clock, power_rules(settings.power).hands_over)
-        control = make_power_control(settings.power.control, clock, attributes.of, attributes.of_switched)
+        control = make_power_control(settings.power.control, clock, attributes.of, attributes.hosts_with)
         readings = list(threads.map(control.status, hosts))
     return [
         (host, reading.outcome.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from xmlrpc.client import dumps
 
@@ -10,6 +11,7 @@ import pytest
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.opennebula.host_attributes import KEPT_S, HostAttributes
 from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.core.model.power import ListedHost
 from one_preempt.ports import CloudUnavailable
 from tests.adapters.opennebula.conftest import reply
 
@@ -26,12 +28,13 @@ class Hosts:
     def __init__(self, endpoint: Any) -> None:
         self.endpoint = endpoint
         self.first_id = 7
+        self.templates = dict(TEMPLATES)
         endpoint.answer = self.answer
 
     def answer(self, method: str, parameters: tuple[Any, ...]) -> Any:
         documents = [
             f"<HOST><ID>{host_id}</ID><NAME>{name}</NAME><CLUSTER>batch</CLUSTER><TEMPLATE>{template}</TEMPLATE></HOST>"
-            for host_id, (name, template) in enumerate(TEMPLATES.items(), self.first_id)
+            for host_id, (name, template) in enumerate(self.templates.items(), self.first_id)
         ]
         if method == "one.hostpool.info":
             return reply(True, f"<HOST_POOL>{''.join(documents)}</HOST_POOL>")
@@ -78,29 +81,61 @@ def test_attributes_are_read_decrypted_and_the_pool_of_hosts_once_in_a_while(
 def test_a_host_of_which_oned_knows_nothing_about_power_is_not_asked_for(
     hosts: Hosts, attributes: HostAttributes
 ) -> None:
-    assert [attributes.of(name) for name in ("node2", "node3", "nobody")] == [{}, {}, {}]
+    assert [attributes.of(name) for name in ("node2", "node3")] == [{}, {}]
     assert hosts.asked == ["one.hostpool.info"]
 
 
-def test_those_who_may_be_switched_are_told_with_what_stands_in_the_pool(attributes: HostAttributes) -> None:
-    switched = attributes.of_switched()
-    assert sorted(switched) == ["node1", "node2"]
-    assert switched["node1"]["POWER_PASSWORD"] == "c2VjcmV0"
-    assert attributes.of_switched() is switched
+def test_all_hosts_are_told_with_what_the_pool_says_of_their_power(attributes: HostAttributes) -> None:
+    known = attributes.hosts_with("node1")
+    assert known == {
+        "node1": ListedHost(attributes={"POWER_ADDRESS": "10.0.0.1", "POWER_PASSWORD": "c2VjcmV0"}),
+        "node2": ListedHost(handed_over=True),
+        "node3": ListedHost(),
+    }
+    assert attributes.hosts_with("node2") is known
+
+
+@pytest.mark.parametrize("question", [HostAttributes.of, HostAttributes.hosts_with])
+def test_a_host_that_was_created_since_the_pool_was_read_is_looked_for_in_it_once_more(
+    hosts: Hosts, clock: FixedClock, attributes: HostAttributes, question: Callable[[HostAttributes, str], Any]
+) -> None:
+    attributes.of("node1")
+    hosts.templates["node4"] = "<POWER_ADDRESS>10.0.0.4</POWER_ADDRESS>"
+    clock.set(1010)
+    assert question(attributes, "node4")
+    assert attributes.of("node4") == {"POWER_ADDRESS": "10.0.0.4"}
+    assert hosts.asked.count("one.hostpool.info") == 2
+
+
+@pytest.mark.parametrize("question", [HostAttributes.of, HostAttributes.hosts_with])
+def test_of_a_host_that_oned_does_not_list_nobody_knows_where_its_controller_is(
+    hosts: Hosts, clock: FixedClock, attributes: HostAttributes, question: Callable[[HostAttributes, str], Any]
+) -> None:
+    known = attributes.of("node1")
+    for _ in range(2):
+        clock.set(1010)
+        with pytest.raises(CloudUnavailable, match=r"one\.hostpool\.info lists no host named nobody"):
+            question(attributes, "nobody")
+    assert hosts.asked.count("one.hostpool.info") == 2
+    hosts.is_silent()
+    clock.set(1020)
+    with pytest.raises(CloudUnavailable):
+        question(attributes, "nobody")
+    assert attributes.of("node1") == known
 
 
 def test_what_was_never_read_is_not_taken_for_nothing_while_oned_is_silent(
     hosts: Hosts, clock: FixedClock, attributes: HostAttributes
 ) -> None:
     hosts.is_silent()
-    for question in (attributes.of_switched, lambda: attributes.of("node1")):
+    for question in (attributes.hosts_with, attributes.of):
         with pytest.raises(CloudUnavailable, match=r"one\.hostpool\.info"):
-            question()
+            question("node1")
     hosts.endpoint.answer = hosts.answer
-    known, switched = attributes.of("node1"), attributes.of_switched()
+    known, listed = attributes.of("node1"), attributes.hosts_with("node1")
     hosts.is_silent()
     clock.set(1000 + KEPT_S)
-    assert (attributes.of("node1"), attributes.of_switched()) == (known, switched)
+    assert (attributes.of("node1"), attributes.hosts_with("node1")) == (known, listed)
 
 
 def test_a_host_that_was_made_anew_is_found_again(hosts: Hosts, attributes: HostAttributes) -> None:

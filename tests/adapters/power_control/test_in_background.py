@@ -55,8 +55,8 @@ class Slow:
         return ACCEPTED
 
 
-def step(host_id: int, kind: PowerStepKind) -> HostPowerStep:
-    return HostPowerStep(host_id, f"node{host_id}", kind, "idle", "nobody is on it")
+def step(host_id: int, kind: PowerStepKind, *, at_rest: bool = False) -> HostPowerStep:
+    return HostPowerStep(host_id, f"node{host_id}", kind, "idle", "nobody is on it", at_rest=at_rest)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_no_more_are_asked_at_once_than_may_be(slow: Slow) -> None:
 def test_an_order_waits_behind_no_reading_and_takes_the_place_of_its_hosts_own(slow: Slow) -> None:
     with closing(BackgroundPowerCalls(slow, 4)) as calls:
         for host_id in range(10):
-            calls.put(step(host_id, PowerStepKind.READ_POWER), 50)
+            calls.put(step(host_id, PowerStepKind.READ_POWER, at_rest=True), 50)
         slow.asked_so_often(2)
         assert (calls.is_busy(0), calls.is_busy(9)) == (True, False)
         calls.put(step(9, PowerStepKind.SWITCH_ON), 60)
@@ -116,6 +116,30 @@ def test_an_order_waits_behind_no_reading_and_takes_the_place_of_its_hosts_own(s
         reports = {report.host_id: report for report in taken(calls, 10)}
     assert reports[9] == PowerReport(9, PowerStepKind.SWITCH_ON, ACCEPTED, 60)
     assert [reports[host_id].kind for host_id in range(8)] == [PowerStepKind.READ_POWER] * 8
+
+
+def test_a_host_under_way_is_read_before_all_that_are_at_rest_and_behind_orders(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 1)) as calls:
+        calls.put(step(0, PowerStepKind.SWITCH_ON), 50)
+        slow.asked_so_often(1)
+        for host_id in range(1, 10):
+            calls.put(step(host_id, PowerStepKind.READ_POWER, at_rest=True), 50)
+        # The ninth was woken meanwhile, and the eighth is to be.
+        calls.put(step(9, PowerStepKind.READ_POWER), 60)
+        calls.put(step(8, PowerStepKind.SWITCH_ON), 60)
+        slow.let_go.set()
+        reports = {report.host_id: report for report in taken(calls, 10)}
+    assert slow.asked[:4] == ["on node0", "on node8", "status node9", "status node1"]
+    assert reports[9].asked_at_s == 60
+
+
+def test_readings_of_hosts_under_way_may_have_all_threads(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 2)) as calls:
+        for host_id in range(2):
+            calls.put(step(host_id, PowerStepKind.READ_POWER), 50)
+        slow.asked_so_often(2)
+        slow.let_go.set()
+        taken(calls, 2)
 
 
 def test_a_reading_that_is_put_again_keeps_its_turn(slow: Slow) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
-from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
+from one_preempt.core.model.power import ListedHost, PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.ports import CloudUnavailable
 from one_preempt.power_control_settings import PowerControlSettings
 
@@ -32,15 +32,22 @@ class Site:
         (folder / "password").write_text("hunter-two\n")
         (folder / "password").chmod(0o600)
 
-    def control(self, templates: Templates, address: str = "{host}-bmc", **content: Any) -> GuardedPowerControl:
+    def control(
+        self,
+        templates: Templates,
+        address: str = "{host}-bmc",
+        handed_over: Collection[str] = ("node1", "node2"),
+        **content: Any,
+    ) -> GuardedPowerControl:
         login = {
             "program": str(self._folder / "ipmitool"),
             "user": "u",
             "password_file": str(self._folder / "password"),
         }
         settings = {"method": "ipmitool", "ipmitool": {"address": address} | login} | content
+        listed = {name: ListedHost(name in handed_over, template) for name, template in templates.items()}
         return make_power_control(
-            msgspec.convert(settings, PowerControlSettings), FixedClock(0), templates.__getitem__, lambda: templates
+            msgspec.convert(settings, PowerControlSettings), FixedClock(0), templates.__getitem__, lambda _host: listed
         )
 
 
@@ -77,6 +84,28 @@ def test_what_two_hosts_have_is_asked_for_none_of_them(site: Site, templates: Te
     assert site.asked.read_text() == ""
 
 
+NODE2_IN_USE: list[tuple[Templates, dict[str, Any]]] = [
+    ({"node1": login_at("10.0.0.2"), "node2": {}}, {"hosts": {"node2": {"address": "10.0.0.2"}}}),
+    ({"node1": login_at("Node2-bmc"), "node2": {}}, {}),
+    ({"node1": {}, "node2": login_at("node1-bmc")}, {}),
+    ({"node1": {}, "node2": {}}, {"method": "wake-on-lan", "hosts": {"node1": {"address": "node2"}}}),
+    (
+        {"node1": {}, "node2": {}},
+        {"address": "10.0.0.5", "hosts": {"node1": {"port": 6231}, "node2": {"port": 6231}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("templates", "content"), NODE2_IN_USE)
+def test_what_a_host_has_that_is_not_handed_over_is_asked_for_no_other(
+    site: Site, templates: Templates, content: Any
+) -> None:
+    for outcome in answers(site.control(templates, handed_over=["node1"], **content), "node1"):
+        assert outcome.answer is PowerAnswer.MISCONFIGURED
+        assert "its address for power control is that of node2 as well" in outcome.text
+    assert site.asked.read_text() == ""
+
+
 OWN: list[tuple[Templates, dict[str, Any]]] = [
     ({"node1": {}}, {"address": "10.0.0.5"}),
     ({"node1": {}, "node2": {}}, {}),
@@ -93,6 +122,12 @@ OWN: list[tuple[Templates, dict[str, Any]]] = [
 def test_what_a_host_has_for_itself_is_asked(site: Site, templates: Templates, content: Any) -> None:
     assert all(outcome.accepted for outcome in answers(site.control(templates, **content), "node1"))
     assert len(site.asked.read_text().splitlines()) == 3
+
+
+def test_who_is_not_handed_over_and_says_nowhere_where_it_is_has_no_part_in_an_address_for_all(site: Site) -> None:
+    templates = {"node1": {}, "node2": {"POWER_CIRCUIT": "B7"}}
+    control = site.control(templates, address="10.0.0.5", handed_over=["node1"])
+    assert all(outcome.accepted for outcome in answers(control, "node1"))
 
 
 def test_nothing_is_asked_while_nobody_can_tell_the_others(site: Site) -> None:

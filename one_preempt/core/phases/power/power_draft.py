@@ -384,6 +384,7 @@ def power_step(
         reason_text=sequence.reason_text,
         expected_states=expected_states,
         must_be_empty=must_be_empty,
+        at_rest=sequence.phase is PowerPhase.ASLEEP,
     )
 
 
