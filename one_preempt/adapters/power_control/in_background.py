@@ -41,6 +41,8 @@ class BackgroundPowerCalls:
         self._last_look = last_look
         self._threads = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="power")
         self._most_at_rest = max(1, at_once // 2)
+        # How many pieces of work there are for the threads, none of which has found nothing to do.
+        self._at_once, self._at_work = at_once, 0
         self._lock = Lock()
         # By host id, and each host in one of them only: what waits for its turn, what is asked, what was answered.
         self._orders: dict[int, _Put] = {}
@@ -65,6 +67,9 @@ class BackgroundPowerCalls:
                 if other is not rank:
                     other.pop(step.host_id, None)
             rank[step.host_id] = _Put(step, now_s)
+            if self._at_work >= self._at_once:
+                return  # each looks for more before it ends
+            self._at_work += 1
         self._threads.submit(self._work)
 
     def take_reports(self) -> Sequence[PowerReport]:
@@ -111,9 +116,11 @@ class BackgroundPowerCalls:
                     self._reports[put.step.host_id] = report
 
     def _next(self) -> tuple[_Put, int] | None:
+        """None where the thread that asks has nothing to do, and ends its work."""
         with self._lock:
             waiting = next(filter(None, self._ranks()), None)
             if waiting is None or (waiting is self._readings_at_rest and not self._may_ask_one_more_at_rest()):
+                self._at_work -= 1
                 return None
             host_id = next(iter(waiting))
             self._asked[host_id] = waiting.pop(host_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -140,6 +140,18 @@ def test_readings_of_hosts_under_way_may_have_all_threads(slow: Slow) -> None:
         slow.asked_so_often(2)
         slow.let_go.set()
         taken(calls, 2)
+
+
+def test_threads_that_are_busy_all_the_time_are_given_no_more_work(slow: Slow) -> None:
+    with closing(BackgroundPowerCalls(slow, 2)) as calls:
+        with patch.object(calls._threads, "submit", wraps=calls._threads.submit) as submit:
+            for now_s in range(50, 60):
+                for host_id in range(5):
+                    if not calls.is_busy(host_id):
+                        calls.put(step(host_id, PowerStepKind.READ_POWER), now_s)
+        assert submit.call_count == 2
+        slow.let_go.set()
+        assert sorted(report.asked_at_s for report in taken(calls, 5))[2:] == [59] * 3
 
 
 def test_a_reading_that_is_put_again_keeps_its_turn(slow: Slow) -> None:
