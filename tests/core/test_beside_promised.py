@@ -21,6 +21,7 @@ from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedP
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.queue.moves import another_host
 from tests import scenario_reader
 from tests.core.promised_places import ROLES, WISH, cloud, document, groups, guests, promises, rows, wishes
 from tests.counted_work import lines_run
@@ -214,3 +215,30 @@ def test_beyond_so_many_that_were_put_nobody_is_placed_where_others_were_promise
     assert {one.lease_id for one in decide(state, chosen).refusals} == set()
     monkeypatch.setattr(tries_beside, "PUT_AN_OWNER", -1)
     assert {one.lease_id for one in decide(state, chosen).refusals} == {1000, 1001, 1002}
+
+
+@pytest.mark.parametrize("is_promised", [False, True])
+def test_a_vm_that_moves_goes_to_no_cores_that_others_were_promised(is_promised: bool) -> None:
+    """Whatever it moves for: a victim, a mark of its administrator's, a host that is to sleep."""
+    pinned = {"cpu": 2, "topology": {"pin": "CORE", "cpus": 2}}
+    host = {"cpu": 8, "attributes": {"PIN_POLICY": "PINNED"}}
+    terms = {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 600, "DURATION_S": 7200}
+    stay = {"start_in_s": 600, "end_in_s": 7860, "hosts": [1], "firm": True}
+    state, chosen = cloud(
+        {
+            "story": "",
+            "hosts": {
+                0: host | {"numa": {"nodes": 1, "cores": 2, "pinned": [10, 10]}},
+                1: host | {"numa": {"nodes": 1, "cores": 2}},
+            },
+            "vms": {
+                10: pinned | {"user": "eva", "host": 0, "lease": {"TYPE": "DC-MIGRATABLE"}},
+                20: pinned | {"user": "lea", "state": "HOLD", "lease": terms},
+            },
+            "ledger": {"leases": {20: {"verdict": "accepted"}}, "reservations": {20: [stay] if is_promised else []}},
+        }
+    )
+    draft = PlanDraft.begin(state, chosen, DecisionMemory())
+    (vm,) = draft.members(state.leases[10])
+    found = another_host(draft, state.leases[10], vm, state.hosts.ids != 0)
+    assert isinstance(found, Unplaced) == is_promised, found
