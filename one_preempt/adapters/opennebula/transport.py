@@ -208,8 +208,11 @@ class OnedTransport:
                 return "nothing listens there", "does oned run, and is ONE_XMLRPC right?"
             case failures.ConnectionError():
                 return "the connection was closed without an answer", "look at oned's log"
-            case OSError() if not isinstance(error, requests.RequestException):
+            case OSError(errno=None) if not isinstance(error, requests.RequestException):
+                # Only of certificates that are not where they are said to be.
                 return str(error) or type(error).__name__, "look at REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE"
+            case OSError(strerror=str(why)) if not isinstance(error, requests.RequestException):
+                return why, "the fault is of this machine, not of the endpoint"
         return f"the request failed ({type(error).__name__})", "check the endpoint"
 
     def _unavailable(self, method: str, what: str, mend: str) -> CloudUnavailable:

@@ -130,11 +130,8 @@ class RedfishSession:
             ) as response:
                 body = self._body(response)
                 status, headers = response.status_code, response.headers
-        except (
-            OSError,
-            HTTPError,
-            UnicodeError,
-        ) as error:  # what requests raises is an OSError, as what it lets through
+        # What requests raises is an OSError, as what it lets through.
+        except (OSError, HTTPError, UnicodeError) as error:
             raise self._connection_failure(error, is_order) from None
         document = _document(body)
         if not 200 <= status < 300:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import xmlrpc.client
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
@@ -197,6 +199,17 @@ def test_certificates_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPat
         transport.document("one.hostpool.info")
     transport.close()
     assert "/nonexistent/authorities.pem; look at REQUESTS_CA_BUNDLE" in str(raised.value)
+
+
+def test_what_this_machine_lacks_is_not_laid_to_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_is_left(*_asked: object, **_more: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("requests.Session.post", none_is_left)
+    transport = OnedTransport("https://one.invalid/RPC2", Credentials("a:b"), Limits(attempts=1))
+    with pytest.raises(CloudUnavailable, match="Too many open files; the fault is of this machine"):
+        transport.document("one.hostpool.info")
+    transport.close()
 
 
 def test_a_read_only_call_is_tried_three_times_with_growing_pauses(endpoint: Any) -> None:
