@@ -15,7 +15,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.phases.devices_and_groups import beside_promised, promises_in_turn, tries_beside
+from one_preempt.core.phases.devices_and_groups import beside_promised, tries_beside
 from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of, known_promises
 from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
@@ -30,17 +30,11 @@ from tests.counted_work import lines_run
 def lacking_at(
     draft: PlanDraft, near: Sequence[MatchedPromise], at_s: int, arriving: Sequence[Any]
 ) -> Mapping[int, str]:
-    """Everybody who is there at an instant is put there anew, for each who would have others sent out once more."""
+    """Everybody who is there at an instant is put there anew."""
     active = [one for one in near if one.stay.start_s <= at_s < one.until_s]
     there = [one.placement for one in arriving if one.until_s > at_s]
     gone = gone_by(draft, near, at_s)
-    lacking = placed_in_turn(draft, active, there, frozenset(), gone)
-    for one in active:
-        if one.lease.id in lacking and one.lease.preempts:
-            sent_out = promises_in_turn._sent_out_for(draft, one, near)
-            if one.lease.id not in placed_in_turn(draft, active, there, frozenset(), gone | sent_out):
-                del lacking[one.lease.id]
-    return lacking
+    return placed_in_turn(draft, active, there, frozenset(), gone)
 
 
 def lacks_by_trial(draft: PlanDraft, lease_id: int) -> str | None:

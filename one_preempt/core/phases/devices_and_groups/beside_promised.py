@@ -200,8 +200,8 @@ def what_it_lacks(
         return known[1]
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
     own = next(place for place, one in enumerate(near) if one.lease.id == lease.id)
-    lacking = lacking_at_each(draft, _who_matter(draft, near, own, arriving), instants, arriving, leaving, lease.id)
-    code = next((those[lease.id] for _, those in lacking if those), None)
+    lacking = lacking_at_each(draft, _who_matter(draft, near, own, arriving), instants, arriving, leaving)
+    code = next((those[lease.id] for _, those in lacking if lease.id in those), None)
     things = None if code is None else _THINGS[code]
     if len(draft.memory.matched_promises) > 2 * len(draft.state.leases):
         draft.memory.matched_promises.clear()
@@ -223,7 +223,7 @@ def who_has_its_devices(
     active = [one for one in near if one.stay.start_s <= stay.start_s]
     ended = gone_by(draft, near, stay.start_s)
     for one in holders:
-        lacking = placed_in_turn(draft, active, arriving, frozenset(), ended | gone)
+        lacking = placed_in_turn(draft, active, arriving, frozenset(), ended | gone, sends_nobody=lease.id)
         if lacking.get(lease.id) != reasons.DEVICES:
             break
         gone |= {vm.id for vm in one.vms}

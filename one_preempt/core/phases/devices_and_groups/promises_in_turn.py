@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.matching import reasons
-from one_preempt.core.matching.devices import assign_devices
+from one_preempt.core.matching.devices import assign_devices, serves
 from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.plan import Placement
@@ -31,81 +32,37 @@ class Arrival:
     until_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """Who is where at an instant to come, and who of those promised lacks something, with the code of what.
-
-    `since` tells from which of the instants on nobody has left: those put before are as they were then.
-    """
-
-    at_s: int
-    since: int
-    active: Sequence[MatchedPromise]
-    there: Sequence[Placement]
-    gone: Set[int]
-    lacking: Mapping[int, str]
-
-
 def lacking_at_each(
     draft: PlanDraft,
     near: Sequence[MatchedPromise],
     instants: Sequence[int],
     arriving: Sequence[Arrival],
     leaving: Set[int],
-    only: int | None = None,
-) -> Iterator[tuple[int, Mapping[int, str]]]:
+) -> list[tuple[int, Mapping[int, str]]]:
     """At each of these instants, ascending: which of these leases would lack something, and the code of what.
 
     Who is placed now is there then, if he does not end before, and so is everybody but those who end, are `leaving`, or
-    would be sent out for the lease itself. `near` are ascending; `only` that lease is asked for, where one is given.
+    are sent out for one who comes. `near` are ascending. Where nobody ends from one instant to the next, only those are
+    put on their hosts who come: each takes what it finds before the next, so all before them are as they were.
     """
-    enough = dict[tuple[int, int], bool]()
-    for one in _moments(draft, near, instants, arriving, leaving):
-        lacking = {lease_id: code for lease_id, code in one.lacking.items() if only is None or lease_id == only}
-        for place, promise in enumerate(one.active if lacking else ()):
-            key = promise.lease.id, one.since
-            if promise.lease.id not in lacking or not promise.lease.preempts:
-                continue
-            if key not in enough:
-                gone, before = one.gone | _sent_out_for(draft, promise, near), one.active[: place + 1]
-                enough[key] = promise.lease.id not in placed_in_turn(draft, before, one.there, leaving, gone)
-            if enough[key]:
-                del lacking[promise.lease.id]
-        yield one.at_s, lacking
-
-
-def _moments(
-    draft: PlanDraft,
-    near: Sequence[MatchedPromise],
-    instants: Sequence[int],
-    arriving: Sequence[Arrival],
-    leaving: Set[int],
-) -> list[_Moment]:
-    """These promises put on their hosts in turn, at one instant after the other.
-
-    Where nobody leaves from one to the next, only those are put there who come: each takes what it finds before the
-    next, so all before them are as they were.
-    """
-    room, known, found = draft.room_then, known_promises(draft), list[_Moment]()
+    room, known, found = draft.room_then, known_promises(draft), list[tuple[int, Mapping[int, str]]]()
     starts_s, untils_s = [one.stay.start_s for one in near], sorted(one.until_s for one in near)
     ends_s, of_arrivals_s = _guests_end_s(draft, near), sorted(one.until_s for one in arriving)
-    of_guests_s = sorted(ends_s.values())
-    mark, as_of, come, since = room.checkpoint(), None, 0, 0
-    active, there, gone, lacking = list[MatchedPromise](), list[Placement](), set[int](), dict[int, str]()
+    of_guests_s, giving = sorted(ends_s.values()), _devices_to_be_had(draft, near)
+    mark, as_of, come, lacking = room.checkpoint(), None, 0, dict[int, str]()
     for at_s in instants:
         left = [bisect_right(one, at_s) for one in (untils_s, of_arrivals_s, of_guests_s)]
         if left != as_of:
             room.rollback(mark)
             there = [one.placement for one in arriving if one.until_s > at_s]
-            gone = {vm_id for vm_id, end_s in ends_s.items() if end_s <= at_s}
-            _begin(room, there, leaving, gone)
-            as_of, come, since, active, lacking = left, 0, at_s, [], {}
+            _begin(room, there, leaving, {vm_id for vm_id, end_s in ends_s.items() if end_s <= at_s})
+            as_of, come, lacking = left, 0, {}
         coming = [one for one in near[come : bisect_right(starts_s, at_s)] if one.until_s > at_s]
         if coming:
-            come, active = bisect_right(starts_s, at_s), [*active, *coming]
-            lacking = lacking | _put(room, coming)
+            come = bisect_right(starts_s, at_s)
+            lacking = lacking | _put(room, coming, giving)
             known.looked_at += sum(one.weight for one in coming)
-        found.append(_Moment(at_s, since, active, there, gone, lacking))
+        found.append((at_s, lacking))
     room.rollback(mark)
     return found
 
@@ -126,11 +83,15 @@ def _guests_end_s(draft: PlanDraft, near: Sequence[MatchedPromise]) -> dict[int,
     return found
 
 
-def _sent_out_for(draft: PlanDraft, one: MatchedPromise, near: Sequence[MatchedPromise]) -> set[int]:
-    """The VMs there that could be made to leave for a lease, and would leave what it wants."""
-    giving, lease_of = known_promises(draft).giving, draft.state.lease_of_vm
-    guests = known_promises(draft).guests(draft, near)
-    return {vm.id for vm in guests if lease_of.get(vm.id) in giving and leaves_what_is_matched(vm, one.vms)}
+def _devices_to_be_had(draft: PlanDraft, near: Sequence[MatchedPromise]) -> Mapping[int, Sequence[VirtualMachine]]:
+    """By host id who has PCI devices there and could be made to leave, the lowest lease first."""
+    if not any(one.lease.preempts for one in near):
+        return {}
+    giving, lease_of, found = known_promises(draft).giving, draft.state.lease_of_vm, dict[int, list[VirtualMachine]]()
+    for vm in known_promises(draft).guests(draft, near):
+        if vm.pci_requests and vm.host_id is not None and lease_of.get(vm.id) in giving:
+            found.setdefault(vm.host_id, []).append(vm)
+    return {host_id: sorted(vms, key=lambda vm: (lease_of[vm.id], vm.id)) for host_id, vms in found.items()}
 
 
 def placed_in_turn(
@@ -139,16 +100,18 @@ def placed_in_turn(
     there: Sequence[Placement],
     leaving: Set[int],
     gone: Set[int],
+    sends_nobody: int | None = None,
 ) -> dict[int, str]:
     """Who of these finds no place on its hosts beside who is there, and the code of what it lacks.
 
-    Of CPU, memory, space and addresses nothing is asked; each takes what it finds before the next. Who is `there` comes
-    once those who are `leaving` have left, and before the others are `gone`.
+    Of CPU, memory, space and addresses nothing is asked; each takes what it finds before the next, or what is left to
+    it by those who are sent out for it, but for the lease that `sends_nobody`. Who is `there` comes once those who are
+    `leaving` have left, and before the others are `gone`.
     """
     room = draft.room_then
     mark = room.checkpoint()
     _begin(room, there, leaving, gone)
-    lacking = _put(room, promises)
+    lacking = _put(room, promises, _devices_to_be_had(draft, promises), sends_nobody)
     known_promises(draft).looked_at += sum(one.weight for one in promises)
     room.rollback(mark)
     return lacking
@@ -163,20 +126,69 @@ def _begin(room: Room, there: Sequence[Placement], leaving: Set[int], gone: Set[
         room.leave(vm_id)
 
 
-def _put(room: Room, promises: Sequence[MatchedPromise]) -> dict[int, str]:
-    codes = ((one.lease.id, _take(room, one)) for one in promises)
-    return {lease_id: code for lease_id, code in codes if code is not None}
+def _put(
+    room: Room,
+    promises: Sequence[MatchedPromise],
+    giving: Mapping[int, Sequence[VirtualMachine]],
+    sends_nobody: int | None = None,
+) -> dict[int, str]:
+    found = {}
+    for one in promises:
+        may_send = one.lease.preempts and one.lease.id != sends_nobody
+        lack = _take_sending_out(room, one, giving if may_send else {})
+        if lack is not None:
+            found[one.lease.id] = lack.code
+    return found
 
 
-def _take(room: Room, one: MatchedPromise) -> str | None:
-    """Have its hosts give all VMs of a promise what cannot be counted, or none of them; the code of what one lacks."""
+class _Lack(NamedTuple):
+    """What a host cannot give a promise, by its code."""
+
+    code: str
+    host_id: int
+
+
+def _take_sending_out(room: Room, one: MatchedPromise, giving: Mapping[int, Sequence[VirtualMachine]]) -> _Lack | None:
+    """Have its hosts give it what it wants; who has devices of it there leaves, one after the other, until they can.
+
+    Whoever leaves for it leaves its devices to those who come later as well. Nobody leaves for one who lacks something
+    all the same.
+    """
+    mark = room.checkpoint()
+    first = lack = _take(room, one)
+    while lack is not None:
+        vm = (
+            next(iter(_in_its_way(room, one, giving.get(lack.host_id, ()))), None)
+            if lack.code == reasons.DEVICES
+            else None
+        )
+        if vm is None:
+            room.rollback(mark)
+            return first
+        room.leave(vm.id)
+        lack = _take(room, one)
+    return None
+
+
+def _in_its_way(room: Room, one: MatchedPromise, giving: Iterable[VirtualMachine]) -> Iterator[VirtualMachine]:
+    """Those of a host who have devices of a kind that it wants, and would leave them."""
+    requests = [request for vm in one.vms for request in vm.pci_requests]
+    for vm in giving:
+        if vm.id not in room.gone and leaves_what_is_matched(vm, one.vms) and vm.host_id is not None:
+            devices = room.snapshot.hosts[vm.host_id].pci_devices
+            if any(device.vm_id == vm.id and serves(device, request) for device in devices for request in requests):
+                yield vm
+
+
+def _take(room: Room, one: MatchedPromise) -> _Lack | None:
+    """Have its hosts give all VMs of a promise what cannot be counted, or none of them; what one lacks."""
     mark = room.checkpoint()
     for vm, row in zip(one.vms, one.stay.host_rows, strict=True):
         host_id = int(room.hosts.ids[row])
         code = _lacks(room, vm, host_id, row)
         if code is not None:
             room.rollback(mark)
-            return code
+            return _Lack(code, host_id)
         room.take(Placement(vm.id, host_id))
     return None
 
