@@ -14,6 +14,7 @@ from one_preempt.core.verify import (
     action_rules,
     capacity_rules,
     departure_rules,
+    devices_over_time,
     memory_image_rules,
     power_rules,
     promise_rules,
@@ -33,7 +34,7 @@ _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
     (lambda plan: plan.preemptions, memory_image_rules.RULES),
     (lambda plan: plan.actions, promise_rules.RULES_OF_STARTS),
     (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
-    (lambda plan: plan.actions or plan.bookings or plan.preemptions, room_over_time.RULES),
+    (lambda plan: plan.actions or plan.bookings or plan.preemptions, (*room_over_time.RULES, *devices_over_time.RULES)),
     (lambda plan: plan.power_steps or plan.power_sequences, power_rules.RULES),
     (lambda plan: plan.verdicts, power_rules.RULES_OF_PROMISES),
 )

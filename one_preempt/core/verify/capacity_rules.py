@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from one_preempt.core.model.host import KIB_PER_MIB, Host, PciDevice
+from one_preempt.core.model.host import KIB_PER_MIB, Host
 from one_preempt.core.model.plan import Action, ActionKind
-from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.verify.pci_devices import left_over
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
 
 # While these last, a moving VM is still charged to the host it leaves (FACTS 3.3).
@@ -109,7 +109,7 @@ def _overfull(
         return
     without = {-1, *(vm.id for vm in gone)}
     devices = [device for device in host.pci_devices if device.vm_id in without]
-    if not _each_has_its_own(requests, devices):
+    if left_over(requests, devices):
         yield Violation("device-double-use", f"host {host.id} has too few PCI devices for {_named(coming)}")
 
 
@@ -136,41 +136,6 @@ def _too_much(host: Host, present: list[VirtualMachine], left: list[VirtualMachi
 
 def _named(vms: list[VirtualMachine]) -> str:
     return ", ".join(f"VM {vm.id}" for vm in vms[:5])
-
-
-def _each_has_its_own(requests: list[PciRequest], devices: list[PciDevice]) -> bool:
-    """Can every request be given a device of its own? Augmenting paths, one request after the other."""
-    holder: dict[int, int] = {}
-
-    def give(request: int, tried: set[int]) -> bool:
-        for device in range(len(devices)):
-            if device in tried or not _suits(requests[request], devices[device]):
-                continue
-            tried.add(device)
-            if device not in holder or give(holder[device], tried):
-                holder[device] = request
-                return True
-        return False
-
-    return all(give(request, set()) for request in range(len(requests)))
-
-
-def _suits(request: PciRequest, device: PciDevice) -> bool:
-    kinds = (
-        (request.vendor, device.vendor),
-        (request.device, device.device),
-        (request.device_class, device.device_class),
-    )
-    wanted = [(asked, has) for asked, has in kinds if asked]
-    if not wanted:
-        return request.short_address == device.short_address
-    # Where a kind is given the address is the one that the VM had last: oned has written it there.
-    return all(_is_number(asked) and _is_number(has) and int(asked, 16) == int(has, 16) for asked, has in wanted)
-
-
-def _is_number(text: str) -> bool:
-    """A hexadecimal one, as oned reads it."""
-    return re.fullmatch(r"(0[xX])?[0-9a-fA-F]+", text) is not None
 
 
 RULES: tuple[Rule, ...] = (_hosts_hold_what_they_are_given,)

@@ -1,42 +1,26 @@
 """No plan makes a promise that cannot be kept: what is claimed of each host is added up at every instant to come.
 
-Claims are firm reservations, and runs of leases that nobody may make leave. The world may have made a host too
-small for its promises; a plan is judged by what it adds: nowhere, at no instant, may it claim more than there is
-and more than was claimed without it. Only hosts that get something by the plan are looked at.
-
 What outlives its DURATION is taken to end any second. But what starts is judged a second time, as if none of that ever
 did: it may not take what is left beside it for a promise that stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host
-from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.plan import ActionKind, Preemption
-from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.verify.lease_over_time import is_accepted, leaves_by_s, left_s, may_give_way, may_overstay, slots
-from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
-
-LEAVING_STATES = frozenset(
-    {
-        "SAVE_STOP", "EPILOG_STOP", "SHUTDOWN", "SHUTDOWN_UNDEPLOY", "EPILOG", "EPILOG_UNDEPLOY", "CLEANUP_DELETE",
-    }
-)  # fmt: skip
-
-
-class _Claim(NamedTuple):
-    """Part of a host that is taken from `start_s` until `end_s`, None: for ever."""
-
-    host_id: int
-    start_s: int
-    end_s: int | None
-    cpu_centi: int
-    memory_kib: int
+from one_preempt.core.verify.claims_over_time import (
+    JudgedClaim,
+    anything_is_firm,
+    claims_on_hosts,
+    guests_of_hosts,
+    hosts_of_arrivals,
+    hosts_that_get_more,
+)
+from one_preempt.core.verify.lease_over_time import may_overstay
+from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 
 @dataclass(slots=True)
@@ -48,11 +32,13 @@ class _Totals:
     kib_before: int = 0
     kib_after: int = 0
 
-    def add(self, claim: _Claim, sign: int, *, before: bool, after: bool) -> None:
-        self.cpu_before += sign * claim.cpu_centi * before
-        self.kib_before += sign * claim.memory_kib * before
-        self.cpu_after += sign * claim.cpu_centi * after
-        self.kib_after += sign * claim.memory_kib * after
+    def add(self, judged: JudgedClaim, sign: int) -> None:
+        vm = judged.claim.vm
+        cpu_centi, memory_kib = sign * vm.cpu_centi, sign * vm.memory_mib * KIB_PER_MIB
+        self.cpu_before += cpu_centi * judged.before
+        self.kib_before += memory_kib * judged.before
+        self.cpu_after += cpu_centi * judged.after
+        self.kib_after += memory_kib * judged.after
 
     def plus(self, other: _Totals) -> _Totals:
         return _Totals(
@@ -64,9 +50,9 @@ class _Totals:
 
 
 def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
-    if not _anything_is_firm(recount):
+    if not anything_is_firm(recount):
         return
-    host_ids = _hosts_that_get_more(recount)
+    host_ids = hosts_that_get_more(recount)
     if host_ids:
         changes = _changes_by_host(recount, host_ids)
         for host_id in sorted(host_ids):
@@ -76,10 +62,10 @@ def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
 
 
 def _no_start_counts_on_an_overrun(recount: Recount) -> Iterator[Violation]:
-    if recount.overruns_give_way or not _anything_is_firm(recount):
+    if recount.overruns_give_way or not anything_is_firm(recount):
         return
-    arriving = frozenset(_hosts_of_arrivals(recount)) & recount.hosts.keys()
-    guests = _guests(recount, arriving)
+    arriving = frozenset(hosts_of_arrivals(recount)) & recount.hosts.keys()
+    guests = guests_of_hosts(recount, arriving)
     held = frozenset(host_id for host_id, vms in guests.items() if _somebody_overstays(recount, vms))
     if held:
         changes = _changes_by_host(recount, held, overruns_stay=True)
@@ -91,60 +77,19 @@ def _somebody_overstays(recount: Recount, guests: Iterable[VirtualMachine]) -> b
     return any(may_overstay(recount, recount.leases[recount.lease_of_vm[vm.id]]) for vm in guests)
 
 
-def _anything_is_firm(recount: Recount) -> bool:
-    if recount.books.firm_lease_ids:
-        return True
-    return any(one.firm for booking in recount.plan.bookings for one in booking.reservations)
-
-
-def _hosts_that_get_more(recount: Recount) -> frozenset[int]:
-    found = _hosts_of_arrivals(recount)
-    found.update(placement.host_id for one in recount.plan.preemptions for placement in one.placements)
-    for booking in recount.plan.bookings:
-        found.update(host_id for one in booking.reservations if one.firm for host_id in one.host_ids)
-    return frozenset(found & recount.hosts.keys())
-
-
-def _hosts_of_arrivals(recount: Recount) -> set[int]:
-    """Those on which VMs start, or to which they move, by the plan."""
-    return {
-        action.host_id
-        for action in recount.plan.actions
-        if action.kind in ARRIVALS and action.host_id is not None and not recount.under_way(action)
-    }
-
-
 def _changes_by_host(
     recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False
 ) -> dict[int, dict[int, _Totals]]:
     """For each host by how much its totals change at each instant; the first one is now."""
-    now_s, reader = recount.state.now_s, _ClaimReader(recount, host_ids, overruns_stay=overruns_stay)
-    guests = _guests(recount, host_ids)
-    found = {host_id: {now_s: _others(recount.hosts[host_id], vms)} for host_id, vms in guests.items()}
-    touched = _leases_of_the_plan(recount)
-    concerned = touched | _leases_with_claims(recount, host_ids)
-    concerned |= {recount.state.lease_of_vm[vm.id] for vms in guests.values() for vm in vms}
-    for lease_id in sorted(concerned & recount.state.leases.keys()):
-        lease = recount.state.leases[lease_id]
-        ways = ((True, False), (False, True)) if lease_id in touched else ((True, True),)
-        for before, after in ways:
-            for claim in reader.claims(lease, planned=not before):
-                if claim.end_s is not None and claim.end_s <= now_s:
-                    continue
-                steps = found[claim.host_id]
-                steps.setdefault(max(claim.start_s, now_s), _Totals()).add(claim, 1, before=before, after=after)
-                if claim.end_s is not None:
-                    steps.setdefault(claim.end_s, _Totals()).add(claim, -1, before=before, after=after)
+    now_s, found = recount.state.now_s, dict[int, dict[int, _Totals]]()
+    for host_id, guests in guests_of_hosts(recount, host_ids).items():
+        found[host_id] = {now_s: _others(recount.hosts[host_id], guests)}
+    for judged in claims_on_hosts(recount, host_ids, overruns_stay=overruns_stay):
+        claim, steps = judged.claim, found[judged.claim.host_id]
+        steps.setdefault(max(claim.start_s, now_s), _Totals()).add(judged, 1)
+        if claim.end_s is not None:
+            steps.setdefault(claim.end_s, _Totals()).add(judged, -1)
     return found
-
-
-def _guests(recount: Recount, host_ids: frozenset[int]) -> dict[int, list[VirtualMachine]]:
-    """The VMs of leases that oned charges each host for."""
-    books, leased = recount.books, recount.state.lease_of_vm
-    return {
-        host_id: [recount.vms[one] for one in sorted(books.guests(recount.state, host_id) & leased.keys())]
-        for host_id in host_ids
-    }
 
 
 def _others(host: Host, guests: Iterable[VirtualMachine]) -> _Totals:
@@ -154,167 +99,6 @@ def _others(host: Host, guests: Iterable[VirtualMachine]) -> _Totals:
         cpu_centi -= vm.cpu_centi
         memory_kib -= vm.memory_mib * KIB_PER_MIB
     return _Totals(cpu_centi, cpu_centi, memory_kib, memory_kib)
-
-
-def _leases_of_the_plan(recount: Recount) -> frozenset[int]:
-    """Those whose claims the plan may change."""
-    plan = recount.plan
-    ended = [recount.preemptions[end.preemption_id] for end in plan.ended_preemptions]
-    found = {action.lease_id for action in plan.actions} | recount.booking_by_lease.keys()
-    found |= {given.lease_id for given in plan.verdicts}
-    for preemption in (*plan.preemptions, *ended):
-        found |= {preemption.preemptor_lease_id, *preemption.victim_lease_ids}
-    return frozenset(found)
-
-
-def _leases_with_claims(recount: Recount, host_ids: frozenset[int]) -> frozenset[int]:
-    """Those that were promised one of these hosts, or for whom room is made there."""
-    found = {
-        lease_id
-        for lease_id in recount.books.firm_lease_ids
-        if any(
-            one.firm and not host_ids.isdisjoint(one.host_ids) for one in recount.state.reservations.get(lease_id, ())
-        )
-    }
-    for opened in recount.state.preemptions:
-        if any(placement.host_id in host_ids for placement in opened.preemption.placements):
-            found.add(opened.preemption.preemptor_lease_id)
-    return frozenset(found)
-
-
-class _ClaimReader:
-    """What each lease claims of some hosts, without the plan and with it.
-
-    `overruns_stay`: what outlives its DURATION never ends, and of slots only those count that stand without the plan.
-    """
-
-    def __init__(self, recount: Recount, host_ids: Set[int], *, overruns_stay: bool) -> None:
-        plan = recount.plan
-        self._host_ids, self._overruns_stay = host_ids, overruns_stay
-        new = [action for action in plan.actions if not recount.under_way(action)]
-        self._recount = recount
-        self._now_s = recount.state.now_s
-        self._arrivals = {one.vm_id: one.host_id or 0 for one in new if one.kind is ActionKind.DEPLOY}
-        self._targets = {one.vm_id: one.host_id or 0 for one in new if one.kind in MOVES and one.preemption_id is None}
-        opened = [one.preemption for one in recount.state.preemptions]
-        ended = {end.preemption_id for end in plan.ended_preemptions}
-        self._new = {one.id for one in plan.preemptions}
-        going_on = [*(one for one in opened if one.id not in ended), *plan.preemptions]
-        self._making_room = {False: _by_preemptor(opened), True: _by_preemptor(going_on)}
-        sent_out = {(one.vm_id, one.host_id) for one in plan.actions if one.kind in DEPARTURES}
-        self._leaving = {False: _leavers(opened), True: _leavers((*opened, *plan.preemptions)) | sent_out}
-
-    def claims(self, lease: Lease, *, planned: bool) -> Iterator[_Claim]:
-        """Where it is or starts now, or where room is made for it; and what it was promised after that."""
-        vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
-        own = slots(self._recount, lease, planned=planned)
-        runs = [(vm, host_id) for vm in vms for host_id in self._hosts_of(vm, planned=planned)]
-        arrivals = self._arrivals if planned else {}
-        starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals]
-        preemption = self._making_room[planned].get(lease.id)
-        if runs or starts:
-            leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
-            until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)
-            overstays = self._overruns_stay and may_overstay(self._recount, lease)
-            if overstays:
-                yield from self._claims_on((*runs, *starts), self._now_s, leaves_s)
-            elif not may_give_way(self._recount, lease):
-                yield from self._claims_on((*runs, *starts), self._now_s, until_s)
-            if any(not vm.charged_host_ids and vm.id not in arrivals for vm in vms):
-                # Not all of the gang is there: its time has not begun, and its slots are still to come.
-                until_s = self._now_s
-        elif any(vm.charged_host_ids for vm in vms):
-            # It is leaving. What it was promised before that is over; it may go on in a later slot.
-            until_s = self._now_s + 1
-        elif preemption is not None:
-            until_s = None
-            yield from self._claims_of_preemptor(lease, preemption, own)
-        else:
-            until_s = 0
-        for slot in self._standing(lease, own):
-            if until_s is not None and slot.start_at_s >= until_s and not self._host_ids.isdisjoint(slot.host_ids):
-                yield from self._claims_of_slot(slot, vms)
-
-    def _standing(self, lease: Lease, own: Sequence[Reservation]) -> Sequence[Reservation]:
-        """Those of its slots that are judged: what is booked anew beside an overrun may hope for its end."""
-        if not self._overruns_stay:
-            return own
-        before = slots(self._recount, lease, planned=False)
-        return [one for one in own if one in before]
-
-    def _claims_of_preemptor(
-        self, lease: Lease, preemption: Preemption, own: Sequence[Reservation]
-    ) -> Iterator[_Claim]:
-        """The room that is made for it, in place of what it was promised.
-
-        What has a deadline may have it made for now or for its slot: only its start, later, tells which.
-        """
-        if preemption.id in self._new and own and lease.terms.deadline_at_s is not None:
-            return
-        promised_s = lease.terms.start_at_s if is_accepted(self._recount, lease) else None
-        from_s = max(self._now_s, promised_s or 0)
-        until_s = self._end(lease, from_s, own[0] if len(own) > 1 else None)
-        where = {placement.vm_id: placement.host_id for placement in preemption.placements}
-        own_vms = [(self._recount.vms[vm_id], host_id) for vm_id, host_id in where.items() if vm_id in lease.vm_ids]
-        yield from self._claims_on(own_vms, from_s, until_s)
-
-    def _claims_on(
-        self, where: Iterable[tuple[VirtualMachine, int]], start_s: int, end_s: int | None
-    ) -> Iterator[_Claim]:
-        for vm, host_id in where:
-            if host_id in self._host_ids:
-                yield _Claim(host_id, start_s, end_s, vm.cpu_centi, vm.memory_mib * KIB_PER_MIB)
-
-    def _claims_of_slot(self, slot: Reservation, vms: Sequence[VirtualMachine]) -> Iterator[_Claim]:
-        """One host a VM, as far as they are not lost; of a lease of which some VMs are on hosts already, the others."""
-        waiting = vms if len(slot.host_ids) == len(vms) else [vm for vm in vms if vm.host_id is None]
-        hosts = zip(waiting, slot.host_ids, strict=False)
-        there = [(vm, host_id) for vm, host_id in hosts if host_id in self._host_ids and self._is_there(host_id)]
-        yield from self._claims_on(there, slot.start_at_s, slot.end_at_s)
-
-    def _is_there(self, host_id: int) -> bool:
-        host = self._recount.host_then(host_id)
-        return host is not None and host.accepts_vms
-
-    def _hosts_of(self, vm: VirtualMachine, *, planned: bool) -> Sequence[int]:
-        """The hosts that it stays on: none where it is leaving."""
-        if planned and vm.id in self._targets:
-            return (self._targets[vm.id],)
-        if vm.state_name in LEAVING_STATES:
-            return ()
-        return [host_id for host_id in vm.charged_host_ids if (vm.id, host_id) not in self._leaving[planned]]
-
-    def _end_of_run(self, lease: Lease, running: Sequence[VirtualMachine], own: Sequence[Reservation]) -> int | None:
-        """Until when it stays that runs or starts: at most until its slot ends, if that is not its only one.
-
-        What starts in its slot too late gets no more than the slot. How long a start takes is not known here.
-        """
-        slot = own[0] if own and own[0].start_at_s <= self._now_s and (len(own) > 1 or not running) else None
-        if lease.run_began_at_s is not None or not running:
-            return self._end(lease, self._now_s, slot)
-        return self._end(lease, max(vm.history[-1].start_at_s for vm in running), slot)
-
-    def _end(self, lease: Lease, from_s: int, slot: Reservation | None) -> int | None:
-        """When it ends that has run from an instant on, or will: after now, and not after its slot."""
-        left = left_s(lease, self._now_s)
-        ends_s = [] if left is None else [max(from_s + left, self._now_s + 1)]
-        if slot is not None and slot.end_at_s is not None:
-            ends_s.append(slot.end_at_s)
-        return min(ends_s, default=None)
-
-
-def _earlier(one_s: int | None, other_s: int | None) -> int | None:
-    """The first of two instants; None: never."""
-    return min((at_s for at_s in (one_s, other_s) if at_s is not None), default=None)
-
-
-def _by_preemptor(preemptions: Iterable[Preemption]) -> dict[int, Preemption]:
-    return {preemption.preemptor_lease_id: preemption for preemption in preemptions}
-
-
-def _leavers(preemptions: Iterable[Preemption]) -> frozenset[tuple[int, int]]:
-    """Who leaves which host: (VM id, host id)."""
-    return frozenset((victim.vm_id, victim.host_id) for one in preemptions for victim in one.victims)
 
 
 def _overpromised(host: Host, changes: dict[int, _Totals]) -> Iterator[Violation]:

@@ -1,0 +1,90 @@
+"""No plan gives PCI devices away that were promised for a time to come.
+
+At each instant at which anybody's claim on a host begins, everybody who claims it then is to have devices of his own:
+who runs there keeps those that he has, the others share what is left. What gives way claims nothing, and its devices
+are free. A plan may leave nobody more without than were without it. Whose time has come, or for whom others have left,
+takes what there is: first come, first served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from one_preempt.core.model.host import Host
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.verify.claims_over_time import (
+    JudgedClaim,
+    anything_is_firm,
+    claims_on_hosts,
+    hosts_that_get_more,
+    leases_of_the_plan,
+)
+from one_preempt.core.verify.lease_over_time import slots
+from one_preempt.core.verify.pci_devices import left_over
+from one_preempt.core.verify.recount import Recount, Rule, Violation
+
+FREE = -1
+
+
+def _no_promised_device_is_given_away(recount: Recount) -> Iterator[Violation]:
+    if not anything_is_firm(recount) or not _is_about_devices(recount):
+        return
+    by_host: dict[int, list[JudgedClaim]] = {}
+    come = {
+        lease_id for lease_id in leases_of_the_plan(recount) & recount.leases.keys() if _has_come(recount, lease_id)
+    }
+    for judged in claims_on_hosts(recount, hosts_that_get_more(recount)):
+        vm = judged.claim.vm
+        if vm.pci_requests:
+            settled = judged._replace(before=True) if recount.lease_of_vm[vm.id] in come else judged
+            by_host.setdefault(judged.claim.host_id, []).append(settled)
+    for host_id, claims in sorted(by_host.items()):
+        host = recount.host_then(host_id)
+        assert host is not None, "only hosts that there are get more"
+        yield from _lacking(recount, host, claims)
+
+
+def _is_about_devices(recount: Recount) -> bool:
+    """It changes what is claimed by anybody who asks for one."""
+    leases = [recount.leases[one] for one in leases_of_the_plan(recount) if one in recount.leases]
+    return any(recount.vms[vm_id].pci_requests for lease in leases for vm_id in lease.vm_ids)
+
+
+def _has_come(recount: Recount, lease_id: int) -> bool:
+    """Its promised time has begun, or room was being made for it before this plan."""
+    if any(opened.preemption.preemptor_lease_id == lease_id for opened in recount.state.preemptions):
+        return True
+    standing = slots(recount, recount.leases[lease_id], planned=False)
+    return any(one.start_at_s <= recount.state.now_s for one in standing)
+
+
+def _lacking(recount: Recount, host: Host, claims: Iterable[JudgedClaim]) -> Iterator[Violation]:
+    """The first instant at which more requests are left without a device by the plan than without it."""
+    now_s, then = recount.state.now_s, list[JudgedClaim]()
+
+    def begins_s(one: JudgedClaim) -> int:
+        return max(now_s, one.claim.start_s)
+
+    for at_s, begin in groupby(sorted(claims, key=begins_s), key=begins_s):
+        then = [*(one for one in then if one.claim.end_s is None or one.claim.end_s > at_s), *begin]
+        if all(one.before and one.after for one in then):
+            continue
+        after = _unserved(recount, host, [one.claim.vm for one in then if one.after])
+        if after > _unserved(recount, host, [one.claim.vm for one in then if one.before]):
+            text = f"{after} requests for PCI devices of host {host.id} would be left without one at {at_s}"
+            yield Violation("promise-broken", text)
+            return
+
+
+def _unserved(recount: Recount, host: Host, vms: Sequence[VirtualMachine]) -> int:
+    """How many requests of those who claim the host get nothing, beside whom the devices have that are theirs."""
+    staying = {vm.id for vm in vms}
+    holders = {device.vm_id for device in host.pci_devices}
+    # Who is in no lease is never expected to leave.
+    gone = {FREE, *(one for one in holders if one in recount.lease_of_vm and one not in staying)}
+    requests = [request for vm in vms if vm.id not in holders for request in vm.pci_requests]
+    return left_over(requests, [device for device in host.pci_devices if device.vm_id in gone])
+
+
+RULES: tuple[Rule, ...] = (_no_promised_device_is_given_away,)
