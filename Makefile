@@ -53,7 +53,8 @@ blue: $(DEVELOPMENT) ## Compare every start of 30 days of a real log with the te
 stories: $(DEVELOPMENT) ## Tell more random stories than the tests do, and kill at every boundary, most of an hour
 	@ONE_PREEMPT_STORIES=$${ONE_PREEMPT_STORIES:-200} ONE_PREEMPT_POWER_STORIES=$${ONE_PREEMPT_POWER_STORIES:-120} \
 		ONE_PREEMPT_TIME_STORIES=$${ONE_PREEMPT_TIME_STORIES:-320} ONE_PREEMPT_UNRULY_STORIES=$${ONE_PREEMPT_UNRULY_STORIES:-80} \
-		ONE_PREEMPT_BOUNDARIES=all $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal \
+		ONE_PREEMPT_DEVICE_STORIES=$${ONE_PREEMPT_DEVICE_STORIES:-160} ONE_PREEMPT_BOUNDARIES=all \
+		$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal \
 		tests/stories tests/simulation/time_stories tests/simulation/power_stories
 
 rank-cases: $(DEVELOPMENT) ## Compare all recorded answers of rank with the installed executables, some minutes
