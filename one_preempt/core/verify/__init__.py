@@ -19,6 +19,7 @@ from one_preempt.core.verify import (
     power_rules,
     promise_rules,
     room_over_time,
+    vm_group_rules,
 )
 from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recount import Recount, Rule, Violation
@@ -29,7 +30,7 @@ _DEPLOY = ActionKind.DEPLOY
 
 # What a plan has to have for rules to be about it; most plans change nothing, or start VMs and do nothing else.
 _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
-    (lambda plan: plan.actions, (*action_rules.RULES, *capacity_rules.RULES)),
+    (lambda plan: plan.actions, (*action_rules.RULES, *capacity_rules.RULES, *vm_group_rules.RULES)),
     (lambda plan: plan.preemptions or [one for one in plan.actions if one.kind is not _DEPLOY], departure_rules.RULES),
     (lambda plan: plan.preemptions, memory_image_rules.RULES),
     (lambda plan: plan.actions, promise_rules.RULES_OF_STARTS),
