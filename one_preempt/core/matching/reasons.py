@@ -98,6 +98,12 @@ def no_host(counts: Mapping[str, int], needs: str) -> Unplaced:
     return Unplaced(Reason(code, f"No host for {needs}: {parts}.{mend}"), tested)
 
 
+def no_place(vms: int) -> Unplaced:
+    """The refusal where places on alike hosts are counted: too few for so many VMs, for as long as they are to run."""
+    whom = f"its {vms} VMs for as long as they are" if vms > 1 else "it for as long as it is"
+    return Unplaced(Reason(CAPACITY, f"There is no room for {whom} to run. {_MENDS[CAPACITY]}"), {CAPACITY: vms})
+
+
 def without_mend(text: str) -> str:
     """The same refusal for who is not tried again: what would mend it is left out."""
     return next((text.removesuffix(f" {mend}") for mend in _MENDS.values() if text.endswith(f" {mend}")), text)

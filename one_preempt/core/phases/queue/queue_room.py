@@ -19,7 +19,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.vm_groups import group_rules, role_of
 from one_preempt.core.memory.known_searches import SearchedFor
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.plan import Placement, Reason
+from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
@@ -97,7 +97,7 @@ class QueueRoom:
             return reschedule(self._draft, turn.lease, turn.vms[0])
         if self._alike is not None and len(turn.vms) > self._alike.profile.free_at(start_s):
             # So it is with most that wait, and it is settled whatever they are.
-            self.unplaced[request.lease_id] = _too_few_free(len(turn.vms))
+            self.unplaced[request.lease_id] = _no_place(len(turn.vms))
             return False
         end_s = end_of(start_s, request.duration_s)
         # Where too few are free now it does not matter for how long they are, nor who gives way later.
@@ -214,7 +214,7 @@ class QueueRoom:
             return self._matched(turn, ceiling(self._draft, turn.lease, start_s, end_s), end_s)
         profile, nodes = self._alike.profile, len(turn.vms)
         if not profile.fits(nodes, start_s, end_s):
-            return _too_few_free(nodes)
+            return _no_place(nodes)
         timeline, gives_way = self._draft.timeline, self._draft.gives_way(turn.lease)
         if not timeline.firm_stays.reservations() or (gives_way and not self._others_ahead()):
             # What is free now stays free for it.
@@ -328,11 +328,8 @@ class QueueRoom:
         timeline.hold_beside(stay_at(turn.lease, turn.vms, rows, start_s, until_s, firm=firm))
 
 
-@lru_cache(maxsize=1024)
-def _too_few_free(nodes: int) -> Unplaced:
-    text = f"{nodes} hosts" if nodes > 1 else "one host"
-    reason = Reason(reasons.CAPACITY, f"It needs {text} for longer than that many are free.")
-    return Unplaced(reason, {reasons.CAPACITY: nodes})
+# Asked for most that wait, in every cycle.
+_no_place = lru_cache(maxsize=1024)(reasons.no_place)
 
 
 def _counted(request: TimedRequest[Turn]) -> TimedRequest[int]:
