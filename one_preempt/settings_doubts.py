@@ -82,6 +82,12 @@ def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
         for right in leases.rights
         if right.max_share is not None and abs(100 * right.max_share - round(100 * right.max_share)) > LEAST_PER_CENT
     )
+    yield from (
+        f"right '{right.name}' bounds no reservation: by START and DEADLINE its owners may have all that is free, "
+        "however far ahead; write max_ahead_s (0 grants none), or max_share (1 where that is meant)"
+        for right in leases.rights
+        if right.max_ahead_s is None and right.max_share is None
+    )
     for place, right in enumerate(leases.rights):
         earlier = (one for one in leases.rights[:place] if (one.user, one.group) == (right.user, right.group))
         if first := next(earlier, None):

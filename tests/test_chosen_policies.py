@@ -127,6 +127,10 @@ DOUBTFUL = {
         "leases: {rules: [{name: jobs, match: {group: j}, type: BE-SUSPENDABLE, max_suspensions: 2}]}",
         "rule 'jobs': max_suspensions counts for nothing without duration_s",
     ),
+    "a right that bounds no reservation": (
+        "leases: {rights: [{name: r, group: g, may_claim: [BE-SUSPENDABLE]}]}",
+        "right 'r' bounds no reservation",
+    ),
     "a share of nothing": (
         "leases: {rights: [{name: r, group: g, max_share: 0.5, max_ahead_s: 0}]}",
         "right 'r': max_share counts for nothing",
@@ -152,6 +156,7 @@ def test_what_is_probably_not_meant_is_said(text: str, told: str) -> None:
         "leases: {rules: [{name: j, match: {group: j}, type: DC-MIGRATABLE, max_suspensions: 2}]}",
         "leases: {rules: [{name: j, match: {group: j}, type: BE-SUSPENDABLE, duration_s: 9, max_suspensions: 2}]}",
         "leases: {rights: [{name: r, group: g, max_share: 0.5}]}",
+        "leases: {rights: [{name: r, group: g, max_ahead_s: 0}]}",
     ],
 )
 def test_what_may_well_be_meant_is_not_doubted(text: str) -> None:

@@ -83,7 +83,7 @@ def test_the_list_holds_living_leases_and_with_all_the_ended_ones(configuration:
 def test_the_list_tells_people_what_was_last_seen_and_who_is_preempted(configuration: Path) -> None:
     row = next(line for line in run(configuration, "lease", "list").output.splitlines() if "sweep-4" in line)
     assert "1 STOPPED" in row
-    assert "1 times, now for 9" in row
+    assert "once, now for 9" in row
 
 
 def test_the_chart_of_the_administrator_has_what_is_reserved(configuration: Path, store: SqlLeaseStore) -> None:

@@ -228,8 +228,11 @@ def test_a_right_that_users_could_give_themselves_is_doubted(match: str, doubted
         ("matchmaker: {host_policy: Custom, host_rank: FREE_CPU}", []),
         (f"socket: {{path: /{'x' * 103}}}", ["socket.path is longer than the 103 bytes"]),
         (f"socket: {{path: /{'x' * 102}}}", []),
-        ("leases: {rights: [{name: a, user: u}, {name: b, user: u}]}", ["right 'b' counts for nothing: right 'a'"]),
-        ("leases: {rights: [{name: a, user: u}, {name: b, group: u}]}", []),
+        (
+            "leases: {rights: [{name: a, user: u, max_share: 1}, {name: b, user: u, max_share: 1}]}",
+            ["right 'b' counts for nothing: right 'a'"],
+        ),
+        ("leases: {rights: [{name: a, user: u, max_ahead_s: 0}, {name: b, group: u, max_share: 1}]}", []),
         ("leases: {rights: [{name: a, user: u, max_share: 0.999}]}", ["right 'a': max_share 0.999 counts as 100 %"]),
         ("leases: {rights: [{name: a, user: u, max_share: 0.29}]}", []),
         (

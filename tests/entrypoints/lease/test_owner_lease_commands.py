@@ -251,7 +251,7 @@ def test_who_can_read_the_database_sees_what_is_on_record(users: CloudOfUsers, c
     assert "0 leases on record" in recorded.stdout
     for option in ("--mine", "--from-opennebula"):
         own = users.run("oneadmin", "lease", "list", option, ONE_PREEMPT_CONF=str(configuration))
-        assert "1 leases of yours" in own.stdout
+        assert "1 lease of yours" in own.stdout
 
 
 @pytest.mark.parametrize("closed", ["one_preempt.conf", "leases.db"])
@@ -262,7 +262,7 @@ def test_who_can_not_is_an_owner_and_is_told(
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != closed and allowed(path, mode))
     result = users.run("eva", "lease", "list", ONE_PREEMPT_CONF=str(configuration))
-    assert "1 leases of yours" in result.stdout
+    assert "1 lease of yours" in result.stdout
     assert f"{closed} is not for you to read" in result.stderr
 
 

@@ -71,4 +71,5 @@ def _list_own(chart_hours: int | None, as_json: bool) -> None:
     elif as_json:
         write_json([own_document(lease) for lease in leases])
     else:
-        write_table(f"{len(leases)} leases of yours", OWN_COLUMNS, map(own_row, leases))
+        title = f"{len(leases)} {'lease' if len(leases) == 1 else 'leases'} of yours"
+        write_table(title, OWN_COLUMNS, map(own_row, leases))

@@ -116,12 +116,15 @@ def start_in_words(terms: LeaseTerms) -> str:
     return instant(terms.start_at_s)
 
 
+def _times(count: int) -> str:
+    return {0: "", 1: "once"}.get(count, f"{count} times")
+
+
 def list_row(record: LeaseRecord, states: Mapping[int, str]) -> tuple[str, ...]:
     """One line of the list, under `LIST_COLUMNS`."""
     seen = Counter(states.get(vm_id, "not seen") for vm_id in record.vm_ids)
-    preempted = f"{record.preemptions} times" if record.preemptions else ""
-    if record.preempted_by is not None:
-        preempted += f", now for {record.preempted_by}"
+    now = "" if record.preempted_by is None else f"now for {record.preempted_by}"
+    preempted = ", ".join(filter(None, (_times(record.preemptions), now)))
     return (
         str(record.id),
         printable(record.terms.name, 40),
@@ -148,7 +151,7 @@ def term_rows(record: LeaseRecord) -> list[tuple[str, str]]:
         ("asked for time", _verdict_in_words(record)),
         ("ran before", duration_in_words(record.served_s or None)),
         ("runs since", instant(record.run_began_at_s)),
-        ("preempted", f"{record.preemptions} times" if record.preemptions else ""),
+        ("preempted", _times(record.preemptions)),
         ("preempted now by lease", "" if record.preempted_by is None else str(record.preempted_by)),
     ]
     return [(name, value) for name, value in shown if value]
