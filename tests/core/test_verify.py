@@ -62,6 +62,9 @@ def test_a_preemption_carried_on_from_an_earlier_plan_is_sound() -> None:
     assert codes(state, plan(STOP, START)) == []
     assert codes(replace(state, paused=True), plan(STOP, START)) == []
     assert codes(replace(state, actions={}), plan(STOP, START)) == ["illegal-state"]
+    # It leaves, and not by a call of ours: that was never sent.
+    meant = replace(issued, attempts=0, outcome=None, outcome_at_s=None)
+    assert codes(replace(state, actions={STOP.id: meant}), plan(STOP, START)) == ["illegal-state"]
 
 
 def test_a_host_is_not_given_more_cpu_than_it_has() -> None:
@@ -123,6 +126,23 @@ def test_a_victim_that_migrates_needs_room_where_it_goes() -> None:
         hosts = {**STATE.snapshot.hosts, 1: host(1, cpus=cpus)}
         state = replace(STATE, snapshot=replace(STATE.snapshot, hosts=hosts))
         assert codes(state, plan(move, START, preemptions=decided)) == expected
+
+
+def test_a_victim_that_moves_makes_room_once() -> None:
+    """Both hosts are charged for it on its way. Once it has arrived, what fills the one it left is somebody else."""
+    decided = replace(DECIDED, victims=(Victim(1, 1, 0, PreemptionMethod.MIGRATE, 1),))
+    move = replace(STOP, id="move/1", kind=ActionKind.MIGRATE, host_id=1)
+    begun = ActionRecord(
+        move.id, ActionKind.MIGRATE, 1, 1, "9@1", 1, None, "preempted", "makes room", NOW_S, 1, Outcome.ACCEPTED, NOW_S
+    )
+    arrived, other = running(1, 1, cpus=2), running(3, 0, cpus=2)
+    moves = replace(arrived, lcm_state=LcmState.SAVE_MIGRATE)
+    for victim, on_first_host, expected in ((moves, moves, []), (arrived, other, ["over-capacity"])):
+        state = cluster(
+            [host(0, [on_first_host]), host(1, [victim])], [victim, other, PREEMPTOR], list(STATE.leases.values())
+        )
+        state = replace(state, preemptions=(OpenPreemption(decided, NOW_S),), actions={move.id: begun})
+        assert codes(state, plan(move, replace(START, after=(move.id,)))) == expected
 
 
 def test_only_what_was_marked_for_rescheduling_moves_without_a_preemption_and_only_where_it_fits() -> None:

@@ -24,6 +24,7 @@ from tests.core.recounted_cluster import (
     plan,
     running,
     waiting,
+    with_lease,
     with_vm,
 )
 
@@ -112,6 +113,18 @@ def test_a_lock_that_nobody_recorded_is_not_opened() -> None:
     assert codes(unknown, plan(UNLOCK)) == ["foreign-lock"]
     told = replace(LOCKED, user_template={"LEASE_STATUS": ("suspended in place for lease 2, and locked",)})
     assert codes(with_vm(unknown, told), plan(UNLOCK)) == []
+
+
+def test_a_lock_that_we_only_meant_to_set_is_somebody_elses() -> None:
+    never_sent = replace(RECORD, attempts=0, outcome=None, outcome_at_s=None)
+    meant = replace(state(), preemptions=(), actions={one.id: one for one in (SUSPENDED, never_sent)})
+    assert codes(meant, plan(UNLOCK)) == ["foreign-lock"]
+
+
+def test_an_owner_who_writes_our_words_opens_no_lock_of_an_administrator() -> None:
+    told = replace(LOCKED, user_template={"LEASE_STATUS": ("suspended in place for lease 2, and locked",)})
+    his = replace(with_lease(state(told), replace(GAVE_WAY, preempted_by=None)), preemptions=(), actions={})
+    assert codes(his, plan(UNLOCK)) == ["foreign-lock"]
 
 
 def test_a_locked_vm_is_neither_resumed_nor_stopped_before_it_is_unlocked() -> None:

@@ -72,6 +72,21 @@ def test_what_is_being_saved_counts_by_whosever_hand() -> None:
     assert codes(state, plan(_stop(DECIDED), preemptions=(DECIDED,))) == ["datastore-overfull"]
 
 
+def test_who_is_suspended_on_its_host_is_written_there_as_well() -> None:
+    rests, newly = (
+        replace(one, victims=(replace(one.victims[0], method=PreemptionMethod.SUSPEND),)) for one in (GOES_ON, DECIDED)
+    )
+    state = replace(_clouds(), preemptions=(OpenPreemption(rests, NOW_S),))
+    assert codes(state, plan(_stop(DECIDED), preemptions=(DECIDED,))) == ["datastore-overfull"]
+    suspends = replace(_stop(newly), kind=ActionKind.SUSPEND)
+    assert codes(state, plan(suspends, preemptions=(newly,))) == ["datastore-overfull"]
+
+
+def test_a_datastore_that_would_be_full_to_the_last_mebibyte_is_too_small() -> None:
+    assert codes(_clouds(replace(STORE, free_mib=2048)), _both()) == ["datastore-overfull"]
+    assert codes(_clouds(replace(STORE, free_mib=2049)), _both()) == []
+
+
 def test_what_was_decided_upon_before_is_not_held_against_a_plan() -> None:
     open_ones = (OpenPreemption(GOES_ON, NOW_S), OpenPreemption(DECIDED, NOW_S))
     assert codes(replace(_clouds(), preemptions=open_ones), plan(_stop(GOES_ON), _stop(DECIDED))) == []

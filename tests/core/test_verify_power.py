@@ -8,9 +8,9 @@ import pytest
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostCapacity, HostState
-from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.lease import LeaseState, LeaseType
 from one_preempt.core.model.ledger import OpenPreemption
-from one_preempt.core.model.plan import Placement, Plan, Preemption
+from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, PreemptionEnd
 from one_preempt.core.model.power_sequence import (
     HostPowerStep,
     KnownPower,
@@ -21,7 +21,19 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
-from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, lease, plan, running, waiting
+from tests.core.recounted_cluster import (
+    NOW_S,
+    WHY,
+    cluster,
+    codes,
+    deploy,
+    host,
+    lease,
+    plan,
+    running,
+    waiting,
+    with_lease,
+)
 
 ON = (HostState.MONITORED,)
 BOUNDS = PowerBounds(handed_over=frozenset({0, 1}), floor=1, most_booting=1, boot_s=120)
@@ -167,7 +179,31 @@ def test_nobody_is_sent_to_a_host_that_goes_to_sleep() -> None:
     assert codes(state(vms=(waiting(9),)), made) == ["power-promised"]
 
 
-@pytest.mark.parametrize(("starts_in_s", "broken"), [(0, True), (119, True), (121, False)])
+def test_no_host_goes_to_sleep_on_which_room_is_being_made() -> None:
+    making = Preemption("9@1", 9, (), (Placement(9, 0),), "moml", 0, optimal=True, bound_ms=0, decided_at_s=NOW_S)
+    held = replace(state(vms=(waiting(9),)), preemptions=(OpenPreemption(making, NOW_S),))
+    assert codes(held, BEGIN) == ["power-promised"]
+    given_up = PreemptionEnd(making.id, fulfilled=False, reason=WHY)
+    assert codes(held, replace(BEGIN, ended_preemptions=(given_up,))) == []
+
+
+def test_only_who_is_to_leave_and_may_be_moved_is_moved_off_a_host_that_is_to_sleep() -> None:
+    there, movable = running(5, 0), lease(5, lease_type=LeaseType.DC_MIGRATABLE)
+    emptying = in_phase(PowerPhase.EMPTYING, emptied_vm_ids=(5,))
+    move = plan(Action("power/0/move/5", ActionKind.LIVE_MIGRATE, 5, 5, WHY, host_id=1))
+    hosts = (in_state(HostState.DISABLED, 0, (there,)), host(1))
+    emptied = with_lease(state(emptying, hosts=hosts, vms=(there,)), movable)
+    assert codes(emptied, move) == []
+    other = replace(emptying, emptied_vm_ids=(6,))
+    elsewhere = replace(emptying, phase=PowerPhase.DISABLING)
+    for sequence in (other, elsewhere):
+        known = replace(emptied.power, sequences={0: sequence})
+        assert codes(replace(emptied, power=known), move) == ["not-rescheduled"]
+    assert codes(with_lease(emptied, lease(5)), move) == ["not-rescheduled"]
+    assert codes(replace(emptied, paused=True), move) == ["not-rescheduled"]
+
+
+@pytest.mark.parametrize(("starts_in_s", "broken"), [(0, True), (119, True), (120, True), (121, False)])
 def test_a_host_that_is_promised_within_a_boot_stays_on(starts_in_s: int, broken: bool) -> None:
     promised = Reservation(9, NOW_S + starts_in_s, NOW_S + 4000, (0,), firm=True)
     held = replace(state(vms=(waiting(9),)), reservations={9: (promised,)})
@@ -196,6 +232,18 @@ def test_no_more_boot_at_once_than_may() -> None:
     assert codes(state(before[0], booting, hosts=hosts), one) == ["power-boots"]
 
 
+def test_no_more_are_told_to_start_while_as_many_boot_as_may() -> None:
+    """Whoever began with them: hosts that somebody enabled while they slept are to be woken all at once."""
+    hosts = (OFFLINE, in_state(HostState.OFFLINE, 1))
+    waits = in_phase(PowerPhase.SWITCHING_ON, began_at_s=NOW_S - 9)
+    told = replace(waits, host_id=1, host_name="host-1", attempts=1)
+    order = step(PowerStepKind.SWITCH_ON, HostState.OFFLINE)
+    assert codes(state(waits, hosts=hosts), order) == []
+    assert codes(state(waits, replace(told, attempts=0), hosts=hosts), order) == []
+    assert codes(state(waits, told, hosts=hosts), order) == ["power-boots"]
+    assert codes(state(replace(waits, attempts=1), told, hosts=hosts), order) == []
+
+
 @pytest.mark.parametrize(("first_in_s", "new_in_s", "broken"), [
     (120, 119, True), (120, 239, True), (120, 240, False), (240, 120, False), (239, 130, True),
     # What cannot be kept anyway is no fault of what is accepted.
@@ -204,7 +252,8 @@ def test_no_more_boot_at_once_than_may() -> None:
 def test_no_more_sleeping_hosts_are_promised_than_can_boot_until_then(
     first_in_s: int, new_in_s: int, broken: bool
 ) -> None:
-    sleepers = in_phase(PowerPhase.ASLEEP), in_phase(PowerPhase.ASLEEP, host_id=1)
+    # What shuts down has to boot as well.
+    sleepers = in_phase(PowerPhase.ASLEEP), in_phase(PowerPhase.SWITCHING_OFF, host_id=1)
     capacities = {one.host_id: HostCapacity(one.host_id, NOW_S, 200, 4 << 20, 200, 4 << 20) for one in sleepers}
     terms = replace(lease(7).terms, start_at_s=NOW_S + first_in_s, duration_s=60)
     first = replace(lease(7), terms=terms, verdict=Verdict.ACCEPTED)

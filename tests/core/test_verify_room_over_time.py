@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType
-from one_preempt.core.model.plan import Action, ActionKind, Plan
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType, PreemptionMethod
+from one_preempt.core.model.ledger import OpenPreemption
+from one_preempt.core.model.plan import Action, ActionKind, Placement, Plan, Preemption, PreemptionEnd, Victim
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.core.verify import verify
@@ -139,6 +140,50 @@ def test_what_may_be_made_to_leave_is_in_nobody_s_way() -> None:
         lease = state.leases[100]
         changed = replace(lease, terms=replace(lease.terms, **change))
         assert codes(replace(state, leases={**state.leases, 100: changed}), made) == expected
+
+
+def making_room(duration_s: int | None) -> tuple[ClusterState, Preemption]:
+    """Lease 100 would leave host 0 for lease 400, which takes all of it for so long."""
+    state, _ = told(Case(2, runs=[Piece(0, 2, 0, None)], promised=[], booked=[], starts=[Piece(0, 2, 0, None)]))
+    victim, wants = state.leases[100], state.leases[400]
+    wants = replace(wants, may_preempt=True, verdict=Verdict.NONE)
+    wants = replace(wants, terms=replace(wants.terms, start_at_s=None, duration_s=duration_s))
+    leaves = replace(victim, terms=replace(victim.terms, type=LeaseType.BE_SUSPENDABLE))
+    victims, places = (Victim(100, 100, 0, PreemptionMethod.STOP),), (Placement(400, 0),)
+    preemption = Preemption("400@1", 400, victims, places, "moml", 1, optimal=True, bound_ms=1, decided_at_s=NOW_S)
+    return replace(state, leases={**state.leases, 100: leaves, 400: wants}), preemption
+
+
+def test_room_is_made_for_nobody_who_stays_longer_than_until_it_was_promised_to_another() -> None:
+    soon = Piece(0, 2, 5, 9)
+    for duration_s, expected in ((5, []), (6, ["promise-broken"]), (None, ["promise-broken"])):
+        state, preemption = making_room(duration_s)
+        vms = {**state.snapshot.vms, 200: waiting(200, cpus=2, gib=0, state=VmState.HOLD)}
+        state = replace(
+            state,
+            snapshot=replace(state.snapshot, vms=vms),
+            leases={**state.leases, 200: accepted(200, soon)},
+            lease_of_vm={**state.lease_of_vm, 200: 200},
+            reservations={200: (reservation(200, soon),)},
+        )
+        assert codes(state, plan(preemptions=(preemption,))) == expected, duration_s
+
+
+def test_room_that_is_being_made_is_promised_to_nobody_else_before_that_is_given_up() -> None:
+    state, preemption = making_room(None)
+    vms = {**state.snapshot.vms, 300: waiting(300, cpus=2, gib=0, state=VmState.HOLD)}
+    later = Piece(0, 2, 5, 9)
+    state = replace(
+        state,
+        snapshot=replace(state.snapshot, vms=vms),
+        leases={**state.leases, 300: accepted(300, later)},
+        lease_of_vm={**state.lease_of_vm, 300: 300},
+        preemptions=(OpenPreemption(preemption, NOW_S),),
+    )
+    books = replace(plan(), bookings=(Booking(300, (reservation(300, later),)),))
+    assert codes(state, books) == ["promise-broken"]
+    given_up = PreemptionEnd(preemption.id, fulfilled=False, reason=WHY)
+    assert codes(state, replace(books, ended_preemptions=(given_up,))) == []
 
 
 def test_what_leaves_in_the_plan_makes_room_for_what_it_books() -> None:
