@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,14 @@ CONTENTION: dict[str, Any] = {
     "hosts": {0: {"cpu": 1}},
     "vms": {1: {"user": "eva", "host": 0}, 2: {"user": "lea"}},
 }
+
+
+def one_vm_a_host(numbers: Iterable[int]) -> dict[str, Any]:
+    """So many hosts, and a VM that waits for each."""
+    return {
+        "hosts": {number: {} for number in numbers},
+        "vms": {number: {"user": "eva"} for number in numbers},
+    }
 
 
 class Cloud:
@@ -169,6 +177,112 @@ def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:
     assert around.rooms == ()
 
 
+def test_who_no_longer_leads_once_a_plan_is_made_issues_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another front-end schedules from then on, and may have issued the same."""
+    cloud, around = Cloud(CONTENTION), Surroundings({})
+    cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
+    monkeypatch.setattr(cloud, "read_raft_state", lambda: RaftState.FOLLOWER)
+    report = cycle.run()
+    assert steps(report) == ["stop 1", "deploy 2"]
+    assert report.results == ()
+    assert [record.attempts for record in store.load(NOW_S).open_actions.values()].count(0) >= 2
+    assert around.told == ["promised [2]", "recorded"]
+
+
+def test_who_leads_is_asked_again_after_so_many_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = range(scheduling_cycle.BATCH + 3)
+    cloud = Cloud(one_vm_a_host(crowd))
+    cycle, _store = cycle_on(cloud, Surroundings({}), FixedClock(NOW_S))
+    answers = iter((RaftState.LEADER, RaftState.FOLLOWER))
+    monkeypatch.setattr(cloud, "read_raft_state", lambda: next(answers))
+    report = cycle.run()
+    assert len(steps(report)) == len(crowd)
+    assert len(report.results) == scheduling_cycle.BATCH
+
+
+def test_a_pause_that_comes_once_the_plan_is_made_sends_nobody_out_and_lets_others_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = {2: {"user": "lea", "requirements": "ID = 0"}, 3: {"user": "eva"}}
+    beside: dict[str, Any] = {"hosts": {0: {"cpu": 1}, 1: {"cpu": 2}}, "vms": CONTENTION["vms"] | waiting}
+    around = Surroundings({})
+    cycle, store = cycle_on(Cloud(beside), around, FixedClock(NOW_S))
+    record = store.record_plan
+
+    def paused_meanwhile(plan: Plan) -> None:
+        record(plan)
+        store.set_paused(True, NOW_S)
+
+    monkeypatch.setattr(store, "record_plan", paused_meanwhile)
+    assert "stop 1" in steps(cycle.run())
+    assert "stop 1" not in around.told
+    assert "deploy 3" in around.told
+
+
+def test_a_call_is_made_once_its_attempt_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever dies in between finds that it may have been made."""
+    around = Surroundings({})
+    cycle, store = cycle_on(Cloud(CONTENTION), around, FixedClock(NOW_S))
+    written: list[tuple[int, Outcome | None]] = []
+
+    def perform(action: Action) -> CallResult:
+        known = store.load(NOW_S).open_actions[action.id]
+        written.append((known.attempts, known.outcome))
+        return CallResult(Outcome.ACCEPTED)
+
+    monkeypatch.setattr(around, "perform", perform)
+    results = cycle.run().results
+    assert len(written) == len(results) > 0
+    assert set(written) == {(1, None)}
+
+
+def test_where_two_calls_have_no_answer_the_others_wait_for_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would take as long as oned is given to answer, and the daemon would neither look nor listen meanwhile."""
+    crowd = range(5)
+    cloud = Cloud(one_vm_a_host(crowd))
+    around = Surroundings({})
+    cycle, _store = cycle_on(cloud, around, FixedClock(NOW_S))
+    answers = iter((Outcome.UNKNOWN, Outcome.ACCEPTED, Outcome.UNKNOWN))
+    monkeypatch.setattr(around, "perform", lambda _action: CallResult(next(answers)))
+    assert [result.outcome for _, result in cycle.run().results] == [Outcome.UNKNOWN, Outcome.ACCEPTED, Outcome.UNKNOWN]
+
+
+def test_a_call_without_an_answer_stays_ours_for_a_while_though_nobody_wants_it_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """oned may carry it out yet: what is found stopped then was stopped by us, and returns."""
+    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), Surroundings({})
+    cycle, store = cycle_on(cloud, around, clock)
+    monkeypatch.setattr(around, "perform", lambda _action: CallResult(Outcome.UNKNOWN))
+    assert "stop 1" in steps(cycle.run())
+    cloud.document = RUNNING
+    clock.set(NOW_S + 5)
+    assert steps(cycle.run()) == []
+    assert stops_on_record(store, NOW_S + 5) == 1
+    cloud.document = STOPPED
+    clock.set(NOW_S + 10)
+    assert steps(cycle.run()) == ["deploy 1"]
+
+
+def test_a_call_without_an_answer_is_given_up_once_it_was_not_carried_out_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), Surroundings({})
+    cycle, store = cycle_on(cloud, around, clock)
+    monkeypatch.setattr(around, "perform", lambda _action: CallResult(Outcome.UNKNOWN))
+    cycle.run()
+    cloud.document = RUNNING
+    timeout_s = policies(settings_of(CONTENTION)).limits.preemption_timeout_s
+    for at_s, stops in ((NOW_S + timeout_s - 1, 1), (NOW_S + timeout_s, 0)):
+        clock.set(at_s)
+        cycle.run()
+        assert stops_on_record(store, at_s) == stops
+
+
+def stops_on_record(store: Store, now_s: int) -> int:
+    return sum(record.kind is ActionKind.STOP for record in store.load(now_s).open_actions.values())
+
+
 TWO_CONTENTIONS: dict[str, Any] = {
     "hosts": {0: {"cpu": 1}, 1: {"cpu": 1}},
     "vms": {1: {"user": "eva", "host": 0}, 2: {"user": "lea"}, 3: {"user": "eva", "host": 1}},
@@ -224,6 +338,12 @@ def test_a_vm_at_fault_costs_nobody_else_not_even_a_preemptor(monkeypatch: pytes
     report = cycle.run()
     assert sorted(steps(report)) == ["deploy 2", "deploy 4", "stop 1"]
     assert report.violations
+    # What the refused plan left for the next decision was not carried out.
+    remembers = [cycle.memory is not None]
+    monkeypatch.undo()
+    cycle.run()
+    remembers.append(cycle.memory is not None)
+    assert remembers == [False, True]
     assert [(one.vm_ids, one.reason.code) for one in (report.plan or Plan(0, "")).refusals] == [((3,), "checked")]
 
 
