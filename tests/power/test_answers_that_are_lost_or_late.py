@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
-from one_preempt.core.model.power import PowerAnswer, PowerOutcome
-from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerReport, PowerStepKind
-from one_preempt.ports import CloudUnavailable
+from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
+from one_preempt.core.model.power_sequence import (
+    HostPowerStep,
+    PowerPhase,
+    PowerReport,
+    PowerSequence,
+    PowerStepKind,
+)
+from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState, HostStatus
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 from tests.power.power_play import Died, PowerPlay
 
 REFUSED = PowerOutcome(PowerAnswer.REFUSED, "no")
+READ = PowerOutcome(PowerAnswer.ACCEPTED, "")
 
 
 class HungController(ImmediatePowerCalls):
@@ -66,6 +76,72 @@ def test_an_answer_that_comes_when_the_host_has_moved_on_is_that_of_no_other_ord
     play.pass_time(60)
     known = play.store.power_sequences()[0]
     assert (known.phase, known.failures) == (PowerPhase.AWAKE, 0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "attempts", "outcome"),
+    [
+        (PowerPhase.SWITCHING_OFF, 1, Outcome.REFUSED),
+        # It was told before, came back, and is to go again: it was not told that yet.
+        (PowerPhase.SWITCHING_OFF, 0, None),
+        # Here OpenNebula was asked, and it is its answer that is waited for.
+        (PowerPhase.DISABLING, 1, None),
+    ],
+)
+def test_a_refused_stop_counts_for_the_stop_that_is_waited_for_alone(
+    phase: PowerPhase, attempts: int, outcome: Outcome | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = PowerPlay(hosts=1)
+    now_s, enactment = play.cloud.clock.now_s(), play.daemon._power
+    assert enactment is not None
+    waits = PowerSequence(0, "node0", phase, now_s, "idle", "nobody is on it", attempts=attempts)
+    play.store.apply(LedgerChanges(power_sequences=(waits,)))
+    refused = PowerReport(0, PowerStepKind.SWITCH_OFF, REFUSED, now_s)
+    monkeypatch.setattr(enactment._calls, "take_reports", lambda: [refused])
+    enactment.take_reports()
+    assert play.store.power_sequences()[0].outcome is outcome
+
+
+def test_a_controller_that_has_not_answered_is_told_nothing_more() -> None:
+    play = PowerPlay(hosts=1)
+    calls = HungController(play)
+    assert play.daemon._power is not None
+    play.daemon._power._calls = calls
+    play.until(lambda: bool(calls.held))
+    play.pass_time(60)
+    assert [report.kind for report in calls.held] == [PowerStepKind.SWITCH_OFF]
+    assert [one.attempts for one in play.store.power_sequences()] == [1]
+
+
+def test_where_oned_does_not_answer_the_other_hosts_wait_for_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = PowerPlay(hosts=3)
+    assert play.daemon._power is not None
+    silent = SimpleNamespace(perform=lambda _step: CallResult(Outcome.UNKNOWN))
+    monkeypatch.setattr(play.daemon._power, "_hosts", silent)
+    play.until(lambda: any(report.power_results for report in play.reports))
+    first = next(report for report in play.reports if report.power_results)
+    assert first.plan is not None
+    assert (len(first.plan.power_steps), len(first.power_results)) == (3, 1)
+
+
+def test_what_was_read_by_a_clock_that_was_set_back_since_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it was read before an order or after it nobody knows any more."""
+    enactment, clock = PowerPlay(hosts=1).daemon._power, FixedClock(1000)
+    assert enactment is not None
+    monkeypatch.setattr(enactment, "_clock", clock)
+
+    def known_after(*asked_at_s: int) -> list[int]:
+        read = [PowerReport(0, PowerStepKind.READ_POWER, READ, at_s, PowerStatus.OFF) for at_s in asked_at_s]
+        monkeypatch.setattr(enactment._calls, "take_reports", lambda: read)
+        enactment.take_reports()
+        return [report.asked_at_s for report in enactment.readings.values()]
+
+    assert known_after(1001) == []
+    assert known_after(1000) == [1000]
+    clock.set(1005)
+    assert known_after() == [1000]
+    clock.set(1004)
+    assert known_after() == []
 
 
 def test_a_late_answer_fails_no_waking() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours
 from one_preempt.core.model.ledger import LedgerChanges
-from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerGoal, PowerOrder, PowerPhase, PowerStepKind
 from one_preempt.policy_registry import energy_policies
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
@@ -403,6 +407,67 @@ def test_pause_undoes_what_has_its_power_and_lets_come_up_what_comes() -> None:
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------
+
+
+def test_a_pause_that_comes_once_the_plan_is_made_lets_no_host_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = PowerPlay(hosts=1)
+    record = play.store.record_plan
+
+    def paused_meanwhile(plan: Plan) -> None:
+        record(plan)
+        if any(step.kind is PowerStepKind.DISABLE for step in plan.power_steps):
+            play.store.set_paused(True, play.cloud.clock.now_s())
+
+    monkeypatch.setattr(play.store, "record_plan", paused_meanwhile)
+    play.until(play.store.is_paused)
+    assert (play.phase(0), play.cloud.hosts[0].state) == (PowerPhase.DISABLING, HostState.MONITORED)
+
+
+def test_who_no_longer_leads_once_a_plan_is_made_switches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another front-end schedules from then on, and may use the host."""
+    play = PowerPlay(hosts=1)
+    monkeypatch.setattr(play.daemon._reader, "read_raft_state", lambda: RaftState.FOLLOWER)
+    play.pass_time(60)
+    (known,) = play.store.power_sequences()
+    assert (known.phase, known.attempts) == (PowerPhase.DISABLING, 0)
+    assert play.cloud.hosts[0].state is HostState.MONITORED
+
+
+def test_a_host_that_is_taken_once_the_plan_is_made_is_not_told_to_switch_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = PowerPlay(hosts=1, control=Counting)
+    record = play.store.record_plan
+    taken: list[Plan] = []
+
+    def taken_meanwhile(plan: Plan) -> None:
+        record(plan)
+        if not taken and any(step.kind is PowerStepKind.SWITCH_OFF for step in plan.power_steps):
+            play.cloud.host_status(play.user("oneadmin"), 0, HostStatus.ENABLED)
+            taken.append(plan)
+
+    monkeypatch.setattr(play.store, "record_plan", taken_meanwhile)
+    play.until(lambda: bool(taken) and play.phase(0) is AWAKE)
+    assert isinstance(play.control, Counting)
+    assert play.control.orders == []
+
+
+def test_an_order_is_given_once_its_attempt_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever dies in between finds that the host may have been told."""
+    play = PowerPlay(hosts=1, control=Counting)
+    written: list[tuple[PowerPhase, int, Outcome | None]] = []
+
+    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def look_and_call(*given: Any, **more: Any) -> Any:
+            (known,) = play.store.power_sequences()
+            written.append((known.phase, known.attempts, known.outcome))
+            return call(*given, **more)
+
+        return look_and_call
+
+    monkeypatch.setattr(play.cloud, "host_status", noted(play.cloud.host_status))
+    monkeypatch.setattr(play.control, "switch_off", noted(play.control.switch_off))
+    play.until(lambda: play.asleep() == [0])
+    told = (PowerPhase.DISABLING, PowerPhase.GOING_OFFLINE, PowerPhase.SWITCHING_OFF)
+    assert written == [(phase, 1, None) for phase in told]
 
 
 def test_a_host_that_does_not_come_up_is_left_alone_for_longer_each_time_and_another_is_taken() -> None:
