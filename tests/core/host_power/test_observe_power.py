@@ -29,6 +29,7 @@ def seen(
     power: PowerStatus | None = None,
     vm: bool = False,
     unreadable: bool = False,
+    rules: PowerRules = RULES,
     **more: object,
 ) -> PowerSequence:
     """The sequence, begun a minute ago, once its host is seen like this."""
@@ -41,7 +42,7 @@ def seen(
         snapshot = replace(snapshot, unreadable_vm_ids=frozenset({9}), untraced_vm_ids=frozenset({9}))
     answer = PowerOutcome(PowerAnswer.ACCEPTED, "")
     reports = {} if power is None else {0: PowerReport(0, PowerStepKind.READ_POWER, answer, NOW_S - 1, power)}
-    return observe_power(snapshot, Ledger(power_sequences={0: before}), reports, RULES, NOW_S).known.sequences[0]
+    return observe_power(snapshot, Ledger(power_sequences={0: before}), reports, rules, NOW_S).known.sequences[0]
 
 
 TRIED = {"attempts": 1, "outcome": Outcome.ACCEPTED, "outcome_at_s": NOW_S - 50}
@@ -115,6 +116,8 @@ DROPPED = {"attempts": 1, "outcome": Outcome.DROPPED, "outcome_at_s": NOW_S - 50
         (P.DISABLING, S.MONITORED, TRIED, P.AWAKE),
         (P.DISABLING, S.MONITORED, TRIED | {"outcome_at_s": NOW_S}, P.DISABLING),
         (P.DISABLING, S.MONITORED, LOST, P.DISABLING),
+        (P.DISABLING, S.ERROR, LOST, P.DISABLING),
+        (P.DISABLING, S.ERROR, LOST | {"since_s": NOW_S - 901}, P.AWAKE),
         # What was refused, and what takes too long.
         (P.DISABLING, S.MONITORED, REFUSED, P.AWAKE),
         (P.GOING_OFFLINE, S.DISABLED, REFUSED, P.ENABLING),
@@ -180,6 +183,26 @@ def test_each_failure_doubles_the_pause_and_a_boot_forgets_them() -> None:
     assert third.not_before_s == NOW_S + 4 * RULES.first_pause_s
     up = seen(P.ENABLING, S.MONITORED, **TRIED, failures=2, not_before_s=NOW_S + 9)  # type: ignore[arg-type]
     assert (up.failures, up.not_before_s) == (0, 0)
+
+
+def test_who_wants_to_be_left_alone_for_longer_than_a_failure_costs_is() -> None:
+    failed = seen(P.SWITCHING_ON, S.OFFLINE, **REFUSED, not_before_s=NOW_S + 5000)  # type: ignore[arg-type]
+    assert (failed.phase, failed.not_before_s) == (P.FAILED, NOW_S + 5000)
+
+
+def test_what_loses_its_power_on_the_way_up_has_no_more_time_for_it() -> None:
+    """Else it would be switched on for ever, and never have failed."""
+    again = seen(P.ENABLING, S.OFFLINE, power=PowerStatus.OFF)
+    assert (again.phase, again.since_s, again.began_at_s) == (P.SWITCHING_ON, NOW_S, NOW_S - 60)
+
+
+def test_power_is_cut_only_of_hosts_that_may_be_switched_and_while_that_is_done() -> None:
+    for rules, after in (
+        (RULES, P.CUTTING_POWER),
+        (replace(RULES, mode=PowerMode.ADVISE), P.SWITCHING_ON),
+        (replace(RULES, handed_over=(HostPattern("host-1"),)), P.SWITCHING_ON),
+    ):
+        assert seen(P.FAILED, S.ERROR, rules=rules, **STUCK).phase is after  # type: ignore[arg-type]
 
 
 def test_a_cut_counts_no_failure_of_its_own_and_forgets_none() -> None:
