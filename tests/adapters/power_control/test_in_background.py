@@ -170,8 +170,13 @@ def test_closing_waits_for_nobody(slow: Slow) -> None:
     calls = BackgroundPowerCalls(slow, 1)
     calls.put(step(0, PowerStepKind.SWITCH_ON), 0)
     calls.put(step(1, PowerStepKind.SWITCH_ON), 0)
+    slow.asked_so_often(1)
     calls.close()
-    assert not slow.let_go.is_set()
+    # Who is asked has not answered yet; whose turn had not come is not asked.
+    assert (calls.is_busy(0), calls.is_busy(1)) == (True, False)
+    slow.let_go.set()
+    assert [(report.host_id, report.outcome) for report in taken(calls, 1)] == [(0, ACCEPTED)]
+    assert slow.asked == ["on node0"]
 
 
 def test_what_takes_power_is_looked_at_once_more_when_its_turn_has_come(slow: Slow) -> None:
