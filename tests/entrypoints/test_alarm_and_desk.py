@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -101,6 +101,10 @@ def test_systemd_has_a_sign_of_life_a_minute_however_long_a_ring_has_to_wait(
     assert alarm.now_s == ends_at_s
     assert signs[0] == 0
     assert max(later - sign for sign, later in pairwise([*signs, ends_at_s])) <= 60
+
+
+def test_where_cycles_fail_the_pauses_between_them_grow_up_to_the_longest() -> None:
+    assert list(islice(daemon._pauses(30), 6)) == [30, 60, 120, 240, daemon.LONGEST_PAUSE_S, daemon.LONGEST_PAUSE_S]
 
 
 class Woken:

@@ -200,6 +200,20 @@ def test_a_closed_action_that_is_wanted_again_reopens_with_its_attempts(store: A
     assert (record.intended_at_s, record.reason_text) == (NOW_S + 60, "tried once more")
 
 
+@pytest.mark.parametrize(
+    ("succeeded", "again_s", "attempts"), [(False, HOUR_S, 1), (False, HOUR_S + 1, 0), (True, 60, 0)]
+)
+def test_attempts_count_no_more_once_the_step_has_succeeded_or_an_hour_is_over(
+    store: AnyStore, succeeded: bool, again_s: int, attempts: int
+) -> None:
+    store.record_plan(PLAN)
+    store.begin_attempt(STOP, NOW_S)
+    store.record_result(STOP.id, ACCEPTED, NOW_S)
+    store.apply(closed(action_of(store, STOP.id), NOW_S, succeeded))
+    store.record_plan(replace(PLAN, made_at_s=NOW_S + again_s))
+    assert store.load(NOW_S + again_s).open_actions[STOP.id].attempts == attempts
+
+
 def test_each_time_of_a_step_is_told_and_only_the_latest_counts(store: AnyStore) -> None:
     back = replace(DEPLOY, id="return/20/1", after=(), preemption_id=None)
     for hour, succeeded in enumerate((True, False, True)):

@@ -188,6 +188,18 @@ def test_a_host_that_gets_power_and_does_not_come_up_is_not_started_again_and_ag
     assert guarded.did_not_come_up(HOST).retry_at_s == clock.now_s() + 10
 
 
+def test_a_host_that_came_up_though_its_orders_failed_is_held_back_no_more(
+    guarded: GuardedPowerControl, control: Scripted, clock: FixedClock
+) -> None:
+    control.answer = PowerAnswer.NO_ANSWER
+    pauses(guarded, clock, 2)
+    assert guarded.switch_on(HOST).retry_at_s is not None
+    guarded.came_up(HOST)
+    assert guarded.standings() == {}
+    control.answer = PowerAnswer.ACCEPTED
+    assert guarded.switch_on(HOST).accepted
+
+
 @pytest.mark.parametrize("answer", [PowerAnswer.MISCONFIGURED, PowerAnswer.ADVICE_ONLY])
 def test_what_never_reached_a_controller_is_not_counted(
     guarded: GuardedPowerControl, control: Scripted, answer: PowerAnswer

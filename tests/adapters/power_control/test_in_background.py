@@ -232,6 +232,20 @@ def test_what_was_dropped_is_not_begun_and_not_answered_and_a_host_is_asked_once
         assert slow.asked == ["soft off node1", "status node2"]
 
 
+def test_a_host_is_busy_until_its_answer_was_taken(slow: Slow) -> None:
+    """It is not told the same again before the answer is written down."""
+    slow.let_go.set()
+    with closing(BackgroundPowerCalls(slow, 1)) as calls:
+        calls.put(step(1, PowerStepKind.SWITCH_OFF), 50)
+        calls.put(step(2, PowerStepKind.READ_POWER), 50)
+        for _ in range(2):
+            assert slow.answered.acquire(timeout=10)
+        # The one thread has reported the first before it asked for the second.
+        assert calls.is_busy(1)
+        taken(calls, 2)
+        assert not calls.is_busy(1)
+
+
 def test_an_answer_that_was_not_taken_is_dropped(slow: Slow) -> None:
     slow.let_go.set()
     with closing(BackgroundPowerCalls(slow, 1)) as calls:
