@@ -84,6 +84,12 @@ def test_a_run_that_began_in_the_future_by_a_clock_set_back_counts_from_now() ->
     assert clocked(after, [running(1, 0)], NOW_S + 5, watched=False) is after
 
 
+def test_victims_of_what_is_the_future_since_the_clock_was_set_back_count_for_no_hour() -> None:
+    ledger = Ledger(victims_last_hour=(NOW_S - 60, NOW_S, NOW_S + 1))
+    state = reconcile(cluster([host(0)], []).snapshot, ledger, AdmissionRules(), NOW_S).state
+    assert state.victims_last_hour == (NOW_S - 60, NOW_S)
+
+
 def test_all_runs_are_looked_at_once_the_clock_was_set_back() -> None:
     began = replace(recorded(running(1, 0)), run_began_at_s=NOW_S + 3000)
     ledger = Ledger(leases={1: began}, vm_states={1: RUNS}, changed_lease_ids=frozenset())

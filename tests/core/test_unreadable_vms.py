@@ -47,6 +47,16 @@ def test_a_preemption_stands_still_while_one_of_its_vms_cannot_be_read(vm_id: in
     assert not [action for action in plan.actions if action.kind in (ActionKind.STOP, ActionKind.DEPLOY)]
 
 
+def test_what_cannot_be_read_has_not_ended() -> None:
+    document = {"hosts": {0: {}}, "vms": {1: {"user": "eva", "host": 0}}}
+    rules, now_s = admission_rules(scenario_reader.settings_of(document)), scenario_reader.NOW_S
+    whole = scenario_reader.snapshot_of(document)
+    known = replace(scenario_reader.ledger_of(document, whole), vm_states={1: "RUNNING"})
+    for unreadable, logged in ((frozenset({1}), []), (frozenset[int](), ["DONE"])):
+        seen = replace(whole, vms={}, unreadable_vm_ids=unreadable)
+        assert [one.to_state for one in reconcile(seen, known, rules, now_s).changes.transitions] == logged
+
+
 def test_a_gang_is_not_placed_while_a_member_cannot_be_read() -> None:
     _, plan = _played_without("a_gang_that_fits_starts", 2)
     assert not [action for action in plan.actions if action.kind is ActionKind.DEPLOY]

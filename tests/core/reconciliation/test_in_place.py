@@ -140,6 +140,20 @@ def test_a_lease_that_is_new_to_a_ledger_brings_no_lock_of_ours_with_it() -> Non
     assert in_place(known.state.snapshot, {}, known.state.leases.values()).own_locks == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("kind", "preemptor"),
+    [(LeaseType.BE_SUSPENDABLE, 4), (LeaseType.BE_CANCELLABLE, None), (LeaseType.DC_NON_PREEMPTABLE, None)],
+)
+def test_what_never_returns_was_sent_out_by_nobody_whatever_its_owner_writes(
+    kind: LeaseType, preemptor: int | None
+) -> None:
+    words = "preempted by lease 4; returns when there is room"
+    stopped = replace(RESTS, state=VmState.STOPPED, user_template={"LEASE_STATUS": (words,)})
+    rules = AdmissionRules(rules=(LeaseRule("batch", VmMatch(group="users"), kind),))
+    lost = reconcile(snapshot(stopped), Ledger(), rules, NOW_S)
+    assert [one.preempted_by for one in lost.changes.admitted] == [preemptor]
+
+
 def test_the_words_of_both_ways_out_name_the_preemptor() -> None:
     assert preemptor_in_status(LOCKED) == PREEMPTOR
     assert says_in_place(LOCKED)

@@ -1,0 +1,91 @@
+"""What of a stop is seen: when it has failed, and who is sent out by it, how often, and on whose account."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from one_preempt.core.admission.rules import AdmissionRules, LeaseRule, VmMatch
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
+from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.model.reservation import Reservation
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.reconcile import reconcile
+from one_preempt.core.reconciliation.counted_on import CountedOn
+from one_preempt.core.reconciliation.observation import SETTLING_S, Progress, observe_action
+from one_preempt.core.reconciliation.settled_actions import CANCELLED, OVERRUN
+from tests.core.recounted_cluster import NOW_S, cluster, host, running
+
+RULES = AdmissionRules(rules=(LeaseRule("batch", VmMatch(group="users"), LeaseType.BE_SUSPENDABLE),))
+RUNS = running(1, 0)
+LEAVES = replace(RUNS, lcm_state=LcmState.SAVE_STOP)
+OUT = replace(RUNS, state=VmState.STOPPED, lcm_state=LcmState.LCM_INIT)
+STOP = ActionRecord(
+    "9@1/stop/1", ActionKind.STOP, 1, 1, "9@1", 0, None, "preempted", "makes room", NOW_S - 60, attempts=1,
+    outcome=Outcome.ACCEPTED, outcome_at_s=NOW_S - 60,
+)  # fmt: skip
+
+
+def changed(vm: VirtualMachine, stop: ActionRecord, known: LeaseRecord) -> tuple[LeaseRecord, ...]:
+    """The records that are written, once the VM is seen like this while the stop is on record."""
+    ledger = Ledger(leases={1: known}, open_actions={stop.id: stop}, vm_states={1: "RUNNING"})
+    return reconcile(cluster([host(0, [vm])], [vm]).snapshot, ledger, RULES, NOW_S).changes.updated
+
+
+@pytest.fixture
+def known() -> LeaseRecord:
+    """The lease of the VM, as it was admitted."""
+    (record,) = reconcile(cluster([host(0, [RUNS])], [RUNS]).snapshot, Ledger(), RULES, NOW_S - 600).changes.admitted
+    return record
+
+
+def test_a_preemption_counts_once_however_long_its_victim_takes_to_leave(known: LeaseRecord) -> None:
+    (sent_out,) = changed(LEAVES, STOP, known)
+    assert (sent_out.preempted_by, sent_out.preemptions) == (9, 1)
+    assert changed(LEAVES, STOP, sent_out) == changed(OUT, STOP, sent_out) == ()
+
+
+@pytest.mark.parametrize("code", [OVERRUN, CANCELLED])
+def test_what_had_its_time_or_is_cancelled_is_owed_no_return(code: str, known: LeaseRecord) -> None:
+    ends = replace(STOP, id=f"{code}/1", preemption_id=None, reason_code=code)
+    for vm in (LEAVES, OUT):
+        assert [(one.preempted_by, one.preemptions) for one in changed(vm, ends, known)] == [(None, 0)]
+        assert [(one.preempted_by, one.preemptions) for one in changed(vm, STOP, known)] == [(9, 1)]
+
+
+@pytest.mark.parametrize(
+    ("accepted_ago_s", "progress"),
+    [
+        (0, Progress.UNDER_WAY),
+        (SETTLING_S - 1, Progress.UNDER_WAY),
+        (SETTLING_S, Progress.FAILED),
+        # The clock was set back: nobody knows since when it should be seen.
+        (-1, Progress.FAILED),
+    ],
+)
+def test_a_vm_that_still_runs_has_fallen_back_once_the_call_had_its_time(
+    accepted_ago_s: int, progress: Progress
+) -> None:
+    accepted = replace(STOP, outcome_at_s=NOW_S - accepted_ago_s)
+    assert observe_action(accepted, RUNS, NOW_S) is progress
+
+
+@pytest.mark.parametrize(
+    ("reserved", "counted"),
+    [
+        (Reservation(5, NOW_S + 60, NOW_S + 90, (0,), firm=True), True),
+        (Reservation(5, NOW_S - 60, None, (0,), firm=True), True),
+        (Reservation(5, NOW_S + 60, NOW_S + 90, (0,), firm=False), False),
+        (Reservation(5, NOW_S - 60, NOW_S, (0,), firm=True), False),
+        (Reservation(5, NOW_S + 60, NOW_S + 90, (1,), firm=True), False),
+    ],
+    ids=["to come", "that lasts", "of the queue", "that is over", "elsewhere"],
+)
+def test_who_is_on_the_hosts_of_a_firm_reservation_is_counted_on(
+    reserved: Reservation, counted: bool, known: LeaseRecord
+) -> None:
+    ledger = Ledger(leases={1: known}, reservations={5: (reserved,)})
+    assert (1 in CountedOn(cluster([host(0, [RUNS])], [RUNS]).snapshot, ledger, NOW_S)) is counted
