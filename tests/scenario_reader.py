@@ -3,7 +3,7 @@
 Hosts and VMs are given by what differs from the usual: a host of 4 CPUs and 8192 MiB, a VM of 1 CPU and 1024 MiB that
 has run for an hour (or waits, without `host`). Users: lea of group locals (may preempt), eva and evan of externals
 (BE-SUSPENDABLE by rule), paul of plain. `settings` is laid over these rules; "shipped" means no configuration at all.
-A VM that is `gone` was there when leases were admitted.
+A VM that is `gone` was there when leases were admitted; one that was `given_to` somebody was `user`'s until then.
 All times are seconds from the instant of the decision on: a LEASE may say START_IN_S, DEADLINE_IN_S and DURATION_S.
 """
 
@@ -111,7 +111,7 @@ def settings_of(document: dict[str, Any]) -> Settings:
 
 def snapshot_of(document: dict[str, Any], *, gone: bool = False) -> PoolSnapshot:
     """The cluster now; `gone`: with the VMs that are `gone` by now."""
-    known = {vm_id: given or {} for vm_id, given in document.get("vms", {}).items()}
+    known = {vm_id: _owned(given or {}, before=gone) for vm_id, given in document.get("vms", {}).items()}
     vms = {vm_id: _vm(vm_id, given, document) for vm_id, given in known.items() if gone or not given.get("gone")}
     hosts = {host_id: _host(host_id, given or {}, vms) for host_id, given in document["hosts"].items()}
     clusters = clusters_of(document, {host_id: host.cluster_id for host_id, host in hosts.items()})
@@ -129,6 +129,11 @@ def snapshot_of(document: dict[str, Any], *, gone: bool = False) -> PoolSnapshot
         vm_groups=vm_groups_of(document),
         directory=_directory(document),
     )
+
+
+def _owned(given: dict[str, Any], *, before: bool) -> dict[str, Any]:
+    """A VM as its owner of before had it, or as it is since it was given to somebody."""
+    return given if before or "given_to" not in given else given | {"user": given["given_to"]}
 
 
 def _with_cluster_template(host: Host, clusters: Mapping[int, Cluster]) -> Host:
@@ -228,6 +233,7 @@ def _vm(vm_id: int, given: dict[str, Any], document: dict[str, Any]) -> VirtualM
         lock_level=LockLevel[given.get("lock", "NONE")],
         lock_owner_uid=given.get("lock_owner"),
         service_id=str(given.get("service", "")),
+        virtual_router_id=given.get("virtual_router"),
         vm_group_id=given["group"][0] if "group" in given else None,
         vm_group_role=given["group"][1] if "group" in given else "",
         disks=disks_of(given),
