@@ -352,7 +352,7 @@ def _action(name: str, given: dict[str, Any]) -> ActionRecord:
         preemption_id=name.partition("/")[0] if "@" in name else None,
         host_id=given.get("host"),
         datastore_id=None,
-        reason_code="test",
+        reason_code=given.get("reason", "test"),
         reason_text="test",
         intended_at_s=at_s,
         attempts=given.get("attempts", 1),
