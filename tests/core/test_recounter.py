@@ -90,3 +90,28 @@ def test_where_nobody_tells_what_changed_the_books_are_made_anew() -> None:
     recounter.verify(state(RUNS, WAITS), IDLE)
     unknown = state(RESTS, WAITS, changed=None)
     assert recounter.verify(unknown, start(2, enforced=False)) == ()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        RESTS,
+        replace(RUNS, lcm_state=LcmState.SAVE_STOP),
+        replace(RUNS, lcm_state=LcmState.PROLOG_MIGRATE, copied_from_host_id=0),
+    ],
+    ids=["rests", "is saved", "is copied"],
+)
+def test_what_is_over_is_struck_out_once_that_is_told(before: VirtualMachine) -> None:
+    recounter = Recounter(from_scratch_every=1)
+    recounter.verify(state(before, WAITS), IDLE)
+    for vms in ((RUNS, WAITS), (before, WAITS), (WAITS,)):
+        assert recounter.verify(state(*vms, changed=frozenset({1})), IDLE) == ()
+
+
+def test_whose_locks_are_ours_is_looked_at_anew_by_another_user() -> None:
+    recounter = Recounter()
+    assert recounter.verify(state(RESTS, WAITS), start(2, enforced=False)) == ()
+    ours = state(RESTS, WAITS)
+    theirs = replace(ours, snapshot=replace(ours.snapshot, own_uid=5))
+    found = recounter.verify(theirs, start(2, enforced=False))
+    assert {one.code for one in found} == {"not-enforced", "over-capacity"}
