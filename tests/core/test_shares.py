@@ -22,8 +22,8 @@ SPANS = st.lists(
 )
 
 
-def draft_of(spans: list[tuple[int, int | None, int, bool]]) -> PlanDraft:
-    """A lease for each span: start, length, CPUs, and whether it is of the entry that is asked about."""
+def draft_of(spans: list[tuple[int, int | None, int, bool]], not_accepted: frozenset[int] = frozenset()) -> PlanDraft:
+    """A lease for each span, from 1 on: start, length, CPUs, and whether it is of the entry that is asked about."""
     leases: dict[int, Lease] = {}
     reservations = {}
     for lease_id, (start_s, length_s, cpus, is_one) in enumerate(spans, start=1):
@@ -35,7 +35,9 @@ def draft_of(spans: list[tuple[int, int | None, int, bool]]) -> PlanDraft:
         reservations[lease_id] = (Reservation(lease_id, start_s, end_s, (0,), firm=True),)
     hosts = SimpleNamespace(capacity=np.array([[1000, 100]]), accepts_vms=np.array([True]))
     state = SimpleNamespace(leases=leases, reservations=reservations, hosts=hosts)
-    return cast("PlanDraft", SimpleNamespace(state=state, bookings={}, is_accepted=lambda _: True))
+    return cast(
+        "PlanDraft", SimpleNamespace(state=state, bookings={}, is_accepted=lambda one: one.id not in not_accepted)
+    )
 
 
 @given(SPANS, st.integers(0, 12), st.one_of(st.none(), st.integers(1, 8)))
@@ -54,6 +56,12 @@ def test_the_most_that_is_reserved_is_found(
     ]
     most = max(by_second)
     assert most_reserved(draft_of(spans), asking, start_s, end_s) == Resources(100 * most, 10 * most)
+
+
+def test_what_was_accepted_for_nobody_is_nobodys_share() -> None:
+    """The queue's expectations stand among the reservations, too, and cost their owners nothing."""
+    both = draft_of([(0, None, 4, True), (0, None, 3, True)], not_accepted=frozenset({2}))
+    assert most_reserved(both, replace(lease(99), rights_name="some"), 0, 5) == Resources(400, 40)
 
 
 @given(SPANS, st.integers(0, 12), st.integers(1, 8), st.integers(1, 6))
