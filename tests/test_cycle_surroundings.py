@@ -236,6 +236,16 @@ def test_a_call_is_made_once_its_attempt_is_written_down(monkeypatch: pytest.Mon
     assert set(written) == {(1, None)}
 
 
+def test_what_is_under_way_stands_in_the_next_plan_and_is_not_called_again() -> None:
+    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), Surroundings({})
+    cycle, _store = cycle_on(cloud, around, clock)
+    cycle.run()
+    cloud.document = {**CONTENTION, "vms": {**CONTENTION["vms"], 1: {"user": "eva", "host": 0, "state": "SAVE_STOP"}}}
+    clock.set(NOW_S + 5)
+    assert steps(cycle.run()) == ["stop 1", "deploy 2"]
+    assert around.told.count("stop 1") == 1
+
+
 def test_where_two_calls_have_no_answer_the_others_wait_for_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would take as long as oned is given to answer, and the daemon would neither look nor listen meanwhile."""
     crowd = range(5)
