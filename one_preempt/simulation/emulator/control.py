@@ -21,72 +21,69 @@ All live under ``one_preempt.emulator.`` and take the session string of an admin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from one_preempt.core.energy.power_model import HostPower
+from one_preempt.simulation.emulator.call_log import LoggedCall
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.signatures import PARAMETER_ERROR, UNKNOWN_METHOD
 from one_preempt.simulation.emulator.wire import Call, Fault
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault as CloudFault
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
-
-if TYPE_CHECKING:
-    from one_preempt.simulation.emulator.front import CloudFront
 
 CONTROL_PREFIX = "one_preempt.emulator."
 LONGEST_DELAY_S = 86_400
 
 
 class Control:
-    """Answers the control methods of one endpoint."""
+    """Answers the control methods of one endpoint over its cloud, the faults that wait, and the calls it logged."""
 
-    def __init__(self, faults: EndpointFaults) -> None:
+    def __init__(self, cloud: SimulatedCloud, faults: EndpointFaults, calls: Sequence[LoggedCall]) -> None:
+        self._cloud = cloud
         self._faults = faults
-        self._power: SimulatedHostPower | None = None
+        self._calls = calls
+        self._host_power = SimulatedHostPower(cloud)
 
-    def answer(self, front: CloudFront, call: Call) -> int | str | bool:
+    def answer(self, call: Call) -> int | str | bool:
         """The value of the reply. Raises `Fault` for a wrong name or wrong arguments."""
         method = _METHODS.get(call.method.removeprefix(CONTROL_PREFIX))
         if method is None:
             raise Fault(UNKNOWN_METHOD, f"Method '{call.method}' not defined")
         try:
-            return method(self, front, *call.parameters[1:])
+            return method(self, *call.parameters[1:])
         except (TypeError, ValueError, OverflowError) as error:
             raise Fault(PARAMETER_ERROR, f"{call.method}: {error}") from error
 
-    def _advance(self, front: CloudFront, duration_s: float) -> int:
+    def _advance(self, duration_s: float) -> int:
         if duration_s < 0:
             raise ValueError(f"time does not run back ({duration_s} s)")
-        front.cloud.advance(duration_s)
-        return int(front.cloud.now_s)
+        self._cloud.advance(duration_s)
+        return int(self._cloud.now_s)
 
-    def _now(self, front: CloudFront) -> int:
-        return int(front.cloud.now_s)
+    def _now(self) -> int:
+        return int(self._cloud.now_s)
 
-    def _fault(
-        self, front: CloudFront, kind: str, method: str = "*", count: int = 1, skip: int = 0, delay_s: float = 0.0
-    ) -> bool:
+    def _fault(self, kind: str, method: str = "*", count: int = 1, skip: int = 0, delay_s: float = 0.0) -> bool:
         if not 0 <= delay_s <= LONGEST_DELAY_S:
             raise ValueError(f"a delay of {delay_s} s is not within 0 and {LONGEST_DELAY_S} s")
         self._faults.add(EndpointFault(FaultKind(kind), str(method), int(count), int(skip), delay_s))
         return True
 
-    def _clear_faults(self, front: CloudFront) -> bool:
+    def _clear_faults(self) -> bool:
         self._faults.clear()
-        front.cloud.faults.clear()
+        self._cloud.faults.clear()
         return True
 
     def _cloud_fault(
-        self, front: CloudFront, operation: str, misbehaviour: str = "fail", vm_id: int = -1, host_id: int = -1,
-        count: int = 1,
-    ) -> bool:  # fmt: skip
-        front.cloud.faults.add(
+        self, operation: str, misbehaviour: str = "fail", vm_id: int = -1, host_id: int = -1, count: int = 1
+    ) -> bool:
+        self._cloud.faults.add(
             CloudFault(
                 Operation(operation),
                 Misbehaviour(misbehaviour),
@@ -97,25 +94,20 @@ class Control:
         )
         return True
 
-    def _fill_datastore(self, front: CloudFront, datastore_id: int, free_mib: int) -> int:
-        front.cloud.space.fill(front.cloud.datastore(datastore_id).id, free_mib)
+    def _fill_datastore(self, datastore_id: int, free_mib: int) -> int:
+        self._cloud.space.fill(self._cloud.datastore(datastore_id).id, free_mib)
         return datastore_id
 
-    def _kill_host(self, front: CloudFront, host_id: int) -> int:
-        front.cloud.kill_host(host_id)
+    def _kill_host(self, host_id: int) -> int:
+        self._cloud.kill_host(host_id)
         return host_id
 
-    def _revive_host(self, front: CloudFront, host_id: int, guests_survived: bool = False) -> int:
-        front.cloud.revive_host(host_id, guests_survived)
+    def _revive_host(self, host_id: int, guests_survived: bool = False) -> int:
+        self._cloud.revive_host(host_id, guests_survived)
         return host_id
 
-    def _power_of(self, front: CloudFront) -> SimulatedHostPower:
-        if self._power is None:
-            self._power = SimulatedHostPower(front.cloud)
-        return self._power
-
-    def _switch(self, front: CloudFront, host: str, order: str) -> str:
-        power = self._power_of(front)
+    def _switch(self, host: str, order: str) -> str:
+        power = self._host_power
         match order:
             case "on":
                 outcome = power.switch_on(host)
@@ -129,34 +121,34 @@ class Control:
             raise ValueError(outcome.text)
         return power.status(host).status.value
 
-    def _power_times(self, front: CloudFront, boot_s: int, shutdown_s: int) -> bool:
+    def _power_times(self, boot_s: int, shutdown_s: int) -> bool:
         if min(boot_s, shutdown_s) < 0:
             raise ValueError("times are not negative")
-        self._power_of(front).power = HostPower(boot_s=boot_s, shutdown_s=shutdown_s)
+        self._host_power.power = HostPower(boot_s=boot_s, shutdown_s=shutdown_s)
         return True
 
-    def _power_mishap(self, front: CloudFront, host_id: int, mishap: str) -> int:
-        mishaps = self._power_of(front).mishaps
+    def _power_mishap(self, host_id: int, mishap: str) -> int:
+        mishaps = self._host_power.mishaps
         if mishap:
-            mishaps[front.cloud.host(host_id).id] = PowerMishap(mishap)
+            mishaps[self._cloud.host(host_id).id] = PowerMishap(mishap)
         else:
             mishaps.pop(host_id, None)
         return host_id
 
-    def _raft(self, front: CloudFront, state: int) -> int:
+    def _raft(self, state: int) -> int:
         if not isinstance(state, int) or state not in range(4):
             raise ValueError(f"there is no raft state {state}")
-        front.cloud.raft_state = state
+        self._cloud.raft_state = state
         return state
 
-    def _audit(self, front: CloudFront) -> str:
-        return json.dumps(front.cloud.audit())
+    def _audit(self) -> str:
+        return json.dumps(self._cloud.audit())
 
-    def _overloads(self, front: CloudFront) -> str:
-        return json.dumps([str(noted) for noted in front.cloud.overloads])
+    def _overloads(self) -> str:
+        return json.dumps([str(noted) for noted in self._cloud.overloads])
 
-    def _log(self, front: CloudFront, first: int = 0) -> str:
-        return msgspec.json.encode(list(islice(front.calls, first, None))).decode()
+    def _log(self, first: int = 0) -> str:
+        return msgspec.json.encode(list(islice(self._calls, first, None))).decode()
 
 
 _METHODS: dict[str, Callable[..., int | str | bool]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 
+from one_preempt.simulation.emulator.call_log import LoggedCall
 from one_preempt.simulation.emulator.control import CONTROL_PREFIX, Control
 from one_preempt.simulation.emulator.emulated_time import EmulatedTime, VirtualTime
 from one_preempt.simulation.emulator.methods import METHODS
@@ -15,35 +15,26 @@ from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller
 
-LOGGED_CALLS = 100_000
 _NOT_AUTHENTICATED = "User couldn't be authenticated, aborting call."
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedCall:
-    """One call as the front saw it; `code` is 0 where it was accepted."""
-
-    at_s: int
-    user: str
-    method: str
-    arguments: tuple[int | str | bool, ...]
-    code: int
-    text: str
-
-
 class CloudFront:
-    """Answers calls from a simulated cloud. `lock` guards the cloud; hold it to touch the cloud beside the front."""
+    """Answers calls from a simulated cloud, and writes them to `calls`.
+
+    `lock` guards the cloud; hold it to touch the cloud beside the front.
+    """
 
     def __init__(
         self,
         cloud: SimulatedCloud,
+        calls: deque[LoggedCall],
         time: EmulatedTime | None = None,
         control: Control | None = None,
         lock: threading.RLock | None = None,
     ) -> None:
         self.cloud = cloud
         self.lock = lock or threading.RLock()
-        self.calls: deque[LoggedCall] = deque(maxlen=LOGGED_CALLS)
+        self._calls = calls
         self._time = time or VirtualTime()
         self._control = control
 
@@ -78,11 +69,11 @@ class CloudFront:
             code, text = int(error.code), error.message
             raise
         finally:
-            self.calls.append(LoggedCall(int(self.cloud.now_s), caller.name, method, arguments, code, text))
+            self._calls.append(LoggedCall(int(self.cloud.now_s), caller.name, method, arguments, code, text))
         return Accepted(value)
 
     def _answer_control(self, caller: Caller, call: Call) -> Accepted:
         assert self._control is not None
         if not caller.is_admin:
             raise OnedError(ErrorCode.AUTHORIZATION, "Only members of oneadmin control the emulator.")
-        return Accepted(self._control.answer(self, call))
+        return Accepted(self._control.answer(call))

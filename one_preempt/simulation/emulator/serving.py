@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from one_preempt.simulation.emulator.call_log import new_call_log
 from one_preempt.simulation.emulator.control import Control
 from one_preempt.simulation.emulator.emulated_time import EmulatedTime
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFaults
@@ -27,7 +28,8 @@ def endpoint_server(
 ) -> EndpointServer:
     """A bound server that is not yet serving; port 0 takes a free one. Raises `OSError` where it cannot bind."""
     faults = faults or EndpointFaults()
-    front = CloudFront(cloud, time, Control(faults) if control else None, lock)
+    calls = new_call_log()
+    front = CloudFront(cloud, calls, time, Control(cloud, faults, calls) if control else None, lock)
     return EndpointServer((host, port), front.answer, faults, limits)
 
 
