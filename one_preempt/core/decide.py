@@ -7,17 +7,17 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.phases.answer_at_once import answer_at_once
 from one_preempt.core.phases.book_reservations import book_reservations
-from one_preempt.core.phases.consolidate import empty_hosts
 from one_preempt.core.phases.continue_preemptions import continue_preemptions
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.empty_hosts import empty_hosts
 from one_preempt.core.phases.end_stays import end_stays
 from one_preempt.core.phases.hold_leases import hold_leases
 from one_preempt.core.phases.keep_reservations import keep_reservations
 from one_preempt.core.phases.let_sleep import let_sleep
 from one_preempt.core.phases.mend_reservations import mend_reservations
 from one_preempt.core.phases.place_waiting import place_waiting
+from one_preempt.core.phases.plan_preparations import plan_preparations
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
-from one_preempt.core.phases.preparations import plan_preparations
 from one_preempt.core.phases.repair_gangs import repair_gangs
 from one_preempt.core.phases.return_in_place import return_in_place
 from one_preempt.core.phases.supply import supply_reservations, supply_waiting

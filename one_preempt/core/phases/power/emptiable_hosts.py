@@ -1,4 +1,4 @@
-"""Which hosts could be emptied so that they can sleep, and that it begins; the phase `consolidate` moves who is there.
+"""Which hosts could be emptied so that they can sleep, and that it begins; the phase `empty_hosts` moves who is there.
 
 Only migrations: nobody is stopped to save power. A lease that nobody may preempt, one that was promised a deadline it
 would miss, a gang, and whoever was started or moved a moment ago stay where they are, and so does their host.
