@@ -23,7 +23,7 @@ from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.reservations.answers import accept, turn_down
-from one_preempt.core.phases.reservations.planned_stays import _beside_promises, _lacks_s, plan_stays
+from one_preempt.core.phases.reservations.planned_stays import earliest_beside_promises_s, leaving_lacks_s, plan_stays
 from one_preempt.core.phases.reservations.promised import is_unanswered
 from one_preempt.core.phases.reservations.room_ahead import (
     end_of,
@@ -106,7 +106,7 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     late: Reason | None = None
     lacking: Reason | None = None
     for table, rows in _tried_at(draft, lease, demand, start_at_s, end_at_s):
-        if rows is None or _beside_promises(draft, lease, whole_s, start_at_s) != start_at_s:
+        if rows is None or earliest_beside_promises_s(draft, lease, whole_s, start_at_s) != start_at_s:
             continue
         stay = matched_then(draft, vms, stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True), demand, table)
         if isinstance(stay, Reason):
@@ -115,7 +115,7 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         if not lease.preempts and is_taken(draft, lease, stay):
             # Somebody who should have ended is there, and nobody knows for how long.
             continue
-        needed_s = _lacks_s(draft, lease, stay)
+        needed_s = leaving_lacks_s(draft, lease, stay)
         if not needed_s:
             accept(draft, lease, [stay])
             return None
@@ -178,7 +178,7 @@ def _first_start_s(
     """When it could start: what has room on hosts and what is left beside the promises have to meet."""
     table = tables_for(draft, lease)[-1]
     while (slot := table.earliest_fit(demand, whole_s, not_before_s)) is not None:
-        beside_s = _beside_promises(draft, lease, whole_s, slot.start_s)
+        beside_s = earliest_beside_promises_s(draft, lease, whole_s, slot.start_s)
         if beside_s is None or beside_s == slot.start_s:
             return beside_s
         not_before_s = beside_s

@@ -9,7 +9,7 @@ from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power.emptiable_hosts import _method, _place
+from one_preempt.core.phases.power.emptiable_hosts import method_to_move, place_elsewhere
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.queue.moves import hold_target
 
@@ -30,13 +30,13 @@ def empty_hosts(draft: PlanDraft) -> None:
 
 def _move(draft: PlanDraft, power: PowerDraft, lease: Lease, vm: VirtualMachine) -> None:
     action_id = f"consolidate/{vm.id}/{len(vm.history)}"
-    method = _method(draft, lease, vm)
+    method = method_to_move(draft, lease, vm)
     if lease.id in draft.busy_leases or method is None or draft.must_pause_before(action_id):
         return
     draft.busy_leases.add(lease.id)
     if phase_of(vm) is not VmPhase.RUNNING or vm.resched:
         return
-    placed = _place(draft, power, (lease, vm, method))
+    placed = place_elsewhere(draft, power, (lease, vm, method))
     if placed is not None:
         hold_target(draft, lease, vm, placed)
         draft.actions.append(

@@ -88,7 +88,7 @@ def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: in
         if any(lease.id in draft.busy_leases for lease, _, _ in moving):
             continue
         mark = draft.room.checkpoint()
-        if all(_place(draft, power, one) is not None for one in moving) and needed.spare(row):
+        if all(place_elsewhere(draft, power, one) is not None for one in moving) and needed.spare(row):
             vm_ids = tuple(vm.id for _, vm, _ in moving)
             power.let_sleep(row, "consolidated", f"its {len(vm_ids)} VMs have room elsewhere", vm_ids)
         else:
@@ -111,14 +111,14 @@ def _movable(draft: PlanDraft) -> dict[int, Moving]:
     found = {}
     for one in possible:
         vms = draft.members(one.lease)
-        method = _method(draft, one.lease, vms[0])
+        method = method_to_move(draft, one.lease, vms[0])
         if len(vms) == 1 and method is not None and _keeps_its_deadline(draft, one.lease, vms[0], method):
             found[vms[0].id] = (one.lease, vms[0], method)
     return found
 
 
-def _method(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> PreemptionMethod | None:
-    """How it would move; None where its type may not, or it cannot."""
+def method_to_move(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> PreemptionMethod | None:
+    """The first of the administrator's methods by which a VM can move; None where its type may not, or it cannot."""
     if vm.lock_level is not LockLevel.NONE or not lease.terms.type.preemptable:
         return None
     listed = (one for one in methods_of(lease, draft.policies.victims) if one in MOVES)
@@ -143,8 +143,11 @@ def _energy_mj(draft: PlanDraft, power: PowerDraft, row: int, moving: Sequence[M
     return 2 * took_s * power.rules.power_of(power.host(row)).curve.peak_mw
 
 
-def _place(draft: PlanDraft, power: PowerDraft, moving: Moving) -> Placement | None:
-    """Another host that is on and stays on, for as long as the lease is expected to go on."""
+def place_elsewhere(draft: PlanDraft, power: PowerDraft, moving: Moving) -> Placement | None:
+    """Another host that is on and stays on, for as long as the lease is expected to go on; None where there is none.
+
+    The placement is charged to the draft's room.
+    """
     lease, vm, _ = moving
     elsewhere = power.awake & power.columns.occupied & (draft.state.hosts.ids != vm.host_id)
     placed = another_host(draft, lease, vm, elsewhere)

@@ -45,18 +45,22 @@ STARTS_TRIED_WITH_A_SHARE = 8
 MATCHES_TRIED = 4
 
 
-def _beside_promises(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:
+def earliest_beside_promises_s(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:
     """The first instant from which a new wish takes nothing that the queue was promised, where hosts are counted.
 
-    Promises that name hosts are in the slot table already. Who may preempt comes before all promises.
+    It is for room of `whole_s` seconds, None: for ever. Promises that name hosts are in the slot table already. Who may
+    preempt comes before all promises. None where there is no such instant.
     """
     if lease.preempts or lease.verdict is not Verdict.NONE:
         return not_before_s
     return draft.timeline.beside_counted(len(lease.vm_ids), whole_s, not_before_s)
 
 
-def _lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
-    """For how long those leave who would have to and cannot have left by its start; 0: there is time enough."""
+def leaving_lacks_s(draft: PlanDraft, lease: Lease, stay: Stay) -> int:
+    """How long, in seconds, those need who would have to leave and cannot have left by its start; 0: there is time.
+
+    Where there is, their leaving is laid into the lanes.
+    """
     leaving = who_must_leave(draft, lease, stay)
     spared_s = max(0, spared_until_s(draft, leaving) - draft.state.now_s)
     # Also where nobody has to leave: what was laid down for another stay of it is not needed then.
@@ -93,7 +97,7 @@ def plan_stays(
             stays = _planned_in(table, draft, lease, vms, demand, whole_s, ready_at_s, rules)
             if not stays:
                 break
-            needed_s = _lacks_s(draft, lease, stays[0])
+            needed_s = leaving_lacks_s(draft, lease, stays[0])
             # Hosts that sleep may have to wait for their turn to boot.
             later_s = turns_lack_s(draft, lease, stays, deadline_s - whole_s - stays[0].start_s)
             exceeds = _exceeds(draft, lease, stays)
@@ -152,7 +156,9 @@ def _planned_in(
 
 
 def _takes_promised(draft: PlanDraft, lease: Lease, pieces: Sequence[Piece]) -> bool:
-    return any(_beside_promises(draft, lease, one.end_s - one.start_s, one.start_s) != one.start_s for one in pieces)
+    return any(
+        earliest_beside_promises_s(draft, lease, one.end_s - one.start_s, one.start_s) != one.start_s for one in pieces
+    )
 
 
 def _counted_pieces(
