@@ -37,6 +37,7 @@ from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
@@ -45,7 +46,6 @@ from one_preempt.core.victims import SAVES
 
 if TYPE_CHECKING:
     from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromises
-    from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 
 
 _action = quick_constructor(Action)

@@ -1,4 +1,4 @@
-"""Where a preemptor goes once its victims have left."""
+"""Where a preemptor goes once its victims have left: asked before they are sent out, and while they leave."""
 
 from __future__ import annotations
 
@@ -6,14 +6,92 @@ from collections.abc import Sequence
 from functools import partial
 
 from one_preempt.core.matching.reasons import Unplaced
+from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
+from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, takes_promised
+from one_preempt.core.phases.devices_and_groups.served_then import unserved
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.reservations.room_ahead import end_of, firm_ceiling, rows_of, stay_at, takes_s
+from one_preempt.core.preemption.problem import Choice
+from one_preempt.core.victims import Hindered, PossibleVictim
+
+# -- before anybody leaves -----------------------------------------------------------------------------------
+
+
+def placements_for(
+    draft: PlanDraft, wanted: RoomWanted, chosen: list[PossibleVictim], choice: Choice, free: IntArray
+) -> tuple[Placement, ...] | Hindered:
+    """Where the request goes once the victims have left, with datastores and networks; the room is left as it was.
+
+    Of a time to come only the hosts are known; others leave for it where they have all else that it will need.
+    """
+    hosts, room = draft.state.hosts, draft.room
+    planned = tuple(
+        Placement(vm.id, int(hosts.ids[row])) for vm, row in zip(wanted.vms, choice.host_of_request, strict=True)
+    )
+    if wanted.start_s > draft.state.now_s:
+        return lacks_to_start(draft, wanted, chosen, choice) or planned
+    mark = room.checkpoint()
+    free = free.copy()
+    for victim in chosen:
+        for vm in draft.members(victim.lease):
+            room.leave(vm.id)
+            free[hosts.index_by_id[vm.history[-1].host_id]] += (vm.cpu_centi, vm.memory_mib)
+    with room.capped(free):
+        placed = draft.matchmaker.place_at(wanted.vms, planned, room)
+        if isinstance(placed, Unplaced):
+            placed = draft.matchmaker.place_together(wanted.vms, room)
+        if isinstance(placed, Unplaced):
+            lacking = _lacking_rows(draft, wanted.vms, planned)
+        else:
+            lacking = frozenset(choice.host_of_request)
+            leaving = {vm_id for victim in chosen for vm_id in victim.lease.vm_ids}
+            placed = takes_promised(draft, wanted.lease, wanted.vms, placed, wanted.end_s, leaving) or placed
+    room.rollback(mark)
+    if isinstance(placed, Unplaced):
+        why = Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")
+        return Hindered(frozenset(), why, lacking)
+    return placed
+
+
+def _lacking_rows(draft: PlanDraft, vms: Sequence[VirtualMachine], planned: Sequence[Placement]) -> frozenset[int]:
+    """The hosts that lack something for all VMs that were to go there, each alone; else those for more than one."""
+    index, are_alike = draft.state.hosts.index_by_id, draft.matchmaker.are_alike(vms)
+    on_row: dict[int, list[tuple[VirtualMachine, Placement]]] = {}
+    for vm, there in zip(vms, planned, strict=True):
+        on_row.setdefault(index[there.host_id], []).append((vm, there))
+    lacking = [
+        row
+        for row, those in on_row.items()
+        if not any(_would_go(draft, vm, there) for vm, there in (those[:1] if are_alike else those))
+    ]
+    return frozenset(lacking or [row for row, those in on_row.items() if len(those) > 1])
+
+
+def _would_go(draft: PlanDraft, vm: VirtualMachine, there: Placement) -> bool:
+    mark = draft.room.checkpoint()
+    placed = draft.matchmaker.place_at((vm,), (there,), draft.room)
+    draft.room.rollback(mark)
+    return not isinstance(placed, Unplaced)
+
+
+def lacks_to_start(
+    draft: PlanDraft, wanted: RoomWanted, chosen: Sequence[PossibleVictim], choice: Choice
+) -> Hindered | None:
+    """Nobody leaves for what could not start though they had: these hosts have no datastore or network for it."""
+    lacking = unserved(draft, wanted.vms, choice.host_of_request, wanted.start_s, chosen)
+    if lacking is None:
+        return None
+    why = Reason(lacking.reason.code, f"nobody leaves for it yet: {lacking.reason.text}")
+    return Hindered(frozenset(), why, frozenset(choice.host_of_request))
+
+
+# -- while they leave ----------------------------------------------------------------------------------------
 
 
 def places_after(

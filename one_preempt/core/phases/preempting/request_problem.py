@@ -16,6 +16,9 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted
+from one_preempt.core.phases.reservations.giving_way import giving_way
+from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.preemption.device_dimensions import device_dimensions
 from one_preempt.core.preemption.problem import (
     BoolArray,
@@ -26,6 +29,28 @@ from one_preempt.core.preemption.problem import (
     PreemptionProblem,
 )
 from one_preempt.core.victims import PossibleVictim
+
+
+def free_then(draft: PlanDraft, wanted: RoomWanted, possible: Sequence[PossibleVictim]) -> IntArray:
+    """What is free for the whole stay while those who could leave are still there.
+
+    Each of them counts for all of that time, also one that holds its room firmly for a part of it: what its leaving
+    gives is added later, and must not be lent from the time after its end, which may be promised to somebody else.
+    """
+    now_s, giving = draft.state.now_s, {one.lease.id for one in giving_way(draft)}
+    held = [draft.timeline.stays.get(one.lease.id, ()) for one in possible if one.lease.id not in giving]
+    held = [stays for stays in held if stays and stays[0].firm and stays[0].start_s <= now_s]
+    for stays in held:
+        draft.timeline.replace(stays[0].lease_id, stays[1:])
+    firm = firm_ceiling(draft, wanted.lease, wanted.start_s, wanted.end_s, throughout=True)
+    for stays in held:
+        draft.timeline.replace(stays[0].lease_id, stays)
+    if firm is None:
+        return draft.room.free
+    for stays in held:
+        for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
+            firm[row] -= amounts
+    return firm if wanted.start_s > now_s else np.minimum(firm, draft.room.free)
 
 
 def request_problem(

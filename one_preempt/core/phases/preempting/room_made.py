@@ -29,8 +29,9 @@ from one_preempt.core.phases.preempting.leaving_together import (
     victim_ceiling,
     who_hold_others_up,
 )
-from one_preempt.core.phases.preempting.request_problem import hosts_of_all, price_of, request_problem
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted, free_then, lacks_to_start, placements_for
+from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
+from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, price_of, request_problem
+from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
 from one_preempt.core.phases.preempting.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.phases.queue.starts import start
