@@ -19,7 +19,8 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power.fitting import Fitting
+from one_preempt.core.phases.power.fit_answers import FitAnswers
+from one_preempt.core.phases.power.fitting import fits
 from one_preempt.core.phases.power.power_draft import PowerDraft, needs_hardware
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.queue.turns import waiting_leases
@@ -46,16 +47,16 @@ def lacking_hosts(draft: PlanDraft, power: PowerDraft, *, preempting: bool = Fal
 
 def fits_at_all(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
     """Would it have room on hosts that are on, come or sleep, were nobody there?"""
-    if power.fitting_at_all is None:
-        power.fitting_at_all = Fitting(draft, draft.state.hosts.capacity, power.known_hosts)
-    return power.fitting_at_all.fits(draft.startable(lease))
+    if power.fits_at_all is None:
+        power.fits_at_all = FitAnswers(draft.state.hosts.capacity, power.known_hosts)
+    return fits(draft, draft.startable(lease), power.fits_at_all)
 
 
 def starts_if_woken(draft: PlanDraft, power: PowerDraft, lease: Lease) -> bool:
     """Would it have room if all hosts that come or sleep were up, and everybody who is there stayed?"""
-    if power.fitting_if_up is None:
-        power.fitting_if_up = Fitting(draft, power.free_if_up(draft.room.free), power.known_hosts)
-    return power.fitting_if_up.fits(draft.startable(lease))
+    if power.fits_if_up is None:
+        power.fits_if_up = FitAnswers(power.free_if_up(draft.room.free), power.known_hosts)
+    return fits(draft, draft.startable(lease), power.fits_if_up)
 
 
 def _lacks_room(draft: PlanDraft, lease: Lease) -> bool:

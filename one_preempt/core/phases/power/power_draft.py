@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,9 +28,7 @@ from one_preempt.core.model.power_sequence import (
     PowerStepKind,
 )
 from one_preempt.core.model.virtual_machine import VirtualMachine
-
-if TYPE_CHECKING:
-    from one_preempt.core.phases.power.fitting import Fitting
+from one_preempt.core.phases.power.fit_answers import FitAnswers
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
 
@@ -64,8 +61,8 @@ class PowerDraft:
         self.until_then: set[int] = set()
         self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
-        self.fitting_at_all: Fitting | None = None
-        self.fitting_if_up: Fitting | None = None
+        self.fits_at_all: FitAnswers | None = None
+        self.fits_if_up: FitAnswers | None = None
         self.settled_orders: list[int] = []
         self.asked_at_s: int | None = None
         self._hosts = state.hosts
