@@ -18,7 +18,7 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.phases.devices_and_groups import beside_promised, tries_beside
 from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of, known_promises
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
+from one_preempt.core.phases.devices_and_groups.matched_then import need_matching
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.moves import another_host
@@ -96,7 +96,7 @@ def test_all_instants_looked_at_together_say_what_each_says_alone(
     vms = draft.members(lease)
     there_now = [Placement(vm.id, int(state.hosts.ids[row])) for vm, row in zip(vms, host_rows, strict=False)]
     placed = draft.matchmaker.place_at(vms, there_now, draft.room) if are_placed else ()
-    if placed and not isinstance(placed, Unplaced) and is_matched(vms):
+    if placed and not isinstance(placed, Unplaced) and need_matching(vms):
         loses = takes_promised(draft, lease, vms, placed, end_s) is not None
         assert loses == loses_by_trial(draft, placed, end_s)
     for lease_id in range(100, 100 + len(promised)):

@@ -171,8 +171,7 @@ class Matchmaker(SinglePlacement):
         known = self._said_left_over.get(last.id)
         if known is not None and known.holds_for(last, len(vms), match, self._datastores):
             return known.answer
-        takes_hardware = bool(last.pci_requests) or last.topology is not None
-        if match.follows_current_vms or takes_hardware or self._refusal(last, room) is not None:
+        if match.follows_current_vms or last.needs_hardware or self._refusal(last, room) is not None:
             return None
         rows = np.flatnonzero(match.mask).tolist()
         if not self._datastores.are_all_shared(last) or not self._could_be_on_each(last, rows, room):

@@ -55,9 +55,8 @@ def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
 
 def _is_promised_matched(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     # What was promised to be done in time may have other slots to come while it runs in one of them.
-    return (_is_promised(lease, vms) or lease.promised_deadline_at_s is not None) and any(
-        vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None for vm in vms
-    )
+    promised = _is_promised(lease, vms) or lease.promised_deadline_at_s is not None
+    return promised and any(vm.needs_matching for vm in vms)
 
 
 def _runs(lease: Lease, _: Sequence[VirtualMachine]) -> bool:

@@ -331,6 +331,16 @@ class VirtualMachine:
         return self.topology is not None and self.topology.pin_policy in ("CORE", "THREAD", "SHARED")
 
     @property
+    def needs_hardware(self) -> bool:
+        """It asks for PCI devices, or for cores of its own."""
+        return bool(self.pci_requests) or self.topology is not None
+
+    @property
+    def needs_matching(self) -> bool:
+        """It asks for more than can be counted: for hardware, or for a place by the rules of a VM group."""
+        return self.needs_hardware or self.vm_group_id is not None
+
+    @property
     def is_being_saved(self) -> bool:
         """Its memory is being written to its system datastore: it is stopped or suspended, by whosever hand."""
         return self.state is _ACTIVE and self.lcm_state in SAVING_STATES

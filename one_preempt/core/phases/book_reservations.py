@@ -18,7 +18,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text, utc_text
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_then
+from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
@@ -56,7 +56,7 @@ def book_reservations(draft: PlanDraft) -> None:
     matched: dict[int, int] = {}
     for lease in sorted(asking, key=lambda lease: (lease.arrived_at_s, lease.id)):
         vms = draft.members(lease)
-        must_match = is_matched(vms)
+        must_match = need_matching(vms)
         is_later = must_match and _has_had_its_turn(draft, lease.uid, matched)
         put_off = _LATER if is_later else _put_off(draft, vms)
         if put_off is not None:

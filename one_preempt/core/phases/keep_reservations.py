@@ -18,7 +18,7 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, what_it_lacks
-from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then, is_matched
+from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_in_time import STILL_THERE, look_at_one_more, make_room_in_time
 from one_preempt.core.phases.queue.queue_room import lacks_room
@@ -325,7 +325,7 @@ def _place(
     if hindrance is not None:
         draft.waits[lease.id] = hindrance
         return None
-    counted = any(vm.pci_requests or vm.topology is not None for vm in vms)
+    counted = any(vm.needs_hardware for vm in vms)
     resting = np.zeros_like(draft.resting_room) if counted else draft.resting_room
     with draft.room.beside(resting), draft.room.capped(free_then):
         placed: tuple[Placement, ...] | Unplaced | None = None
@@ -349,7 +349,7 @@ def _placed_anywhere(
     """Hosts on which nobody lacks by it what he was promised for later, if there are such: what is due comes first."""
     anywhere = partial(draft.matchmaker.place_together, vms, draft.room)
     placed = placed_beside(draft, lease, vms, end_s, anywhere)
-    return anywhere() if isinstance(placed, Unplaced) and is_matched(vms) else placed
+    return anywhere() if isinstance(placed, Unplaced) and need_matching(vms) else placed
 
 
 def _place_nowhere(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> bool:

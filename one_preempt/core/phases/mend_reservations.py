@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_then
+from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.queue.drawn_place import drawn_place
@@ -40,7 +40,7 @@ def mend_reservations(draft: PlanDraft) -> None:
 
 def _put_off(draft: PlanDraft, displaced: Sequence[Lease]) -> Set[int]:
     """Those that are not matched with other hosts in this cycle: half of the turns go by arrival, half are drawn."""
-    matched = [lease.id for lease in displaced if has_exact_start(draft, lease) and is_matched(draft.members(lease))]
+    matched = [lease.id for lease in displaced if has_exact_start(draft, lease) and need_matching(draft.members(lease))]
     if len(matched) <= MENDED_A_CYCLE:
         return frozenset()
     behind = matched[MENDED_A_CYCLE // 2 :]

@@ -31,7 +31,7 @@ from one_preempt.core.phases.devices_and_groups.matched_promises import (
     known_promises,
     matched_promises,
 )
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
     Arrival,
     arrivals,
@@ -41,7 +41,6 @@ from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
     placed_in_turn,
 )
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power.power_draft import needs_hardware
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.phases.reservations.room_ahead import rows_of, stay_at
 from one_preempt.core.suspendable import worth_s
@@ -70,7 +69,7 @@ def placed_beside(
     is refused to one that waits `in_queue` is said to others that wait there and ask for the same.
     """
     promises = matched_promises(draft)
-    if promises is None or not is_matched(vms):
+    if promises is None or not need_matching(vms):
         return place(None)
     asked = _asked(draft, lease, vms, end_s) if in_queue else None
     refused = None if asked is None else promises.tries.refused.get(asked)
@@ -137,7 +136,7 @@ def _who_loses(
 ) -> tuple[MatchedPromise, str] | None:
     """The first promise that lacks something by these placements, and the code of what."""
     promises = matched_promises(draft)
-    if promises is None or not is_matched(vms):
+    if promises is None or not need_matching(vms):
         return None
     until_s = END_OF_TIME_S if end_s is None else end_s
     near = [
@@ -299,7 +298,7 @@ def _tied(
 
 
 def _has_hardware(one: MatchedPromise) -> bool:
-    return any(map(needs_hardware, one.vms))
+    return any(vm.needs_hardware for vm in one.vms)
 
 
 def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Sequence[Arrival]) -> tuple[object, ...]:

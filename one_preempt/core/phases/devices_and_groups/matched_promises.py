@@ -13,7 +13,7 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched
+from one_preempt.core.phases.devices_and_groups.matched_then import need_matching
 from one_preempt.core.phases.devices_and_groups.tries_beside import TriesBeside
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way, preemptions_under_way
@@ -80,8 +80,7 @@ class MatchedPromises:
         self._guests: dict[int, list[VirtualMachine]] = {}
         self._guests_of_group: dict[int, list[VirtualMachine]] = {}
         for vm in draft.state.snapshot.vms.values():
-            wants_more = vm.pci_requests or vm.topology is not None or vm.vm_group_id is not None
-            if wants_more and vm.host_id is not None:
+            if vm.needs_matching and vm.host_id is not None:
                 self._guests.setdefault(vm.host_id, []).append(vm)
                 if vm.vm_group_id is not None:
                     self._guests_of_group.setdefault(vm.vm_group_id, []).append(vm)
@@ -178,7 +177,7 @@ def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
         vms = tuple(draft.members(lease))
         if lease.id in draft.starting or any(vm.host_id is not None for vm in vms):
             stays = [one for one in stays if one.start_s > now_s]
-        if stays and is_matched(vms):
+        if stays and need_matching(vms):
             whole = (one for one in stays if len(one.host_rows) == len(vms))
             yield from (MatchedPromise(lease, vms, one, groups_of(vms)) for one in whole)
 

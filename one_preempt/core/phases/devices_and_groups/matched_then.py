@@ -27,7 +27,6 @@ from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.groups_then import GroupsThen
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power.power_draft import needs_hardware
 from one_preempt.core.phases.reservations.giving_way import giving_way
 from one_preempt.core.phases.reservations.room_ahead import rows_of
 from one_preempt.core.victims import has_overrun
@@ -51,7 +50,7 @@ def matched_then(
     for it; else nobody does.
     """
     lease = draft.state.leases[stay.lease_id]
-    if not is_matched(vms):
+    if not need_matching(vms):
         return stay
     beside = _promised_beside(draft, lease, stay.start_s, stay.end_s)
     then = _Then(draft, lease, vms, beside, lets_leave=table is draft.timeline.firm_stays)
@@ -72,7 +71,7 @@ def matched_then(
 def has_all_then(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
     """The hosts of a stay have devices, cores and a place beside the VM group for it whenever others' time comes."""
     lease = draft.state.leases[stay.lease_id]
-    if not is_matched(vms):
+    if not need_matching(vms):
         return True
     then = _Then(draft, lease, vms, _promised_beside(draft, lease, stay.start_s, stay.end_s))
     return _fits_throughout(draft, vms, stay, then)
@@ -106,13 +105,9 @@ def _at(beside: Sequence[_Promised], at_s: int) -> list[_Promised]:
     return [one for one in beside if one[1].start_s <= at_s < (one[1].end_s or END_OF_TIME_S)]
 
 
-def is_matched(vms: Sequence[VirtualMachine]) -> bool:
+def need_matching(vms: Sequence[VirtualMachine]) -> bool:
     """Does any of these ask for more than can be counted?"""
-    return any(map(_is_matched, vms))
-
-
-def _is_matched(vm: VirtualMachine) -> bool:
-    return needs_hardware(vm) or vm.vm_group_id is not None
+    return any(vm.needs_matching for vm in vms)
 
 
 def leaves_what_is_matched(vm: VirtualMachine, wanted: Sequence[VirtualMachine]) -> bool:
@@ -154,7 +149,7 @@ def _matched_vms(draft: PlanDraft, lease_id: int) -> Sequence[VirtualMachine]:
     if known is None:
         lease = draft.state.leases.get(lease_id)
         vms = () if lease is None else draft.members(lease)
-        known = vms if is_matched(vms) else ()
+        known = vms if need_matching(vms) else ()
         draft.matched_vms[lease_id] = known
     return known
 
@@ -205,7 +200,7 @@ class _Then:
         _guests(draft)
         self._guests_of_groups = [vm for group_id in sorted(groups) for vm in draft.guests_of_group.get(group_id, ())]
         self._on_row: dict[int, list[_Promised]] = {}
-        self._by_hardware = any(map(needs_hardware, vms))
+        self._by_hardware = any(vm.needs_hardware for vm in vms)
         # Of whom only asks for a place beside its VM group nobody else is in the way.
         self._by_row = self._by_hardware or any(draft.matchmaker.match(vm).follows_current_vms for vm in vms)
         if self._by_row:
@@ -280,7 +275,7 @@ def _guests(draft: PlanDraft) -> Sequence[VirtualMachine]:
     """Who is on a host and has more of it than CPU and memory; looked for once a decision."""
     if draft.matched_guests is None:
         vms = draft.state.snapshot.vms.values()
-        draft.matched_guests = [vm for vm in vms if vm.host_id is not None and _is_matched(vm)]
+        draft.matched_guests = [vm for vm in vms if vm.host_id is not None and vm.needs_matching]
         for vm in draft.matched_guests:
             row = None if vm.host_id is None else draft.state.hosts.index_by_id.get(vm.host_id)
             if row is not None:

@@ -18,7 +18,7 @@ from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
     known_promises,
 )
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, leaves_what_is_matched
+from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.victims import has_overrun
@@ -208,7 +208,7 @@ def arrivals(draft: PlanDraft) -> list[Arrival]:
     """Who was placed in this decision so far, and has more than CPU and memory."""
     vms, found, now_s = draft.state.snapshot.vms, list[Arrival](), draft.state.now_s
     for placement in draft.room.placed.values():
-        if is_matched((vms[placement.vm_id],)):
+        if need_matching((vms[placement.vm_id],)):
             lease_id = draft.state.lease_of_vm.get(placement.vm_id, -1)
             # What it is promised behind that is no part of it.
             ends_s = [stay.end_s for stay in draft.timeline.stays.get(lease_id, ()) if stay.start_s <= now_s][-1:]

@@ -21,7 +21,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.fit_answers import FitAnswers
 from one_preempt.core.phases.power.fitting import fits
-from one_preempt.core.phases.power.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import is_promised, standing_stays
@@ -83,7 +83,7 @@ def too_late(draft: PlanDraft) -> list[Lease]:
 
 def are_counted(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
     """Is it enough to count the places for the largest of these VMs? So it is of those that need devices or cores."""
-    return len(vms) == 1 or draft.matchmaker.are_alike(vms) or any(map(needs_hardware, vms))
+    return len(vms) == 1 or draft.matchmaker.are_alike(vms) or any(vm.needs_hardware for vm in vms)
 
 
 def demand_anywhere(draft: PlanDraft, power: PowerDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> GangDemand:

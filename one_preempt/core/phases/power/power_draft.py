@@ -27,7 +27,6 @@ from one_preempt.core.model.power_sequence import (
     PowerSequence,
     PowerStepKind,
 )
-from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.power.fit_answers import FitAnswers
 
 ENABLED_STATES = (HostState.MONITORED, HostState.MONITORING_MONITORED)
@@ -383,11 +382,6 @@ def power_step(
         must_be_empty=must_be_empty,
         at_rest=sequence.phase is PowerPhase.ASLEEP,
     )
-
-
-def needs_hardware(vm: VirtualMachine) -> bool:
-    """It needs devices, or cores of its own."""
-    return bool(vm.pci_requests) or vm.topology is not None
 
 
 def withdrawn(sequence: PowerSequence, now_s: int) -> PowerSequence:

@@ -14,7 +14,7 @@ from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power.power_draft import PowerDraft, needs_hardware
+from one_preempt.core.phases.power.power_draft import PowerDraft
 
 _PLENTY = 1 << 40
 
@@ -52,7 +52,7 @@ def suited_hosts(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> SuitedHosts
     """
     mask, served = matched_rows(draft, vms), None
     are_alike = draft.matchmaker.are_alike(vms)
-    if draft.power is not None and any(map(needs_hardware, vms[:1] if are_alike else vms)):
+    if draft.power is not None and any(vm.needs_hardware for vm in (vms[:1] if are_alike else vms)):
         if are_alike or len(vms) == 1:
             served = _served_together(draft, vms, mask)
             mask = served > 0

@@ -33,7 +33,7 @@ TOO_LATE = Reason("deadlines", "does not fit; those who could make room would mi
 def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
     """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (FACTS 3.3)."""
     rules = draft.policies.victims
-    counted = any(vm.pci_requests or vm.topology is not None for vm in vms)
+    counted = any(vm.needs_hardware for vm in vms)
     return replace(rules, suspend_in_place=False) if counted else rules
 
 

@@ -13,7 +13,7 @@ from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_lacks
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_then
+from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
@@ -145,7 +145,7 @@ def _meets_overrun(draft: PlanDraft, stay: Stay) -> bool:
 
 def _is_costly(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> bool:
     """Whether it may move aside is asked when others are about to leave for it, for enough was asked in this cycle."""
-    if not is_matched(vms):
+    if not need_matching(vms):
         return False
     draft.matched_early += 1
     return draft.matched_early > MATCHED_EARLY

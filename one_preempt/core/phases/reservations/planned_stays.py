@@ -17,7 +17,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, return_s
-from one_preempt.core.phases.devices_and_groups.matched_then import is_matched, matched_from_s, matched_then
+from one_preempt.core.phases.devices_and_groups.matched_then import matched_from_s, matched_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare, spared_until_s, who_must_leave
@@ -129,7 +129,7 @@ def _planned_in(
     """The first stays by its deadline on hosts that have room by the table and all else that cannot be counted."""
     deadline_s = lease.terms.deadline_at_s or 0
     # What is sent out now has its own devices still: it is looked at again when it waits.
-    must_match = is_matched(vms) and all(vm.host_id is None for vm in vms)
+    must_match = need_matching(vms) and all(vm.host_id is None for vm in vms)
     ready: Iterable[int] = (ready_at_s,)
     if must_match:
         ready = matched_from_s(draft, vms, ready_at_s, deadline_s, np.logical_or.reduce(demand.allowed))
