@@ -36,6 +36,7 @@ from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
+from one_preempt.core.phases.devices_and_groups.matched_guests import MatchedGuests
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.policies import Policies
@@ -75,7 +76,7 @@ class PlanDraft:
     start; `put_off` are those of them that were not looked at yet, each with when others must begin to leave for it.
     `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
     What is asked of devices, cores and VM groups at a time to come shares `matched_guests`, who are on hosts with any
-    of it (`guests_on_row`, `guests_of_group`), `matched_vms` of leases, and `room_then`, left as observed.
+    of it, `matched_vms` of leases, and `room_then`, left as observed.
     """
 
     state: ClusterState
@@ -113,13 +114,10 @@ class PlanDraft:
     giving_way: tuple[GivingWay, ...] | None = None
     giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
     there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
-    matched_guests: Sequence[VirtualMachine] | None = None
     matched_promises: MatchedPromises | None = None
     matched_vms: dict[int, Sequence[VirtualMachine]] = field(default_factory=dict)
     matched_early: int = 0
     matched_by_owner: dict[int, int] = field(default_factory=dict)
-    guests_on_row: dict[int, list[VirtualMachine]] = field(default_factory=dict)
-    guests_of_group: dict[int, list[VirtualMachine]] = field(default_factory=dict)
     rows_with_devices: dict[Sequence[PciRequest], dict[int, bool]] = field(default_factory=dict)
     emptied_room: Room | None = None
     tried: Set[int | None] | None = None
@@ -129,6 +127,7 @@ class PlanDraft:
     _overrun_rows: list[int] | None = None
     _has_devices: bool | None = None
     _room_then: Room | None = None
+    _matched_guests: MatchedGuests | None = None
 
     @classmethod
     def begin(cls, state: ClusterState, policies: Policies, memory: DecisionMemory) -> PlanDraft:
@@ -313,6 +312,13 @@ class PlanDraft:
         if self._room_then is None:
             self._room_then = self.matchmaker.new_room()
         return self._room_then
+
+    @property
+    def matched_guests(self) -> MatchedGuests:
+        """Who is on a host and has more of it than CPU and memory; looked for once a decision."""
+        if self._matched_guests is None:
+            self._matched_guests = MatchedGuests(self.state.snapshot.vms.values(), self.state.hosts.index_by_id)
+        return self._matched_guests
 
     def count_matched(self, uid: int, places: int) -> None:
         """For this owner's wishes so many more VMs were put, or looked at, on hosts as they will be at some instant."""

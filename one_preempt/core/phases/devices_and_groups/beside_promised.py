@@ -28,6 +28,7 @@ from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromises,
     first_come,
     groups_of,
+    guests_near,
     known_promises,
     matched_promises,
 )
@@ -314,7 +315,7 @@ def _follows_from(draft: PlanDraft, near: Sequence[MatchedPromise], arriving: Se
         tuple((one.lease, one.vms, one.stay.host_rows, _begins_s(one, now_s), one.until_s) for one in near),
         tuple(
             (vm.id, vm.host_id, vm.state, ends_s_of(draft, vm), *_is_in(lease_of.get(vm.id), giving, leaving))
-            for vm in known_promises(draft).guests(draft, near)
+            for vm in guests_near(draft, near)
         ),
         tuple((row, hosts[row].pci_devices, hosts[row].numa_nodes) for row in rows),
         tuple(snapshot.vm_groups.get(group) for group in groups),

@@ -77,13 +77,6 @@ class MatchedPromises:
         self._by_row: dict[int, _ByStart] = {}
         self._by_group: dict[int, _ByStart] = {}
         self._rules: dict[frozenset[tuple[int | None, str | None]], tuple[frozenset[int], frozenset[int]]] = {}
-        self._guests: dict[int, list[VirtualMachine]] = {}
-        self._guests_of_group: dict[int, list[VirtualMachine]] = {}
-        for vm in draft.state.snapshot.vms.values():
-            if vm.needs_matching and vm.host_id is not None:
-                self._guests.setdefault(vm.host_id, []).append(vm)
-                if vm.vm_group_id is not None:
-                    self._guests_of_group.setdefault(vm.vm_group_id, []).append(vm)
 
     def near(
         self, draft: PlanDraft, rows: Set[int], groups: Set[int], from_s: int = 0, until_s: int = END_OF_TIME_S
@@ -102,16 +95,6 @@ class MatchedPromises:
         """The rows of all hosts of theirs."""
         self._follow(draft)
         return sorted(self._by_row)
-
-    def guests(self, draft: PlanDraft, near: Sequence[MatchedPromise]) -> list[VirtualMachine]:
-        """Who is on a host of these promises, or in a VM group of theirs, and has more than CPU and memory."""
-        ids, groups = draft.state.hosts.ids, frozenset[int]().union(*[one.groups for one in near])
-        host_ids = {int(ids[row]) for one in near for row in one.stay.host_rows}
-        there = [vm for host_id in sorted(host_ids) for vm in self._guests.get(host_id, ())]
-        if not groups:
-            return there
-        of_groups = [vm for group in sorted(groups) for vm in self._guests_of_group.get(group, ())]
-        return [*there, *(vm for vm in of_groups if vm.host_id not in host_ids)]
 
     def rules(self, draft: PlanDraft, one: MatchedPromise) -> tuple[frozenset[int], frozenset[int]]:
         """The VMs that the VM groups of a promise keep apart from its own, and those that they have share a host."""
@@ -154,6 +137,12 @@ def known_promises(draft: PlanDraft) -> MatchedPromises:
     if draft.matched_promises is None:
         draft.matched_promises = MatchedPromises(draft)
     return draft.matched_promises
+
+
+def guests_near(draft: PlanDraft, near: Sequence[MatchedPromise]) -> list[VirtualMachine]:
+    """Who is on a host of these promises, or in a VM group of theirs, and has more than CPU and memory."""
+    groups = frozenset[int]().union(*[one.groups for one in near])
+    return draft.matched_guests.near({row for one in near for row in one.stay.host_rows}, groups)
 
 
 def first_come(one: MatchedPromise) -> tuple[int, int]:

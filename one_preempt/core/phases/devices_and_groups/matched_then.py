@@ -88,7 +88,7 @@ def matched_from_s(
     lease = draft.state.leases[draft.state.lease_of_vm[vms[0].id]]
     beside = _promised_beside(draft, lease, not_before_s, before_s)
     ends_s = {end_s for _, one in beside if (end_s := one.end_s) is not None}
-    ends_s |= {end_s for vm in _guests(draft) if (end_s := _ends_s(draft, vm)) is not None}
+    ends_s |= {end_s for vm in draft.matched_guests.everywhere if (end_s := _ends_s(draft, vm)) is not None}
     later_s = sorted(end_s for end_s in ends_s if not_before_s < end_s < before_s)
     then, rows = _Then(draft, lease, vms, beside), set(np.flatnonzero(allowed).tolist())
     near = then.near(rows)
@@ -197,8 +197,8 @@ class _Then:
         self._leaving = _leaving(draft, lease) if lets_leave else frozenset()
         groups = _groups(vms)
         self._of_groups = [one for one in beside if not groups.isdisjoint(_groups(one[0]))]
-        _guests(draft)
-        self._guests_of_groups = [vm for group_id in sorted(groups) for vm in draft.guests_of_group.get(group_id, ())]
+        of_group = draft.matched_guests.of_group
+        self._guests_of_groups = [vm for group_id in sorted(groups) for vm in of_group.get(group_id, ())]
         self._on_row: dict[int, list[_Promised]] = {}
         self._by_hardware = any(vm.needs_hardware for vm in vms)
         # Of whom only asks for a place beside its VM group nobody else is in the way.
@@ -227,7 +227,7 @@ class _Then:
         room = self._draft.room_then
         mark = room.checkpoint()
         self._draft.count_matched(self._vms[0].uid, len(self._vms) + len(there))
-        on_rows = self._draft.guests_on_row if self._by_row else {}
+        on_rows = self._draft.matched_guests.on_row if self._by_row else {}
         for vm in (*self._guests_of_groups, *(one for row in rows for one in on_rows.get(row, ()))):
             ends_s = self._ends_s(vm)
             if ends_s is not None and ends_s <= at_s:
@@ -269,20 +269,6 @@ def _fits_throughout(draft: PlanDraft, vms: Sequence[VirtualMachine], stay: Stay
             if isinstance(placed, Unplaced) and placed.reason.code in _LACKING:
                 return False
     return True
-
-
-def _guests(draft: PlanDraft) -> Sequence[VirtualMachine]:
-    """Who is on a host and has more of it than CPU and memory; looked for once a decision."""
-    if draft.matched_guests is None:
-        vms = draft.state.snapshot.vms.values()
-        draft.matched_guests = [vm for vm in vms if vm.host_id is not None and vm.needs_matching]
-        for vm in draft.matched_guests:
-            row = None if vm.host_id is None else draft.state.hosts.index_by_id.get(vm.host_id)
-            if row is not None:
-                draft.guests_on_row.setdefault(row, []).append(vm)
-            if vm.vm_group_id is not None:
-                draft.guests_of_group.setdefault(vm.vm_group_id, []).append(vm)
-    return draft.matched_guests
 
 
 def _leaving(draft: PlanDraft, lease: Lease) -> Set[int]:

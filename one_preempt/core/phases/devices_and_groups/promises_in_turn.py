@@ -16,6 +16,7 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
+    guests_near,
     known_promises,
 )
 from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
@@ -73,7 +74,7 @@ def _guests_end_s(draft: PlanDraft, near: Sequence[MatchedPromise]) -> dict[int,
     What runs in one slot is in nobody's way in its next one, at the latest.
     """
     leaving, lease_of = leaving_leases(draft), draft.state.lease_of_vm
-    guests = known_promises(draft).guests(draft, near)
+    guests = guests_near(draft, near)
     ends_s = {vm.id: 0 if lease_of.get(vm.id) in leaving else ends_s_of(draft, vm) for vm in guests}
     found = {vm_id: end_s for vm_id, end_s in ends_s.items() if end_s is not None}
     for one in near:
@@ -88,7 +89,7 @@ def _devices_to_be_had(draft: PlanDraft, near: Sequence[MatchedPromise]) -> Mapp
     if not any(one.lease.preempts for one in near):
         return {}
     giving, lease_of, found = known_promises(draft).giving, draft.state.lease_of_vm, dict[int, list[VirtualMachine]]()
-    for vm in known_promises(draft).guests(draft, near):
+    for vm in guests_near(draft, near):
         if vm.pci_requests and vm.host_id is not None and lease_of.get(vm.id) in giving:
             found.setdefault(vm.host_id, []).append(vm)
     return {host_id: sorted(vms, key=lambda vm: (lease_of[vm.id], vm.id)) for host_id, vms in found.items()}
