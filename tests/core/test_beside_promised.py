@@ -17,7 +17,8 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.phases.devices_and_groups import beside_promised, tries_beside
 from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
-from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of, known_promises
+from one_preempt.core.phases.devices_and_groups.known_promises import known_promises, promises_near
+from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of
 from one_preempt.core.phases.devices_and_groups.matched_then import need_matching
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import Arrival, arrivals, gone_by, placed_in_turn
 from one_preempt.core.phases.draft import PlanDraft
@@ -51,7 +52,7 @@ def loses_by_trial(draft: PlanDraft, placed: Sequence[Placement], end_s: int) ->
     """Somebody lacks something at some instant who would not if these were not placed."""
     vms = draft.members(draft.state.leases[WISH])
     at = frozenset(draft.state.hosts.index_by_id[one.host_id] for one in placed)
-    near = known_promises(draft).near(draft, at, groups_of(vms))
+    near = promises_near(draft, at, groups_of(vms))
     near = [one for one in near if one.stay.start_s < end_s]
     arriving = [Arrival(one, end_s) for one in placed]
     return any(
@@ -183,7 +184,7 @@ def all_are_looked_at(given: dict[str, Any]) -> int:
 def all_matter(given: dict[str, Any]) -> int:
     """The work of finding out who of those promised may be in the way of the last of them."""
     draft = PlanDraft.begin(*cloud(given), DecisionMemory())
-    near = known_promises(draft).near(draft, frozenset(range(len(given["hosts"]))), {7})
+    near = promises_near(draft, frozenset(range(len(given["hosts"]))), {7})
     assert beside_promised._who_matter(draft, near, len(near) - 1, ()) == near
     return lines_run(lambda: beside_promised._who_matter(draft, near, len(near) - 1, ()))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.phases.devices_and_groups.matched_guests import MatchedGuests
+from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromises
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.policies import Policies
@@ -44,10 +44,6 @@ from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook
 from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
-
-if TYPE_CHECKING:
-    from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromises
-
 
 _action = quick_constructor(Action)
 _plan, _refusal = quick_constructor(Plan), quick_constructor(Refusal)

@@ -23,14 +23,18 @@ from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.devices_and_groups.known_promises import (
+    guests_near,
+    known_promises,
+    matched_promises,
+    promises_near,
+    rows_with_promises,
+)
 from one_preempt.core.phases.devices_and_groups.matched_promises import (
     MatchedPromise,
     MatchedPromises,
     first_come,
     groups_of,
-    guests_near,
-    known_promises,
-    matched_promises,
 )
 from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
 from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
@@ -92,7 +96,7 @@ def placed_beside(
         rows = set(rows_of(draft, placed))
         among[list(rows.intersection(loses[0].stay.host_rows) or rows)] = False
         if left == 1:
-            among[promises.rows(draft)] = False
+            among[rows_with_promises(draft)] = False
     assert refused is not None, "it was tried at least once"
     if asked is not None:
         promises.tries.refused[asked] = refused
@@ -142,7 +146,7 @@ def _who_loses(
     until_s = END_OF_TIME_S if end_s is None else end_s
     near = [
         one
-        for one in promises.near(draft, frozenset(rows_of(draft, placed)), groups_of(vms))
+        for one in promises_near(draft, frozenset(rows_of(draft, placed)), groups_of(vms))
         if one.lease.id != lease.id and one.stay.start_s < until_s and not _would_leave_for(draft, lease, vms, one)
     ]
     if not near:
@@ -247,8 +251,8 @@ def _with_those_near(draft: PlanDraft, promises: MatchedPromises, lease: Lease, 
     """A stay of a lease among what else was promised there for some of the same time; first come first."""
     vms = tuple(draft.members(lease))
     own = MatchedPromise(lease, vms, stay, groups_of(vms))
-    groups = own.groups if any(promises.rules(draft, own)) else frozenset[int]()
-    beside = promises.near(draft, frozenset(stay.host_rows), groups, stay.start_s, own.until_s)
+    groups = own.groups if any(promises.rules(own)) else frozenset[int]()
+    beside = promises_near(draft, frozenset(stay.host_rows), groups, stay.start_s, own.until_s)
     return sorted((*(one for one in beside if one.lease.id != lease.id), own), key=first_come)
 
 
@@ -267,7 +271,7 @@ def _who_matter(
             on_row.setdefault(row, []).append(place)
     while asked:
         one = near[asked.pop()]
-        apart, together = promises.rules(draft, one)
+        apart, together = promises.rules(one)
         rows, those = set(one.stay.host_rows), set[int]()
         # All for whom it is the same meet with the same, who are looked for once.
         for row in rows:

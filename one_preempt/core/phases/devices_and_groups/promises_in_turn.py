@@ -14,11 +14,8 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import group_rules
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.matched_promises import (
-    MatchedPromise,
-    guests_near,
-    known_promises,
-)
+from one_preempt.core.phases.devices_and_groups.known_promises import guests_near, known_promises
+from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise
 from one_preempt.core.phases.devices_and_groups.matched_then import leaves_what_is_matched, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
