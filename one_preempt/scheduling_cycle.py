@@ -17,17 +17,19 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.held_room import HeldRoom
-from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges, Transition
+from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
-from one_preempt.core.model.pool_snapshot import RaftState
+from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
-from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
+from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
-from one_preempt.core.reconciliation.observation import VICTIM_KINDS, Progress, observe_action
+from one_preempt.core.reconciliation.heard_transitions import as_heard
+from one_preempt.core.reconciliation.observation import VICTIM_KINDS
+from one_preempt.core.reconciliation.ready_actions import is_unissued, ready_actions
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
 from one_preempt.core.sound_part import sound_part
 from one_preempt.core.verify import Violation, verify
@@ -56,8 +58,6 @@ PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
-_observed_at = quick_variant(Transition, "observed_at_s")
-_with_transitions = quick_variant(LedgerChanges, "transitions")
 _lease_id = attrgetter("lease_id")
 
 
@@ -137,20 +137,69 @@ class SchedulingCycle:
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
         instants = self._events.take_instants() if self._events is not None else {}
+        snapshot = self._observe()
+        if not self._may_write(snapshot.raft_state):
+            return CycleReport(snapshot.raft_state)
+        reconciled = self._reconcile(snapshot, instants, last, memory)
+        state = reconciled.state
+        plan = decide(state, self._policies, memory)
+        violations = self._recount(state, plan)
+        if violations:
+            # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
+            self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
+            again = _decided_again(state, self._policies)
+            if again is None:
+                return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
+            state, plan = again
+        else:
+            self._last, self._memory = state, memory
+        self._write_down(state, plan)
+        results = self._enact(plan, state) if self._enactor is not None else []
+        powered = self._power.enact(plan, self._may_act) if self._power is not None else ()
+        if self._recorder is not None:
+            self._recorder.record(state, plan, reconciled.changes, self._policies.power)
+        self._prune(state.now_s)
+        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
+        return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
+
+    @property
+    def memory(self) -> DecisionMemory | None:
+        """What the last decision left for the next; None where nothing of it is relied upon."""
+        return self._memory
+
+    def _observe(self) -> PoolSnapshot:
+        """The cloud as it is now; where it cannot be observed, the daemon of another front-end may go on."""
         try:
-            snapshot = self._reader.read()
+            return self._reader.read()
         except CloudUnavailable:
             # Its oned may be gone, and another front-end lead by now: that one's daemon must be able to write.
             self._step_down()
             raise
-        if self._enactor is not None:
-            if not _may_act(snapshot.raft_state):
-                try:
-                    self._hold(())
-                finally:
-                    self._step_down()
-                return CycleReport(snapshot.raft_state)
+
+    def _may_write(self, raft_state: RaftState) -> bool:
+        """Is this the front-end to act? Then nobody else writes from now on; else another one may, and no room is held.
+
+        Who only decides and explains always may, for it writes to a copy.
+        """
+        if self._enactor is None:
+            return True
+        if _may_act(raft_state):
             self._store.acquire_writer()
+            return True
+        try:
+            self._hold(())
+        finally:
+            self._step_down()
+        return False
+
+    def _reconcile(
+        self,
+        snapshot: PoolSnapshot,
+        instants: Mapping[tuple[int, str], int],
+        last: ClusterState | None,
+        memory: DecisionMemory,
+    ) -> Reconciliation:
+        """What was observed, held against the ledger, in which its changes stand before anything is decided."""
         if self._power is not None:
             self._power.take_reports()
         now_s = self._clock.now_s()
@@ -159,37 +208,18 @@ class SchedulingCycle:
         reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, last)
         reconciled = self._with_power(reconciled, ledger, now_s, memory)
         if not reconciled.changes.is_empty:
-            self._store.apply(_timed(reconciled.changes, instants, self._observed_at_s, now_s))
+            self._store.apply(as_heard(reconciled.changes, instants, self._observed_at_s, now_s))
         self._observed_at_s = now_s
-        state = reconciled.state
-        plan = decide(state, self._policies, memory)
-        violations = self._recount(state, plan)
-        if violations:
-            self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
-            again = _decided_again(state, self._policies)
-            if again is None:
-                return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
-            state, plan = again
-        # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
-        self._last, self._memory = (None, None) if violations else (state, memory)
+        return reconciled
+
+    def _write_down(self, state: ClusterState, plan: Plan) -> None:
+        """The room that is promised, and the plan as intended, before anything of it is done."""
         if self._held_capacity is not None:
             self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
-        self._withdraw(state, plan, now_s)
+        self._withdraw(state, plan)
         if self._power is not None and plan.power_sequences:
             self._power.forgive(plan)
         self._store.record_plan(plan)
-        results = self._enact(plan, state) if self._enactor is not None else []
-        powered = self._power.enact(plan, self._may_act) if self._power is not None else ()
-        if self._recorder is not None:
-            self._recorder.record(state, plan, reconciled.changes, self._policies.power)
-        self._prune(now_s)
-        quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
-        return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
-
-    @property
-    def memory(self) -> DecisionMemory | None:
-        """What the last decision left for the next; None where nothing of it is relied upon."""
-        return self._memory
 
     def _step_down(self) -> None:
         """Let the daemon of another front-end schedule."""
@@ -243,7 +273,7 @@ class SchedulingCycle:
             self._pruned_at_s = now_s
             self._store.prune(now_s - self._keep_log_s)
 
-    def _withdraw(self, state: ClusterState, plan: Plan, now_s: int) -> None:
+    def _withdraw(self, state: ClusterState, plan: Plan) -> None:
         """Close intents that were never carried out and are not wanted any more.
 
         One that was sent and not answered stays open for a while: oned may carry it out yet. So does one that an
@@ -251,6 +281,7 @@ class SchedulingCycle:
         """
         if not state.actions:
             return
+        now_s = state.now_s
         given_up_at_s = now_s - self._policies.limits.preemption_timeout_s
         wanted = {action.id for action in plan.actions}
         withdrawn = tuple(
@@ -317,18 +348,6 @@ class SchedulingCycle:
         return result
 
 
-def _timed(changes: LedgerChanges, instants: Mapping[tuple[int, str], int], after_s: int, now_s: int) -> LedgerChanges:
-    """Transitions at the instant at which they were heard of, where that lies between the last reading and this one."""
-    if not instants or not changes.transitions:
-        return changes
-    transitions = []
-    for transition in changes.transitions:
-        heard_at_s = instants.get((transition.vm_id, transition.to_state))
-        timely = heard_at_s is not None and after_s < heard_at_s < now_s
-        transitions.append(_observed_at(transition, heard_at_s) if timely else transition)
-    return _with_transitions(changes, tuple(transitions))
-
-
 def _decided_again(state: ClusterState, policies: Policies) -> tuple[ClusterState, Plan] | None:
     """The plan to carry out in place of one that was refused, and the state it is for; None where none is sound.
 
@@ -378,20 +397,3 @@ def _may_act(raft_state: RaftState) -> bool:
 def _is_ours_alone(record: ActionRecord) -> bool:
     """Nobody but this process would send it, and it was not sent."""
     return record.attempts == 0 and record.reason_code != CANCELLED
-
-
-def is_unissued(record: ActionRecord, state: ClusterState) -> bool:
-    """Nothing was sent for this record, or nothing came of it."""
-    if record.attempts == 0:
-        return True
-    return observe_action(record, state.snapshot.vms.get(record.vm_id), state.now_s) is Progress.TO_ISSUE
-
-
-def ready_actions(plan: Plan, state: ClusterState) -> list[Action]:
-    """The actions that wait for nothing and are not under way already, in the plan's order."""
-    ready = []
-    for action in plan.actions:
-        record = state.actions.get(action.id)
-        if not action.after and (record is None or is_unissued(record, state)):
-            ready.append(action)
-    return ready
