@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,18 @@ STARTS_TRIED_WITH_A_SHARE = 8
 
 # So often a deadline is planned anew for whom a device or core is free later.
 MATCHES_TRIED = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """What is left of a lease: `whole_s` seconds of its VMs together, by `deadline_s`, in pieces as `rules` allow."""
+
+    lease: Lease
+    vms: Sequence[VirtualMachine]
+    demand: GangDemand
+    whole_s: int
+    deadline_s: int
+    rules: PieceRules
 
 
 def earliest_beside_promises_s(draft: PlanDraft, lease: Lease, whole_s: int | None, not_before_s: int) -> int | None:
@@ -90,11 +102,12 @@ def plan_stays(
     deadline_s = lease.terms.deadline_at_s
     if whole_s is None or deadline_s is None or not_before_s + whole_s > deadline_s:
         return None
-    demand, rules, prepared = gang_demand(draft, vms), piece_rules(draft, lease, vms), draft.preparations.get(lease.id)
+    work = _Work(lease, vms, gang_demand(draft, vms), whole_s, deadline_s, piece_rules(draft, lease, vms))
+    prepared = draft.preparations.get(lease.id)
     for table in tables_for(draft, lease):
         ready_at_s = not_before_s
         for _ in range(STARTS_TRIED if lease.max_share_percent is None else STARTS_TRIED_WITH_A_SHARE):
-            stays = _planned_in(table, draft, lease, vms, demand, whole_s, ready_at_s, rules)
+            stays = _planned_in(draft, table, work, ready_at_s)
             if not stays:
                 break
             needed_s = leaving_lacks_s(draft, lease, stays[0])
@@ -116,33 +129,24 @@ def plan_stays(
     return None
 
 
-def _planned_in(
-    table: SlotTable,
-    draft: PlanDraft,
-    lease: Lease,
-    vms: Sequence[VirtualMachine],
-    demand: GangDemand,
-    whole_s: int,
-    ready_at_s: int,
-    rules: PieceRules,
-) -> list[Stay] | None:
+def _planned_in(draft: PlanDraft, table: SlotTable, work: _Work, ready_at_s: int) -> list[Stay] | None:
     """The first stays by its deadline on hosts that have room by the table and all else that cannot be counted."""
-    deadline_s = lease.terms.deadline_at_s or 0
+    vms, demand = work.vms, work.demand
     # What is sent out now has its own devices still: it is looked at again when it waits.
     must_match = need_matching(vms) and all(vm.host_id is None for vm in vms)
     ready: Iterable[int] = (ready_at_s,)
     if must_match:
-        ready = matched_from_s(draft, vms, ready_at_s, deadline_s, np.logical_or.reduce(demand.allowed))
+        ready = matched_from_s(draft, vms, ready_at_s, work.deadline_s, np.logical_or.reduce(demand.allowed))
     tried, tried_s = 0, ready_at_s - 1
     for at_s in ready:
         if at_s <= tried_s:
             continue
-        pieces = plan_pieces(table, demand, whole_s, at_s, deadline_s, rules)
-        if pieces and _takes_promised(draft, lease, pieces):
-            pieces = _counted_pieces(draft, table, demand, whole_s, at_s, deadline_s, rules)
+        pieces = plan_pieces(table, demand, work.whole_s, at_s, work.deadline_s, work.rules)
+        if pieces and _takes_promised(draft, work.lease, pieces):
+            pieces = _counted_pieces(draft, table, work, at_s)
         if not pieces:
             return None
-        stays = [stay_at(lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
+        stays = [stay_at(work.lease, vms, one.host_rows, one.start_s, one.end_s, firm=True) for one in pieces]
         if not must_match:
             return stays
         matched = [matched_then(draft, vms, stay, demand, table) for stay in stays]
@@ -161,19 +165,12 @@ def _takes_promised(draft: PlanDraft, lease: Lease, pieces: Sequence[Piece]) -> 
     )
 
 
-def _counted_pieces(
-    draft: PlanDraft,
-    table: SlotTable,
-    demand: GangDemand,
-    whole_s: int,
-    ready_at_s: int,
-    deadline_s: int,
-    rules: PieceRules,
-) -> tuple[Piece, ...]:
+def _counted_pieces(draft: PlanDraft, table: SlotTable, work: _Work, ready_at_s: int) -> tuple[Piece, ...]:
     """Pieces beside what was promised by number, with hosts for each; empty where there are none."""
-    assert draft.timeline.alike is not None, "only promises by number are missing in the table"
-    counted = plan_pieces(draft.timeline.alike, len(demand.needs), whole_s, ready_at_s, deadline_s, rules) or ()
-    rows = [table.fit_at(demand, one.start_s, one.end_s) for one in counted]
+    nodes = draft.timeline.alike
+    assert nodes is not None, "only promises by number are missing in the table"
+    counted = plan_pieces(nodes, len(work.demand.needs), work.whole_s, ready_at_s, work.deadline_s, work.rules) or ()
+    rows = [table.fit_at(work.demand, one.start_s, one.end_s) for one in counted]
     named = (replace(one, host_rows=found) for one, found in zip(counted, rows, strict=True) if found is not None)
     return () if None in rows else tuple(named)
 
