@@ -86,21 +86,11 @@ def observe_power(
                 changed.append(before)
             continue
         if host is None:
-            after = _deleted(before, now_s)
-            if after.reason_code == DELETED_UNPOWERED:
-                text = f"host {after.host_name}: {after.reason_text}"
-                discrepancies.append(Discrepancy(f"power-{DELETED_UNPOWERED}", text))
+            after, told = _deleted(before, now_s)
         else:
             vm_ids = None if snapshot.untraced_vm_ids else guests.on(host)
-            after = observed(_named(before, host), HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
-            # The phases that follow are entered for the same reason: it is told once.
-            is_new = (after.failures, after.reason_text) != (before.failures, before.reason_text)
-            if is_new and after.reason_code in _TOLD:
-                text = f"host {after.host_name}: {after.reason_text}"
-                code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
-                discrepancies.append(Discrepancy(f"power-{code}", text))
-            if (before.phase, after.phase) == _DISABLED and before.outcome is not Outcome.ACCEPTED:
-                discrepancies.append(_assumed_ours(before))
+            after, told = _seen(before, HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
+        discrepancies += told
         if after is not written and after != written:
             sequences[host_id] = after
             changed.append(after)
@@ -117,10 +107,29 @@ def observe_power(
     return ObservedPower(known, tuple(changed), tuple(discrepancies))
 
 
-def _deleted(before: PowerSequence, now_s: int) -> PowerSequence:
-    """OpenNebula never gives an id twice: such a host does not come back.
+def _seen(
+    before: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int
+) -> tuple[PowerSequence, list[Discrepancy]]:
+    """The sequence of a host that was seen, as it goes on from there, and what of that is to be told."""
+    after, told = observed(_named(before, sight.host), sight, rules, now_s), list[Discrepancy]()
+    # The phases that follow are entered for the same reason: it is told once.
+    is_new = (after.failures, after.reason_text) != (before.failures, before.reason_text)
+    if is_new and after.reason_code in _TOLD:
+        code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
+        told.append(_discrepancy(code, after))
+    if (before.phase, after.phase) == _DISABLED and before.outcome is not Outcome.ACCEPTED:
+        told.append(_assumed_ours(before))
+    return after, told
 
-    Nor is it switched on: whoever deletes a host may stand at it, or have given it away.
+
+def _discrepancy(code: str, sequence: PowerSequence) -> Discrepancy:
+    return Discrepancy(f"power-{code}", f"host {sequence.host_name}: {sequence.reason_text}")
+
+
+def _deleted(before: PowerSequence, now_s: int) -> tuple[PowerSequence, list[Discrepancy]]:
+    """The end of a sequence whose host is gone, and what is to be told of it. OpenNebula never gives an id twice.
+
+    Nor is the host switched on: whoever deletes it may stand at it, or have given it away.
     """
     if before.phase in _WITH_POWER or (before.phase is PowerPhase.SWITCHING_OFF and not before.was_ordered):
         code, left = DELETED, "on"
@@ -129,7 +138,8 @@ def _deleted(before: PowerSequence, now_s: int) -> PowerSequence:
     else:
         code, left = DELETED_UNPOWERED, f"as it is, {before.phase}: see by hand whether it is on"
     text = f"it was deleted in OpenNebula: it is forgotten, and its power is left {left}"
-    return entered(before, PowerPhase.AWAKE, now_s, code, text)
+    after = entered(before, PowerPhase.AWAKE, now_s, code, text)
+    return after, [_discrepancy(code, after)] if code == DELETED_UNPOWERED else []
 
 
 def _assumed_ours(before: PowerSequence) -> Discrepancy:
