@@ -59,40 +59,35 @@ class Preparation:
 
 @dataclass(slots=True)
 class PlanDraft:
-    """What has been decided so far in this cycle, and the room that is left.
+    """What has been decided so far in this cycle, and the room that is left. Sets and keys are ids of leases."""
 
-    `busy_leases` take no part in anything new: they are in a preemption, or were just placed (`starting`).
-    `statuses` is what the owners of leases are told, by lease id; `waits` is why a lease got nothing, and
-    `lacking_room` where others' leaving would help. `leaving` are the actions that send victims out, in order.
-    `rates` are the configured overheads as observations refined them. `timeline` is what is free from now on;
-    `memory` is what the decision before left, and what this one leaves; `concerns` tells which leases concern a phase.
-    `in_place` are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go
-    to what was promised a start. `reserved` are leases for which their reservation decides,
-    not the queue; `warned` those that will have to leave soon. `preparations` are laid into `lanes` before reservations
-    start; `put_off` are those of them that were not looked at yet, each with when others must begin to leave for it.
-    `power` is None where host power concerns nobody; else `state` shows the hosts that are on their way up, too.
-    What is asked of devices, cores and VM groups at a time to come shares `matched_guests`, who are on hosts with any
-    of it, `matched_vms` of leases, and `room_then`, left as observed.
-    """
-
+    # What the decision starts from; `state` shows hosts that are on their way up, too. `memory` is what the decision
+    # before left, and what this one leaves; `concerns` tells which leases concern a phase.
     state: ClusterState
     policies: Policies
     memory: DecisionMemory
     concerns: LeaseConcerns
     matchmaker: Matchmaker
+    # What is free now, and from now on; `rates` are the configured overheads as observations refined them. `in_place`
+    # are the VMs that we suspended on their hosts, `resting_room` what of their room, shape (hosts, 2), may go to what
+    # was promised a start.
     room: Room
     quotas: QuotaBook
     rates: LearnedRates
     timeline: Timeline
     in_place: InPlace
     resting_room: IntArray
+    # Who takes no part in anything new: the `busy` are in a preemption, or were just placed (`starting`); for the
+    # `reserved` their reservation decides, not the queue; the `warned` will have to leave soon.
     busy_leases: set[int] = field(default_factory=set)
     starting: set[int] = field(default_factory=set)
     reserved: set[int] = field(default_factory=set)
     warned: set[int] = field(default_factory=set)
+    # Why a lease got nothing, and whether others' leaving would help; what its owner is told.
     waits: dict[int, Reason] = field(default_factory=dict)
     lacking_room: set[int] = field(default_factory=set)
     statuses: dict[int, str] = field(default_factory=dict)
+    # What the plan will say. `leaving` are the ids of the actions that send victims out, in order.
     actions: list[Action] = field(default_factory=list)
     leaving: list[str] = field(default_factory=list)
     preemptions: list[Preemption] = field(default_factory=list)
@@ -101,23 +96,33 @@ class PlanDraft:
     advised_actions: list[Action] = field(default_factory=list)
     bookings: dict[int, Booking] = field(default_factory=dict)
     verdicts: dict[int, VerdictGiven] = field(default_factory=dict)
+    wake_at_s: int | None = None
+    # None where host power concerns nobody.
+    power: PowerDraft | None = None
+    # What must be done before reservations start, and the lanes into which it is laid.
     lanes: ExclusiveLanes = field(default_factory=ExclusiveLanes)
     preparations: dict[int, Preparation] = field(default_factory=dict)
-    power: PowerDraft | None = None
+    # How often victims were chosen, for who waits and for starts to come; which of these were not looked at yet, each
+    # with the instant at which others must begin to leave for it.
     choices: int = 0
     choices_ahead: int = 0
     put_off: list[tuple[RoomWanted, int]] = field(default_factory=list)
+    # Found when first asked for: who gives way to what is firm, all of them and by the row of their host; for the last
+    # stay of a lease that was asked about, who of them will still be there; of whose VMs anything was asked of oned
+    # lately.
     giving_way: tuple[GivingWay, ...] | None = None
     giving_way_on: Mapping[int, Sequence[GivingWay]] = field(default_factory=dict)
-    there: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
+    giving_way_at: dict[int, tuple[Stay, Sequence[GivingWay]]] = field(default_factory=dict)
+    tried_lately: Set[int | None] | None = None
+    # The same of devices, cores and VM groups at a time to come: what was promised; the VMs of leases that ask for
+    # some; which rows have the devices for requests; what room there would be if nobody had anything. How many
+    # reservations were matched with other hosts early, and how many VMs were put on hosts for each owner, by user id.
     matched_promises: MatchedPromises | None = None
     matched_vms: dict[int, Sequence[VirtualMachine]] = field(default_factory=dict)
-    matched_early: int = 0
-    matched_by_owner: dict[int, int] = field(default_factory=dict)
     rows_with_devices: dict[Sequence[PciRequest], dict[int, bool]] = field(default_factory=dict)
     emptied_room: Room | None = None
-    tried: Set[int | None] | None = None
-    wake_at_s: int | None = None
+    matched_early: int = 0
+    matched_by_owner: dict[int, int] = field(default_factory=dict)
     _failed: dict[str, ActionRecord] = field(default_factory=dict)
     _failed_starts: dict[int, list[ActionRecord]] = field(default_factory=dict)
     _overrun_rows: list[int] | None = None

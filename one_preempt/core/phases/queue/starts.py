@@ -16,11 +16,11 @@ from one_preempt.core.reconciliation.settled_actions import CANCELLED
 
 def tried_lately(draft: PlanDraft) -> Set[int | None]:
     """The leases of whose VMs anything was asked lately; of all others oned has refused none. Found once in a cycle."""
-    if draft.tried is None:
+    if draft.tried_lately is None:
         state = draft.state
         records = (*state.actions.values(), *state.failed_actions)
-        draft.tried = {state.lease_of_vm.get(record.vm_id) for record in records}
-    return draft.tried
+        draft.tried_lately = {state.lease_of_vm.get(record.vm_id) for record in records}
+    return draft.tried_lately
 
 
 def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed: Iterable[Placement]) -> None:

@@ -17,9 +17,9 @@ def there_at(draft: PlanDraft, lease: Lease, stay: Stay) -> Sequence[GivingWay]:
 
     Remembered for the last stay of each lease: several phases ask of the same.
     """
-    known = draft.there.get(lease.id)
+    known = draft.giving_way_at.get(lease.id)
     if known is None or known[0] is not stay:
-        known = draft.there[lease.id] = (stay, _there_at(draft, lease, stay))
+        known = draft.giving_way_at[lease.id] = (stay, _there_at(draft, lease, stay))
     return known[1]
 
 
@@ -46,7 +46,7 @@ def alone_from_the_start(draft: PlanDraft, stays: Sequence[Stay]) -> Set[int]:
     giving_way(draft)
     last_ends_s = draft.memory.giving_way.last_ends_s(len(draft.state.hosts.ids))
     alone = draft.memory.stays_ahead.ending_before(stays, last_ends_s)
-    draft.there.update((stay.lease_id, (stay, ())) for stay in alone)
+    draft.giving_way_at.update((stay.lease_id, (stay, ())) for stay in alone)
     return {stay.lease_id for stay in alone}
 
 
