@@ -35,7 +35,7 @@ from one_preempt.core.phases.devices_and_groups.matched_then import (
 )
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting import room_in_time
-from one_preempt.core.phases.reservations.room_ahead import stay_at
+from one_preempt.core.phases.reservations.stays import stay_at
 from tests import scenario_reader
 from tests.core.promised_places import HOSTS, WISH, cloud, document, groups, guests, promises, rows, wishes
 

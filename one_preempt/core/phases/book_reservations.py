@@ -25,15 +25,9 @@ from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_h
 from one_preempt.core.phases.reservations.answers import accept, turn_down
 from one_preempt.core.phases.reservations.planned_stays import earliest_beside_promises_s, leaving_lacks_s, plan_stays
 from one_preempt.core.phases.reservations.promised import is_unanswered
-from one_preempt.core.phases.reservations.room_ahead import (
-    end_of,
-    gang_demand,
-    is_taken,
-    stay_at,
-    tables_for,
-    takes_s,
-)
+from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
+from one_preempt.core.phases.reservations.stays import end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import no_overrun_giving_way, overruns_going_on
 
 # Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some. So many of

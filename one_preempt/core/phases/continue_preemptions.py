@@ -37,7 +37,7 @@ from one_preempt.core.phases.preempting.sequence import (
 )
 from one_preempt.core.phases.reservations.in_danger import warn_of_late_leavers
 from one_preempt.core.phases.reservations.promised import has_exact_start, is_promised
-from one_preempt.core.phases.reservations.room_ahead import book
+from one_preempt.core.phases.reservations.stays import book
 from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 

@@ -19,7 +19,8 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.observed_room import hosts_of_members
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.planned_stays import piece_rules
-from one_preempt.core.phases.reservations.room_ahead import book, ceiling, end_of, gang_demand, stay_at
+from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand
+from one_preempt.core.phases.reservations.stays import book, end_of, stay_at
 from one_preempt.core.reconciliation.settled_actions import OVERRUN
 from one_preempt.core.victims import method_is_possible
 

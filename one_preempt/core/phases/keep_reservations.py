@@ -26,14 +26,12 @@ from one_preempt.core.phases.queue.starts import hindrance_of, start
 from one_preempt.core.phases.reservations.in_danger import warn
 from one_preempt.core.phases.reservations.planned_stays import piece_rules, planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
-from one_preempt.core.phases.reservations.room_ahead import (
+from one_preempt.core.phases.reservations.room_ahead import ceiling, firm_ceiling, meets_overbooked
+from one_preempt.core.phases.reservations.stays import (
     book,
-    ceiling,
     end_of,
-    firm_ceiling,
-    meets_overbooked,
-    rows_of,
-    stay_at,
+    expected_end_s,
+    stay_of_placed,
     takes_s,
 )
 
@@ -88,14 +86,14 @@ def _complete(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> 
         draft.wake_by(lease.terms.start_at_s or 0)
         return
     stays = draft.timeline.stays.get(lease.id, ())
-    end_at_s = stays[0].end_s if stays else end_of(now_s, takes_s(draft, lease, vms))
+    end_at_s = stays[0].end_s if stays else expected_end_s(draft, lease, vms, now_s)
     free_then = firm_ceiling(draft, lease, now_s, end_at_s)
     if free_then is not None and stays:
         for row, amounts in zip(stays[0].host_rows, stays[0].amounts, strict=True):
             free_then[row] -= amounts
     placed = _place(draft, lease, vms, (), free_then, end_at_s)
     if placed is not None:
-        rest = stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)
+        rest = stay_of_placed(draft, lease, vms, placed, end_at_s)
         draft.timeline.replace(lease.id, stays[:1])
         draft.timeline.hold_beside(rest)
         start(draft, lease, vms, placed)
@@ -149,7 +147,7 @@ def _keep_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
 def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
     """Its time has come: on the hosts that were reserved, else on any others."""
     stays = standing_stays(draft, lease)
-    end_at_s = end_of(draft.state.now_s, takes_s(draft, lease, vms))
+    end_at_s = expected_end_s(draft, lease, vms, draft.state.now_s)
     if stays and end_at_s is not None and _is_long_enough(draft, lease, stays[0]):
         # A cycle that comes seconds late takes them off the overheads, not off whoever comes right behind.
         end_at_s = stays[0].end_s
@@ -163,7 +161,7 @@ def _start_due(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], st
         why = late.text if late is not None else "it has no room"
         draft.statuses[lease.id] = f"late: it was to start at {utc_text(start_at_s)}; {why}"
         return
-    stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_at_s, firm=True)
+    stay = stay_of_placed(draft, lease, vms, placed, end_at_s)
     draft.timeline.replace(lease.id, (stay,))
     start(draft, lease, vms, placed)
 
@@ -261,7 +259,7 @@ def _start_at_once(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]
     placed = _place_beside(draft, lease, vms, stays, firm_ceiling(draft, lease, now_s, slot_end_s), slot_end_s)
     if placed is None:
         return False
-    first = stay_at(lease, vms, rows_of(draft, placed), now_s, slot_end_s, firm=True)
+    first = stay_of_placed(draft, lease, vms, placed, slot_end_s)
     book(draft, lease, [first, *stays[1:]])
     start(draft, lease, vms, placed)
     return True
@@ -283,7 +281,7 @@ def _start_whole(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         if stays:
             draft.timeline.hold(stays)
         return False
-    book(draft, lease, [stay_at(lease, vms, rows_of(draft, placed), now_s, end_at_s, firm=True)])
+    book(draft, lease, [stay_of_placed(draft, lease, vms, placed, end_at_s)])
     start(draft, lease, vms, placed)
     return True
 
@@ -301,7 +299,7 @@ def _place_beside(
     placed = _place(draft, lease, vms, promised, free_then, end_s)
     if placed is None:
         return None
-    stay = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_s, firm=True)
+    stay = stay_of_placed(draft, lease, vms, placed, end_s)
     if has_all_then(draft, vms, stay):
         return placed
     draft.room.rollback(mark)

@@ -20,7 +20,7 @@ from one_preempt.core.phases.power.power_steps import continue_power, take_order
 from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, Request, ask
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
-from one_preempt.core.phases.reservations.room_ahead import end_of, takes_s
+from one_preempt.core.phases.reservations.stays import expected_end_s
 
 
 def let_sleep(draft: PlanDraft) -> None:
@@ -57,7 +57,7 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
             if not vms:
                 return None
             if starts_if_woken(draft, power, lease):
-                return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
+                return Request(lease, vms, start_s, expected_end_s(draft, lease, vms, start_s))
     return None
 
 

@@ -13,7 +13,8 @@ from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.queue.drawn_place import drawn_place
 from one_preempt.core.phases.reservations.planned_stays import planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
-from one_preempt.core.phases.reservations.room_ahead import book, end_of, gang_demand, stay_at, tables_for, takes_s
+from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
+from one_preempt.core.phases.reservations.stays import book, expected_end_s, stay_at
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 
 # Of those that ask for devices, cores or by a VM group so many are matched with other hosts in a cycle.
@@ -56,7 +57,7 @@ def _displaced(draft: PlanDraft) -> list[Lease]:
 def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_at_s: int) -> None:
     """Other hosts for the same time, where there are any; of those that sleep only as many as can boot until then."""
     demand = gang_demand(draft, vms, start_s=start_at_s)
-    end_at_s = end_of(start_at_s, takes_s(draft, lease, vms))
+    end_at_s = expected_end_s(draft, lease, vms, start_at_s)
     before = draft.timeline.withdraw(lease.id)
     for table in tables_for(draft, lease):
         rows = table.fit_at(demand, start_at_s, end_at_s)

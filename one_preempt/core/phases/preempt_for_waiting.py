@@ -11,7 +11,7 @@ from one_preempt.core.phases.preempting.room_made import CHOICES_A_CYCLE, preemp
 from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.queue.drawn_place import drawn_place
 from one_preempt.core.phases.queue.turns import waiting_leases
-from one_preempt.core.phases.reservations.room_ahead import end_of, takes_s
+from one_preempt.core.phases.reservations.stays import expected_end_s
 
 
 def preempt_for_waiting(draft: PlanDraft) -> None:
@@ -22,7 +22,7 @@ def preempt_for_waiting(draft: PlanDraft) -> None:
     requests = [lease for lease in waiting_leases(draft) if lease.id in preempting]
     for lease in looked_at_in_turn(requests, draft.state.now_s):
         vms, now_s = tuple(draft.startable(lease)), draft.state.now_s
-        obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, end_of(now_s, takes_s(draft, lease, vms))))
+        obstacle = preempt_in_time(draft, RoomWanted(lease, vms, now_s, expected_end_s(draft, lease, vms, now_s)))
         if obstacle is not None:
             draft.waits[lease.id] = obstacle
 

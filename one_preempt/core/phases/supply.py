@@ -43,7 +43,8 @@ from one_preempt.core.phases.power.waking_times import TURN_S, waking_times
 from one_preempt.core.phases.queue.queue_room import promised_stay
 from one_preempt.core.phases.reservations.leaving_in_time import spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
-from one_preempt.core.phases.reservations.room_ahead import book, end_of, gang_demand, is_taken, stay_at, takes_s
+from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken
+from one_preempt.core.phases.reservations.stays import book, end_of, expected_end_s, stay_at, takes_s
 
 # -- before reservations are judged --------------------------------------------------------------------------
 
@@ -230,7 +231,7 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     vms = draft.startable(lease)
     if not power.asleep.any() or not vms:
         return
-    request = Request(lease, tuple(vms), power.latest_up_s, end_of(power.latest_up_s, takes_s(draft, lease, vms)))
+    request = Request(lease, tuple(vms), power.latest_up_s, expected_end_s(draft, lease, vms, power.latest_up_s))
     counts = are_counted(draft, vms)
     rows = _lacking_rows(draft, power, request) if counts else _rows_of_unlike(draft, power, request)
     text = f"{lease.label} fits on no host that is on"

@@ -47,7 +47,7 @@ from one_preempt.core.phases.devices_and_groups.promises_in_turn import (
 )
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import leaving_leases
-from one_preempt.core.phases.reservations.room_ahead import rows_of, stay_at
+from one_preempt.core.phases.reservations.stays import rows_of, stay_of_placed
 from one_preempt.core.suspendable import worth_s
 
 Placed = tuple[Placement, ...] | Unplaced
@@ -156,7 +156,7 @@ def _who_loses(
     own = {placement.vm_id for placement in placed}
     others = [one for one in arrivals(draft) if one.placement.vm_id not in own]
     arriving = [*others, *(Arrival(placement, until_s) for placement in placed)]
-    there = stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_s, firm=False)
+    there = stay_of_placed(draft, lease, vms, placed, end_s, firm=False)
     with_own = [*near, MatchedPromise(lease, tuple(vms), there, groups_of(vms))]
     near = _who_matter(draft, with_own, len(near), arriving)[:-1]
     instants, put_before = sorted({one.stay.start_s for one in near}), promises.looked_at

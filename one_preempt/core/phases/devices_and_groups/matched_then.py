@@ -28,7 +28,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.groups_then import GroupsThen
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way
-from one_preempt.core.phases.reservations.room_ahead import rows_of
+from one_preempt.core.phases.reservations.stays import rows_of
 from one_preempt.core.victims import has_overrun
 
 # What else it lacks now, space and addresses, others may have given back by then.

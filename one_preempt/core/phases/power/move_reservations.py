@@ -21,7 +21,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import matched_rows
 from one_preempt.core.phases.power.supply_question import leases_by_row
 from one_preempt.core.phases.reservations.promised import has_exact_start
-from one_preempt.core.phases.reservations.room_ahead import book
+from one_preempt.core.phases.reservations.stays import book
 
 
 def reserved_only(draft: PlanDraft, power: PowerDraft) -> dict[int, tuple[Lease, ...]]:

@@ -33,7 +33,7 @@ from one_preempt.core.phases.power.needed_hosts import fits_at_all
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.reservations.promised import is_promised, is_unanswered
-from one_preempt.core.phases.reservations.room_ahead import end_of, takes_s
+from one_preempt.core.phases.reservations.stays import expected_end_s
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
@@ -108,7 +108,7 @@ def ask(
 def request_at(draft: PlanDraft, lease: Lease, start_s: int) -> Request:
     """A lease as it asks for nodes from an instant on."""
     vms: tuple[VirtualMachine, ...] = tuple(draft.members(lease))
-    return Request(lease, vms, start_s, end_of(start_s, takes_s(draft, lease, vms)))
+    return Request(lease, vms, start_s, expected_end_s(draft, lease, vms, start_s))
 
 
 class _LookedAt(SupplyQuestion):

@@ -15,7 +15,8 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.sequence import leave_id
 from one_preempt.core.phases.queue.moves import another_host, hold_target
 from one_preempt.core.phases.reservations.giving_way import preemptions_under_way
-from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short, stay_at
+from one_preempt.core.phases.reservations.room_ahead import firm_room_left, is_short
+from one_preempt.core.phases.reservations.stays import stay_at
 from one_preempt.core.victims import (
     MOVES,
     Hindered,

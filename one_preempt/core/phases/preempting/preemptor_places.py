@@ -16,7 +16,8 @@ from one_preempt.core.phases.devices_and_groups.beside_promised import placed_be
 from one_preempt.core.phases.devices_and_groups.served_then import unserved
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_wanted import RoomWanted
-from one_preempt.core.phases.reservations.room_ahead import end_of, firm_ceiling, rows_of, stay_at, takes_s
+from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
+from one_preempt.core.phases.reservations.stays import expected_end_s, stay_of_placed
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.victims import Hindered, PossibleVictim
 
@@ -122,12 +123,12 @@ def placed_after(
     if not isinstance(placed, Unplaced):
         return placed
     now_s = draft.state.now_s
-    end_s = end_of(now_s, takes_s(draft, lease, waiting))
+    end_s = expected_end_s(draft, lease, waiting, now_s)
     anywhere = partial(draft.matchmaker.place_together, waiting, draft.room)
     with draft.room.capped(firm_ceiling(draft, lease, now_s, end_s)):
         placed = placed_beside(draft, lease, waiting, end_s, anywhere)
     if not isinstance(placed, Unplaced):
-        elsewhere = stay_at(lease, waiting, rows_of(draft, placed), now_s, end_s, firm=True)
+        elsewhere = stay_of_placed(draft, lease, waiting, placed, end_s)
         arrived = draft.timeline.stays.get(lease.id, ()) if len(waiting) < len(lease.vm_ids) else ()
         draft.timeline.replace(lease.id, (*arrived, elsewhere))
     return placed

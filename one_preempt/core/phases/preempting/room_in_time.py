@@ -25,14 +25,13 @@ from one_preempt.core.phases.reservations.in_danger import warn, warn_of_late_le
 from one_preempt.core.phases.reservations.leaving_in_time import Leaving, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start
 from one_preempt.core.phases.reservations.room_ahead import (
-    book,
     free_but_for,
     gang_demand,
     is_taken,
     most_places,
     smallest_need,
-    stay_at,
 )
+from one_preempt.core.phases.reservations.stays import book, stay_at
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 
 # Of reservations for devices, cores or by a VM group so many are matched with other hosts before others must leave for

@@ -38,7 +38,8 @@ from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare
 from one_preempt.core.phases.reservations.planned_stays import plan_rest
-from one_preempt.core.phases.reservations.room_ahead import book, has_ended_by, rows_of, stay_at
+from one_preempt.core.phases.reservations.room_ahead import has_ended_by
+from one_preempt.core.phases.reservations.stays import book, rows_of, stay_at
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (
     Hindered,

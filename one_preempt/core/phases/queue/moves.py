@@ -9,7 +9,8 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest, rows_of, stay_at
+from one_preempt.core.phases.reservations.room_ahead import ceiling_for_the_rest
+from one_preempt.core.phases.reservations.stays import rows_of, stay_at
 
 
 def another_host(

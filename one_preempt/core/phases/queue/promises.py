@@ -11,7 +11,7 @@ from one_preempt.core.observed_room import keeps_reservations
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import promised_stay
 from one_preempt.core.phases.reservations.promised import is_promised
-from one_preempt.core.phases.reservations.room_ahead import booked
+from one_preempt.core.phases.reservations.stays import booked
 
 
 def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:

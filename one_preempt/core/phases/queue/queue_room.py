@@ -27,15 +27,8 @@ from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.reschedule import reschedule
 from one_preempt.core.phases.reservations.giving_way import reserved_ahead
-from one_preempt.core.phases.reservations.room_ahead import (
-    ceiling,
-    end_of,
-    gang_demand,
-    most_places,
-    rows_of,
-    smallest_need,
-    stay_at,
-)
+from one_preempt.core.phases.reservations.room_ahead import ceiling, gang_demand, most_places, smallest_need
+from one_preempt.core.phases.reservations.stays import end_of, rows_of, stay_at
 from one_preempt.core.queue_turn import Turn
 from one_preempt.core.suspendable import worth_s
 

@@ -11,9 +11,7 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import RefusedReservation
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.reservations.room_ahead import (
-    book,
-)
+from one_preempt.core.phases.reservations.stays import book
 
 
 def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:

@@ -21,15 +21,9 @@ from one_preempt.core.phases.devices_and_groups.matched_then import matched_from
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare, spared_until_s, who_must_leave
-from one_preempt.core.phases.reservations.room_ahead import (
-    book,
-    end_of,
-    gang_demand,
-    stay_at,
-    tables_for,
-    takes_s,
-)
+from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
 from one_preempt.core.phases.reservations.shares import share_exceeded, within_share_from_s
+from one_preempt.core.phases.reservations.stays import book, end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
 from one_preempt.core.victims import method_is_possible, methods_of
 

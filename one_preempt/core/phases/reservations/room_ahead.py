@@ -17,10 +17,8 @@ from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.memory.known_giving_way import GivingWay
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.plan import Placement
-from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
-from one_preempt.core.observed_room import amounts_of, needed_s
+from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import (
     giving_way,
@@ -31,17 +29,6 @@ from one_preempt.core.victims import has_overrun
 
 # What somebody takes of a host, and when he ends; None: nobody knows.
 _Taken = tuple[int | None, Sequence[int]]
-
-
-def takes_s(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> int | None:
-    """For how long the lease takes its room when it starts; None: nobody knows."""
-    known = draft.memory.queue.request_of(lease, vms, draft.policies, draft.rates)
-    return needed_s(draft.policies, draft.rates, lease, vms) if known is None else known.duration_s
-
-
-def end_of(start_s: int, takes_s: int | None) -> int | None:
-    """When a stay ends that takes so long."""
-    return None if takes_s is None else start_s + takes_s
 
 
 def tables_for(draft: PlanDraft, lease: Lease) -> Sequence[SlotTable]:
@@ -353,39 +340,3 @@ def meets_overbooked(stay: Stay, overbooked: Mapping[int, int]) -> bool:
     What takes a host that is coming up is over before anybody starts there.
     """
     return bool(overbooked) and any(overbooked.get(row, 0) > stay.start_s for row in stay.host_rows)
-
-
-def stay_at(
-    lease: Lease, vms: Sequence[VirtualMachine], rows: Sequence[int], start_s: int, end_s: int | None, *, firm: bool
-) -> Stay:
-    """The stay of VMs on the hosts of these rows."""
-    return Stay(lease.id, start_s, end_s, tuple(rows), amounts_of(vms), firm=firm)
-
-
-def rows_of(draft: PlanDraft, placements: Iterable[Placement]) -> tuple[int, ...]:
-    """The rows of the hosts of placements."""
-    return tuple(draft.state.hosts.index_by_id[placement.host_id] for placement in placements)
-
-
-def booked(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> Booking:
-    """Stays as the ledger keeps them: by host id."""
-    ids = draft.state.hosts.ids
-    return Booking(
-        lease.id,
-        tuple(
-            Reservation(
-                lease_id=lease.id,
-                start_at_s=stay.start_s,
-                end_at_s=stay.end_s,
-                host_ids=tuple(int(ids[row]) for row in stay.host_rows),
-                firm=stay.firm and not stay.promise,
-            )
-            for stay in stays
-        ),
-    )
-
-
-def book(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
-    """Hold `stays` instead of all that was held for the lease, and have it written down."""
-    draft.timeline.replace(lease.id, tuple(stays))
-    draft.book(booked(draft, lease, stays))
