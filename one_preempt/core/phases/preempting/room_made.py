@@ -14,13 +14,14 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
-from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
+from one_preempt.core.model.plan import Placement, Reason
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.preempting.decided_preemption import decided_preemption
 from one_preempt.core.phases.preempting.leaving_together import (
     TOO_LATE,
     as_victims,
@@ -30,7 +31,7 @@ from one_preempt.core.phases.preempting.leaving_together import (
     who_hold_others_up,
 )
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
-from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, price_of, request_problem
+from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, request_problem
 from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
 from one_preempt.core.phases.preempting.sure_ways import hosts_if_all_left, leaves_surely
@@ -145,18 +146,8 @@ def _preempt_for(
     Else say why there is none, and who of those chosen had better stay; a reason alone is advice, or says that nobody
     could help. Where it was `asked_before` as often as it is asked, only who surely can leaves.
     """
-    surely = asked_before == CHOICES_A_REQUEST - 1
-    policies = draft.policies
-    taking_part = frozenset(draft.busy_leases) | staying
-    possible, spared = possible_victims(
-        draft.state, policies.limits, rules_for(draft, wanted.vms), taking_part, policies.time.overrun
-    )
-    possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
-    if wanted.start_s > draft.state.now_s:
-        # Before its time comes, nobody leaves for it but those who give way to reservations (`time.suspension`).
-        possible = [one for one in possible if draft.gives_way(one.lease)]
-    if surely:
-        possible = [one for one in possible if leaves_surely(draft, one)]
+    policies, surely = draft.policies, asked_before == CHOICES_A_REQUEST - 1
+    possible, spared = _who_could_leave(draft, wanted, staying, surely=surely)
     free = free_then(draft, wanted, possible)
     within = _within(draft, wanted, possible, lacking, surely=surely)
     problem = request_problem(draft, wanted.vms, possible, free, within)
@@ -184,6 +175,23 @@ def _preempt_for(
         return _start_before_the_queue(draft, wanted, placements)
     obstacle = who_hold_others_up(draft, wanted.lease, chosen)
     return obstacle or _decide_or_undo(draft, wanted, chosen, choice, placements)
+
+
+def _who_could_leave(
+    draft: PlanDraft, wanted: RoomWanted, staying: frozenset[int], *, surely: bool
+) -> tuple[list[PossibleVictim], dict[str, int]]:
+    """Those among whom victims are chosen, and how many preemptable leases are spared, by the cause."""
+    policies = draft.policies
+    taking_part = frozenset(draft.busy_leases) | staying
+    rules = rules_for(draft, wanted.vms)
+    possible, spared = possible_victims(draft.state, policies.limits, rules, taking_part, policies.time.overrun)
+    possible = [one for one in possible if not has_ended_by(draft, one.lease, wanted.start_s)]
+    if wanted.start_s > draft.state.now_s:
+        # Before its time comes, nobody leaves for it but those who give way to reservations (`time.suspension`).
+        possible = [one for one in possible if draft.gives_way(one.lease)]
+    if surely:
+        possible = [one for one in possible if leaves_surely(draft, one)]
+    return possible, spared
 
 
 def _within(
@@ -297,7 +305,7 @@ def _decide_upon(
     if isinstance(victims, Hindered):
         return victims
     draft.hold_memory_images(victims)
-    preemption = _preemption(draft, wanted, choice, victims, placements)
+    preemption = decided_preemption(draft, wanted, choice, victims, placements)
     if policies.mode is not Mode.ACT:
         draft.advised.append(preemption)
         draft.advised_actions.extend(steps_of(draft, preemption, lease, victims, placements))
@@ -355,43 +363,3 @@ def _with_spared(reason: Reason, spared: dict[str, int]) -> Reason:
         return reason
     causes = ", ".join(f"{count} {cause}" for cause, count in sorted(spared.items()))
     return Reason(reason.code, f"{reason.text}; leases that are spared: {causes}")
-
-
-def _preemption(
-    draft: PlanDraft,
-    wanted: RoomWanted,
-    choice: Choice,
-    victims: tuple[Victim, ...],
-    placements: tuple[Placement, ...],
-) -> Preemption:
-    """The decision as a value; its overhead is that of the methods which are really taken."""
-    state = draft.state
-    prices = [
-        price_of(draft, state.leases[lease_id], tuple(v.method for v in victims if v.lease_id == lease_id))
-        for lease_id in sorted(choice.lease_ids)
-    ]
-    delta_ms = draft.policies.overhead.reschedule_ms if any(price.reschedules for price in prices) else 0
-    return Preemption(
-        id=_new_id(draft, wanted.lease),
-        preemptor_lease_id=wanted.lease.id,
-        victims=victims,
-        placements=placements,
-        policy=draft.policies.preemption.name,
-        overhead_ms=sum(price.overhead_ms for price in prices) + delta_ms,
-        optimal=choice.optimal,
-        bound_ms=choice.bound_ms,
-        decided_at_s=state.now_s,
-        considered=choice.considered,
-        candidate_count=choice.candidate_count,
-        median_overhead_ms=choice.median_overhead_ms,
-    )
-
-
-def _new_id(draft: PlanDraft, lease: Lease) -> str:
-    """By the lease and the second; another than that of what was decided for it, and is given up, in the same one."""
-    if draft.policies.mode is not Mode.ACT:
-        return f"{lease.id}@advice"
-    now_s = draft.state.now_s
-    decided = [one.preemption for one in draft.state.preemptions if one.preemption.preemptor_lease_id == lease.id]
-    numbers = [int(one.id.partition("-")[2] or 1) for one in decided if one.decided_at_s == now_s]
-    return f"{lease.id}@{now_s}-{max(numbers) + 1}" if numbers else f"{lease.id}@{now_s}"
