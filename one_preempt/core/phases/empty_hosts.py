@@ -36,7 +36,7 @@ def _move(draft: PlanDraft, power: PowerDraft, lease: Lease, vm: VirtualMachine)
     draft.busy_leases.add(lease.id)
     if phase_of(vm) is not VmPhase.RUNNING or vm.resched:
         return
-    placed = place_elsewhere(draft, power, (lease, vm, method))
+    placed = place_elsewhere(draft, power, lease, vm)
     if placed is not None:
         hold_target(draft, lease, vm, placed)
         draft.actions.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,13 @@ from one_preempt.core.phases.power.waking_times import may_sleep_until
 from one_preempt.core.phases.queue.moves import another_host
 from one_preempt.core.victims import MOVES, method_is_possible, methods_of, possible_victims
 
-Moving = tuple[Lease, VirtualMachine, PreemptionMethod]
+
+class Moving(NamedTuple):
+    """A VM that would leave a host, and how; it is all of its lease."""
+
+    lease: Lease
+    vm: VirtualMachine
+    method: PreemptionMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ def emptiable_hosts(draft: PlanDraft, power: PowerDraft) -> Emptiable:
 def _empty_s(draft: PlanDraft, moving: Sequence[Moving], reserved: Sequence[Lease]) -> int:
     """When a host is expected to be empty by itself."""
     unknown_s = draft.state.now_s + UNKNOWN_END_S
-    ends = [lease.expected_end_at_s or unknown_s for lease, _, _ in moving]
+    ends = [one.lease.expected_end_at_s or unknown_s for one in moving]
     ends += [stay.end_s or unknown_s for lease in reserved for stay in draft.timeline.stays[lease.id]]
     return max(ends)
 
@@ -85,11 +92,11 @@ def consolidate(draft: PlanDraft, power: PowerDraft, hosts: Emptiable, count: in
             continue
         if not power.spare or len(moving) > draft.policies.limits.victims_in_flight:
             continue
-        if any(lease.id in draft.busy_leases for lease, _, _ in moving):
+        if any(one.lease.id in draft.busy_leases for one in moving):
             continue
         mark = draft.room.checkpoint()
-        if all(place_elsewhere(draft, power, one) is not None for one in moving) and needed.spare(row):
-            vm_ids = tuple(vm.id for _, vm, _ in moving)
+        if all(place_elsewhere(draft, power, one.lease, one.vm) is not None for one in moving) and needed.spare(row):
+            vm_ids = tuple(one.vm.id for one in moving)
             power.let_sleep(row, "consolidated", f"its {len(vm_ids)} VMs have room elsewhere", vm_ids)
         else:
             draft.room.rollback(mark)
@@ -113,7 +120,7 @@ def _movable(draft: PlanDraft) -> dict[int, Moving]:
         vms = draft.members(one.lease)
         method = method_to_move(draft, one.lease, vms[0])
         if len(vms) == 1 and method is not None and _keeps_its_deadline(draft, one.lease, vms[0], method):
-            found[vms[0].id] = (one.lease, vms[0], method)
+            found[vms[0].id] = Moving(one.lease, vms[0], method)
     return found
 
 
@@ -139,16 +146,15 @@ def _takes_s(draft: PlanDraft, leaving: Sequence[tuple[VirtualMachine, Preemptio
 
 def _energy_mj(draft: PlanDraft, power: PowerDraft, row: int, moving: Sequence[Moving]) -> int:
     """What moving takes: both hosts are fully used as long as the overhead models say it lasts."""
-    took_s = _takes_s(draft, [(vm, method) for _, vm, method in moving])
+    took_s = _takes_s(draft, [(one.vm, one.method) for one in moving])
     return 2 * took_s * power.rules.power_of(power.host(row)).curve.peak_mw
 
 
-def place_elsewhere(draft: PlanDraft, power: PowerDraft, moving: Moving) -> Placement | None:
+def place_elsewhere(draft: PlanDraft, power: PowerDraft, lease: Lease, vm: VirtualMachine) -> Placement | None:
     """Another host that is on and stays on, for as long as the lease is expected to go on; None where there is none.
 
     The placement is charged to the draft's room.
     """
-    lease, vm, _ = moving
     elsewhere = power.awake & power.columns.occupied & (draft.state.hosts.ids != vm.host_id)
     placed = another_host(draft, lease, vm, elsewhere)
     return None if isinstance(placed, Unplaced) else placed[0]
