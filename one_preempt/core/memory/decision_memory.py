@@ -12,6 +12,7 @@ from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.memory.known_choices import KnownChoices
 from one_preempt.core.memory.known_giving_way import KnownGivingWay
+from one_preempt.core.memory.known_lacks import KnownLacks
 from one_preempt.core.memory.known_leavers import KnownLeavers
 from one_preempt.core.memory.known_queue import KnownQueue
 from one_preempt.core.memory.known_rooms import KnownRooms
@@ -41,7 +42,7 @@ class DecisionMemory:
     searches: KnownSearches = field(default_factory=KnownSearches)
     stays_ahead: StaysAhead = field(default_factory=StaysAhead)
     wakings: KnownWakings = field(default_factory=KnownWakings)
-    matched_promises: dict[int, tuple[tuple[object, ...], str | None]] = field(default_factory=dict)
+    lacks: KnownLacks = field(default_factory=KnownLacks)
     learner: Learner = field(default_factory=Learner)
     power_columns: PowerColumns = field(default_factory=PowerColumns)
     power_watch: PowerWatch = field(default_factory=PowerWatch)

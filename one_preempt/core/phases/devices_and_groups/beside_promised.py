@@ -7,6 +7,7 @@ are there now and do not end by then: once with whoever is to be placed, and onc
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from functools import partial
 
 import numpy as np
 
@@ -198,19 +199,26 @@ def what_it_lacks(
     if promises is None or len(stay.host_rows) != len(lease.vm_ids):
         return None
     near, leaving = _with_those_near(draft, promises, lease, stay), frozenset(vm.id for vm, _ in sent_out)
-    arriving, known = arrivals(draft), draft.memory.matched_promises.get(lease.id)
+    arriving = arrivals(draft)
     follows_from = (*_follows_from(draft, near, arriving), leaving)
-    if known is not None and known[0] == follows_from:
-        return known[1]
+    look = partial(_lacking_things, draft, lease, stay, near, arriving, leaving)
+    return draft.memory.lacks.of(lease.id, follows_from, len(draft.state.leases), look)
+
+
+def _lacking_things(
+    draft: PlanDraft,
+    lease: Lease,
+    stay: Stay,
+    near: Sequence[MatchedPromise],
+    arriving: Sequence[Arrival],
+    leaving: Set[int],
+) -> str | None:
+    """The first of the things that a lease lacks at its start or while others start; `near` has its own stay."""
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
     own = next(place for place, one in enumerate(near) if one.lease.id == lease.id)
     lacking = lacking_at_each(draft, _who_matter(draft, near, own, arriving), instants, arriving, leaving)
     code = next((those[lease.id] for _, those in lacking if lease.id in those), None)
-    things = None if code is None else _THINGS[code]
-    if len(draft.memory.matched_promises) > 2 * len(draft.state.leases):
-        draft.memory.matched_promises.clear()
-    draft.memory.matched_promises[lease.id] = (follows_from, things)
-    return things
+    return None if code is None else _THINGS[code]
 
 
 def who_has_its_devices(
