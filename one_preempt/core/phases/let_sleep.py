@@ -17,10 +17,9 @@ from one_preempt.core.phases.power.emptiable_hosts import consolidate, emptiable
 from one_preempt.core.phases.power.needed_hosts import NeededHosts, starts_if_woken
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
-from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, Request, ask
+from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, Request, ask, request_at
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
-from one_preempt.core.phases.reservations.stays import expected_end_s
 
 
 def let_sleep(draft: PlanDraft) -> None:
@@ -53,11 +52,11 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
         if waits is None or lease.id in draft.reserved or lease.terms.at_once:
             continue
         if lease.id in draft.lacking_room or waits.code in WAITS_FOR_ROOM:
-            vms, start_s = tuple(draft.startable(lease)), power.latest_up_s
+            vms = draft.startable(lease)
             if not vms:
                 return None
             if starts_if_woken(draft, power, lease):
-                return Request(lease, vms, start_s, expected_end_s(draft, lease, vms, start_s))
+                return request_at(draft, lease, power.latest_up_s, vms)
     return None
 
 

@@ -44,7 +44,7 @@ from one_preempt.core.phases.queue.queue_room import promised_stay
 from one_preempt.core.phases.reservations.leaving_in_time import spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken
-from one_preempt.core.phases.reservations.stays import book, end_of, expected_end_s, stay_at, takes_s
+from one_preempt.core.phases.reservations.stays import book, stay_at, takes_s
 
 # -- before reservations are judged --------------------------------------------------------------------------
 
@@ -197,12 +197,11 @@ def _instead_of_preempting(draft: PlanDraft, power: PowerDraft, lease: Lease) ->
     if power.to_come is None:
         return
     up_by_s = power.latest_up_s
-    vms = tuple(draft.startable(lease))
-    takes = takes_s(draft, lease, vms)
+    vms = draft.startable(lease)
     if power.coming.any() and _has_room_by(draft, lease, vms, up_by_s):
         _waits_for_hosts(draft, lease)
         return
-    asked = ask(draft, power, Occasion.ARRIVAL, Request(lease, vms, up_by_s, end_of(up_by_s, takes)))
+    asked = ask(draft, power, Occasion.ARRIVAL, request_at(draft, lease, up_by_s, vms))
     if not asked.rows_to_wake:
         return
     decision = power.rules.policy.decide(asked.question)
@@ -222,8 +221,8 @@ def _has_room_by(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     promised = promised_stay(draft, lease.id)
     if promised is not None:
         return promised.start_s <= by_s
-    takes, demand = takes_s(draft, lease, vms), gang_demand(draft, vms)
-    return draft.timeline.all_stays.table.earliest_fit(demand, takes, draft.state.now_s, by_s + 1) is not None
+    whole_s, demand = takes_s(draft, lease, vms), gang_demand(draft, vms)
+    return draft.timeline.all_stays.table.earliest_fit(demand, whole_s, draft.state.now_s, by_s + 1) is not None
 
 
 def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
@@ -231,7 +230,7 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
     vms = draft.startable(lease)
     if not power.asleep.any() or not vms:
         return
-    request = Request(lease, tuple(vms), power.latest_up_s, expected_end_s(draft, lease, vms, power.latest_up_s))
+    request = request_at(draft, lease, power.latest_up_s, vms)
     counts = are_counted(draft, vms)
     rows = _lacking_rows(draft, power, request) if counts else _rows_of_unlike(draft, power, request)
     text = f"{lease.label} fits on no host that is on"

@@ -105,10 +105,10 @@ def ask(
     return Asked(question, rows, counted.rows_there, counted.free_rows)
 
 
-def request_at(draft: PlanDraft, lease: Lease, start_s: int) -> Request:
-    """A lease as it asks for nodes from an instant on."""
-    vms: tuple[VirtualMachine, ...] = tuple(draft.members(lease))
-    return Request(lease, vms, start_s, expected_end_s(draft, lease, vms, start_s))
+def request_at(draft: PlanDraft, lease: Lease, start_s: int, vms: Sequence[VirtualMachine] | None = None) -> Request:
+    """A lease as it asks for nodes from an instant on, for these of its VMs; None: for all of them."""
+    asking = tuple(draft.members(lease) if vms is None else vms)
+    return Request(lease, asking, start_s, expected_end_s(draft, lease, asking, start_s))
 
 
 class _LookedAt(SupplyQuestion):
