@@ -9,8 +9,9 @@
     </lease-annotations>
 
 Each part may be left out, and the lease then keeps what it has. All times count from the submission of the lease, with
-a leading ``+`` or without. Annotations without an id are for the leases in the order of the workload, one each. What a
-file says of itself (<attributes>) goes into the provenance. `annotate` draws what these files state.
+a leading ``+`` or without. Annotations without an id are for the leases in the order of the workload, one each: none
+may be left out. What a file says of itself (<attributes>) goes into the provenance. `annotate` draws what these
+files state.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from lxml.etree import SubElement, _Element
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
+from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.lwf_elements import (
     NOTHING_MORE,
     Extra,
@@ -143,9 +145,12 @@ def annotated(workload: Workload, annotations: Annotations, skip_bad: bool = Fal
     """The workload with the annotations added to its leases; those for leases that are not there are counted.
 
     Raises:
-        OnePreemptError: Without `skip_bad`, one contradicts what its lease has: file, line and lease are named.
+        OnePreemptError: Without `skip_bad`, one contradicts what its lease has: file, line and lease are named. Whose
+            annotations without ids are is not certain, for leases were left out, or are not as many.
     """
     bound = any(one.lease_id is not None for one in annotations.entries)
+    if annotations.entries and not bound:
+        _require_places(workload, annotations)
     ids = [request.id for request in workload.requests]
     places = (one.lease_id for one in annotations.entries) if bound else ids
     said_of = dict(zip(places, annotations.entries, strict=False))
@@ -166,6 +171,22 @@ def annotated(workload: Workload, annotations: Annotations, skip_bad: bool = Fal
         LeftOut("annotations that contradict their leases", bad.found.count),
     )
     return replace(changed, left_out=(*workload.left_out, *annotations.left_out, *(one for one in found if one.count)))
+
+
+def _require_places(workload: Workload, annotations: Annotations) -> None:
+    """By their places annotations are known only where no lease between others is missing."""
+    given, there, source = len(annotations.entries), len(workload), annotations.source
+    if workload.left_out:
+        why = ", ".join(f"{one.count} {one.reason}" for one in workload.left_out)
+        raise OnePreemptError(
+            f"{source}: its annotations have no ids, and of the workload was left out: {why}. Whose they are is not "
+            "certain: give each annotation the id of its lease"
+        )
+    if given != there:
+        raise OnePreemptError(
+            f"{source}: {given} annotations without ids for {there} leases: give each the id of its lease, or write "
+            "one for each lease"
+        )
 
 
 def _with(request: WorkloadRequest, said: Annotation) -> WorkloadRequest:

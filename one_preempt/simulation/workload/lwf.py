@@ -47,17 +47,21 @@ CPU, MEMORY = "CPU", "Memory"
 
 @dataclass(slots=True)
 class _Found:
-    """What has been read so far; `unnamed` are requests to which the file gives no id."""
+    """What has been read so far; `unnamed` are requests to which the file gives no id, None where one is bad."""
 
     name: str = ""
     site: tuple[MachineSet, ...] = ()
     requests: dict[int, WorkloadRequest] = field(default_factory=dict)
-    unnamed: list[WorkloadRequest] = field(default_factory=list)
+    unnamed: list[WorkloadRequest | None] = field(default_factory=list)
+    greatest_id: int = 0
     other_resources: set[str] = field(default_factory=set)
 
 
 def read_lwf(path: Path | str, skip_bad_requests: bool = False, cut_overruns: bool = False) -> Workload:
     """The workload in a file, plain or compressed with gzip.
+
+    Leases without an id are numbered in their order after the greatest id; bad ones count in both, so that the others
+    keep theirs where such are left out.
 
     Args:
         path: Where it is.
@@ -90,8 +94,8 @@ def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) 
                 _add_request(element, found, bad)
     except WrongElement as wrong:
         raise OnePreemptError(f"{source}:{wrong.line}: {wrong.what}") from None
-    next_id = max(found.requests, default=0) + 1
-    named = (replace(request, id=next_id + number) for number, request in enumerate(found.unnamed))
+    numbered = enumerate(found.unnamed, found.greatest_id + 1)
+    named = (replace(request, id=number) for number, request in numbered if request is not None)
     ignored = f", without {', '.join(sorted(found.other_resources))}" if found.other_resources else ""
     return Workload(
         requests=(*found.requests.values(), *named),
@@ -103,21 +107,25 @@ def parse_lwf(stream: ByteStream, source: str, skip_bad_requests: bool = False) 
 
 
 def _add_request(element: _Element, found: _Found, bad: BadLineCollector) -> None:
+    lease = element.find("lease")
+    is_named = lease is not None and "id" in lease.attrib
+    request: WorkloadRequest | None = None
     try:
-        request = _request(element, found.other_resources)
-        if request.id in found.requests:
-            raise WrongElement(element, f"lease {request.id} is there twice")
+        lease = child(element, "lease")
+        id = number(lease, "id", least=0) if is_named else UNKNOWN_ID
+        found.greatest_id = max(found.greatest_id, id)
+        request = _request(id, element, lease, found.other_resources)
+        if id in found.requests:
+            raise WrongElement(element, f"lease {id} is there twice")
+        if is_named:
+            found.requests[id] = request
     except WrongElement as wrong:
         bad.add(wrong.line, wrong.what)
-    else:
-        if request.id == UNKNOWN_ID:
-            found.unnamed.append(request)
-        else:
-            found.requests[request.id] = request
+    if not is_named:
+        found.unnamed.append(request)
 
 
-def _request(element: _Element, other_resources: set[str]) -> WorkloadRequest:
-    lease = child(element, "lease")
+def _request(id: int, element: _Element, lease: _Element, other_resources: set[str]) -> WorkloadRequest:
     said = extra(lease)
     arrival_s = time_s(element, "arrival", relative_to_s=0)
     duration_s = time_s(child(lease, "duration"), "time", relative_to_s=0)
@@ -128,7 +136,7 @@ def _request(element: _Element, other_resources: set[str]) -> WorkloadRequest:
     image_name, image_mib = image(lease)
     try:
         request = WorkloadRequest(
-            id=number(lease, "id", least=0) if "id" in lease.attrib else UNKNOWN_ID,
+            id=id,
             submitted_at_s=arrival_s,
             vm_sets=_machines(child(lease, "nodes"), lease, other_resources),
             requested_duration_s=None if said.unknown_duration else duration_s,

@@ -35,7 +35,8 @@ _BOUNDS = dict.fromkeys(_FIELDS, (0, _GREATEST)) | {
 
 
 def read_lwf_text(path: Path | str, skip_bad_lines: bool = False, cut_overruns: bool = False) -> Workload:
-    """The workload in a file, plain or compressed with gzip; requests are numbered from 1 by their lines.
+    """The workload in a file, plain or compressed with gzip; requests are numbered from 1 by their lines, bad ones
+    counted, comments not.
 
     Haizea's generator drew some starts before instant 0: they are moved to it.
 
@@ -57,13 +58,16 @@ def parse_lwf_text(
     """The workload in a stream of bytes. `source` names it in messages; see `read_lwf_text`."""
     bad = BadLineCollector(source, skip_bad_lines)
     requests: list[WorkloadRequest] = []
+    id = 0
     for first, lines in blocks_of_lines(stream, source):
         for line_number, line in enumerate(lines, first):
             words = line.decode("latin-1").split()
             if not words or words[0].startswith("#"):
                 continue
+            # A bad line has its number, too: who annotates the others by theirs means the same ones.
+            id += 1
             try:
-                requests.append(_request(len(requests) + 1, words, cut_overruns))
+                requests.append(_request(id, words, cut_overruns))
             except ValueError as error:
                 bad.add(line_number, str(error))
     left_out = (LeftOut("bad lines", bad.found.count),) if bad.found.count else ()

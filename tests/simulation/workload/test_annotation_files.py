@@ -118,13 +118,42 @@ def test_without_software_the_image_goes() -> None:
 
 
 def test_annotations_without_ids_are_for_the_leases_in_their_order() -> None:
-    more = parsed(*(annotation(f"<deadline time='{hours}:00:00'/>", id="") for hours in (2, 3)))
+    more = parsed(*(annotation(f"<deadline time='{hours}:00:00'/>", id="") for hours in (2, 3, 4)))
     deadlines = [request.deadline_at_s for request in annotated(LOG, more).requests]
-    assert deadlines == [7800, 11_500, None]
+    assert deadlines == [7800, 11_500, 15_200]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_annotations_without_ids_are_refused_where_leases_are_missing(skip: bool) -> None:
+    more = parsed(*[annotation("<start><now/></start>", id="")] * 3, skip=skip)
+    shortened = replace(LOG, requests=LOG.requests[1:], left_out=(LeftOut("jobs that never ran", 1),))
+    with pytest.raises(
+        OnePreemptError, match=r"^more\.lwfa: .* left out: 1 jobs that never ran.*give each annotation the id"
+    ):
+        annotated(shortened, more, skip)
+    with_ids = parsed(*(annotation("<start><now/></start>", id=f'id="{id}"') for id in (1, 2, 3)))
+    assert {request.start for request in annotated(shortened, with_ids).requests} == {StartKind.IMMEDIATE}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_annotations_without_ids_are_as_many_as_the_leases(count: int) -> None:
+    more = parsed(*[annotation("<start><now/></start>", id="")] * count)
+    with pytest.raises(OnePreemptError, match=rf"^more\.lwfa: {count} annotations without ids for 3 leases: give each"):
+        annotated(LOG, more)
+
+
+def test_a_file_without_annotations_adds_none() -> None:
+    shortened = replace(LOG, left_out=(LeftOut("jobs that never ran", 1),))
+    assert annotated(shortened, parsed()).requests == LOG.requests
 
 
 def test_a_bad_annotation_without_an_id_does_not_move_the_others() -> None:
-    more = parsed(annotation("<deadline time='soon'/>", id=""), annotation("<start><now/></start>", id=""), skip=True)
+    more = parsed(
+        annotation("<deadline time='soon'/>", id=""),
+        annotation("<start><now/></start>", id=""),
+        annotation("", id=""),
+        skip=True,
+    )
     workload = annotated(LOG, more)
     assert [request.start for request in workload.requests] == [
         StartKind.BEST_EFFORT, StartKind.IMMEDIATE, StartKind.BEST_EFFORT,

@@ -144,6 +144,21 @@ def test_leases_without_an_id_are_numbered_after_the_others() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bad", "ids"),
+    [
+        ('<lease-request arrival="soon"/>', [7, 8, 10]),
+        (lease_request(id="", preemptible="maybe"), [7, 8, 10]),
+        (lease_request(id='id="20"', preemptible="maybe"), [7, 21, 22]),
+        (lease_request(id='id="7"'), [7, 8, 9]),
+        (lease_request(id='id="x"'), [7, 8, 9]),
+    ],
+)
+def test_leases_keep_their_numbers_where_a_bad_one_is_left_out(bad: str, ids: list[int]) -> None:
+    workload = parsed(lease_request(id='id="7"'), lease_request(id=""), bad, lease_request(id=""), skip=True)
+    assert [request.id for request in workload.requests] == ids
+
+
+@pytest.mark.parametrize(
     ("request_text", "words"),
     [
         (lease_request(arrival="soon"), r"<lease-request> arrival='soon' is not a time: write hh:mm:ss"),
