@@ -280,6 +280,20 @@ def test_energy_is_told_where_hosts_may_be_switched(tmp_path: Path) -> None:
     assert "kWh" in (plots / "energy_kwh.svg").read_text()
 
 
+def test_a_request_that_can_never_run_does_not_lengthen_what_is_measured(tmp_path: Path) -> None:
+    path, power = quiet_afternoon(tmp_path), with_power(tmp_path, "enforce")
+    without = answer(path, *power, "--until", "2h")["runs"][0]["figures"]
+    log = path.read_text().splitlines()
+    too_large = LINE.format(number=2, submitted=0, runs=60, processors=5, asked=60)
+    path.write_text("\n".join((*log[:3], too_large)))
+    told = answer(path, *power)["runs"][0]["figures"]
+    assert (told["completed.all"], told["unfinished.all"]) == (1, 1)
+    # An hour of one node of four, and the last one goes to sleep a moment later.
+    assert told["utilization"] == pytest.approx(1 / 4, rel=0.01)
+    assert told["energy_always_on_kwh"] == pytest.approx(1.3 + 0.1, rel=0.01)
+    assert told["energy_kwh"] < without["energy_kwh"]
+
+
 def test_energy_policies_are_compared_in_one_run(tmp_path: Path) -> None:
     path, power = quiet_afternoon(tmp_path), with_power(tmp_path, "enforce")
     named = ("--energy-policy", "always-on", "--energy-policy", "LOOK-AHEAD")

@@ -101,6 +101,7 @@ class Simulator:
         self._end_ms = None if until_s is None else self._origin_ms + 1000 * until_s
         self._plays_on = plays_on and until_s is not None
         self._cut_at_ms: int | None = None
+        self._happened_at_ms = self._origin_ms
         self._requests = workload.requests
         self._faults = tuple(faults)
         self._heap = EventHeap()
@@ -122,10 +123,14 @@ class Simulator:
         cloud.on_transition(self._observe, passing=False, shared=self._observe_shared)
 
     def run(self) -> SimulationResult:
-        """Play to the end: all requests are over, or nothing more can happen, or `until_s` has come."""
+        """Play to the end: all requests are over, or nothing more can happen, or `until_s` has come.
+
+        Where somebody waits in vain the simulation ends with the last instant at which anything happened, and not when
+        it was given up to look for more.
+        """
         with _seldom_collecting():
             self._play()
-        ended_at_ms = self._cut_at_ms or self._cloud.clock.now_ms
+        ended_at_ms = self._cut_at_ms or (self._cloud.clock.now_ms if self._plays_on else self._happened_at_ms)
         for run in self._runs.values():
             if run.since_ms is not None:
                 run.lease.served_vm_ms += ended_at_ms - run.since_ms
@@ -148,7 +153,10 @@ class Simulator:
                 break
             # As long as somebody comes, ends, or has a time to come there is something to wait for, however often the
             # scheduler looks; and for a while longer, for it may have put something off.
-            if self._play_instant(at_ms) or self._heap.next_at_ms() is not None:
+            happened = self._play_instant(at_ms)
+            if happened:
+                self._happened_at_ms = at_ms
+            if happened or self._heap.next_at_ms() is not None:
                 idle, awaited_ms = 0, max(awaited_ms, at_ms)
             elif at_ms > awaited_ms + _PUT_OFF_MS:
                 idle += 1

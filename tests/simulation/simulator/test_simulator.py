@@ -149,6 +149,14 @@ def test_who_is_never_served_is_not_awaited_for_ever() -> None:
     assert result.cycles < 1100
 
 
+def test_who_is_never_served_does_not_lengthen_the_run() -> None:
+    cloud = build_cloud(TWO_HOSTS)
+    restless = LooksAgain(simulated_cycle(simulation_settings(), cloud, "moml"), every_s=60)
+    result = Simulator(cloud, restless, Workload((request(1, 0, 1, 100), request(2, 0, 9, 10)))).run()
+    assert [record.fate for record in result.records] == [Fate.COMPLETED, Fate.UNFINISHED]
+    assert result.ended_at_ms == 100_000
+
+
 def test_a_cancellable_lease_is_cut_short() -> None:
     records = records_of(request(1, 0, 4, 300, lease_type=LeaseType.BE_CANCELLABLE), local(2, 100, 2, 50))
     assert (records[1].fate, records[1].ended_at_ms) == (Fate.CUT_SHORT, 100_000)
