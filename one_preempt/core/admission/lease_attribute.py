@@ -25,6 +25,7 @@ AT_ONCE = "NOW"
 MAX_SIZE = 10_000
 MAX_SUSPENSIONS = 1_000_000
 MAX_DURATION_S = 10 * 365 * 86_400
+FIRST_YEAR, LAST_YEAR = 1971, 2200
 MAX_CHARACTERS = 2_000
 QUOTED_CHARACTERS = 32
 
@@ -186,14 +187,14 @@ def _instant_s(key: str, text: str) -> int:
             local_s = timegm(tuple(part[name] for name in ("year", "month", "day", "hour", "minute", "second")))
             zone_s = part["zone_hours"] * 3600 + part["zone_minutes"] * 60
             return local_s + zone_s if found["sign"] == "-" else local_s - zone_s
-        told = f"{key} {quoted(text)} is not usable: write a day that there is, from 1971 to 2200"
+        told = f"{key} {quoted(text)} is not usable: write a day that there is, from {FIRST_YEAR} to {LAST_YEAR}"
         raise _Unreadable(f"lease-{key.lower()}", told)
     also = ', or "+02:00:00" from now, or "now"' if key == "START" else ""
     raise _Unreadable(f"lease-{key.lower()}", f"{key} {quoted(text)} is not usable: write {_INSTANT_FORM}{also}")
 
 
 def _is_on_the_calendar(year: int, month: int, day: int) -> bool:
-    return 1970 < year <= 2200 and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
+    return FIRST_YEAR <= year <= LAST_YEAR and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
 
 
 def _yes(key: str, text: str) -> bool:

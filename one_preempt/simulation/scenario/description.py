@@ -12,6 +12,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.settings import LONGEST_FILE, NotNegative, Positive, TypeName
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
+from one_preempt.simulation.workload.workload import MOST_SUSPENSIONS
 from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -76,7 +77,7 @@ class LeasesEntry(_Entry, frozen=True):
     local: NotNegative | None = None
     types: dict[TypeName, Share] = {}
     deadline_factor: Annotated[float, msgspec.Meta(ge=1, le=1e6)] | None = None
-    max_suspensions: NotNegative | None = None
+    max_suspensions: Annotated[int, msgspec.Meta(ge=0, le=MOST_SUSPENSIONS)] | None = None
 
 
 class ReservationsEntry(_Entry, frozen=True):

@@ -96,7 +96,7 @@ def _named(key: str) -> Iterator[None]:
     """What cannot be done to these requests is told with the key of the scenario that asks for it."""
     try:
         yield
-    except OnePreemptError as error:
+    except (OnePreemptError, ValueError) as error:
         raise ScenarioError(f"{key} of the scenario: {error}") from error
 
 

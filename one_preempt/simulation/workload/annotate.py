@@ -95,8 +95,8 @@ def with_types(
 
 def with_deadlines(workload: Workload, factor: float, concerned: Concerned = everything) -> Workload:
     """Deadlines at the ready time plus `factor` times the planned duration (CCPE13: 2), rounded up."""
-    if not 1 <= factor < 1e6:
-        raise OnePreemptError(f"a deadline of {factor:g} durations cannot be met: the factor is at least 1")
+    if not 1 <= factor <= 1e6:
+        raise OnePreemptError(f"a deadline of {factor:g} durations cannot be met: a factor is at least 1, at most 1e6")
 
     def constrained(request: WorkloadRequest, _: None) -> WorkloadRequest:
         slack_s = int(-(-request.planned_duration_s * factor // 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 
-from one_preempt.core.admission.lease_attribute import MAX_DURATION_S, MAX_SIZE
+from one_preempt.core.admission.lease_attribute import LAST_YEAR, MAX_DURATION_S, MAX_SIZE, MAX_SUSPENSIONS
 from one_preempt.core.model.lease import LeaseType
 
 SECONDS_PER_HOUR = 3600
@@ -22,6 +22,9 @@ MOST_NODES = 1_000_000
 # A lease can ask for no more.
 MOST_MACHINES = MAX_SIZE
 LONGEST_S = MAX_DURATION_S
+MOST_SUSPENSIONS = MAX_SUSPENSIONS
+# Nor can it name a later time, whenever of this half of the century instant 0 is.
+LATEST_S = (LAST_YEAR - 2050) * 365 * SECONDS_PER_DAY
 
 
 class StartKind(StrEnum):
@@ -100,6 +103,8 @@ class WorkloadRequest:
             raise ValueError(f"a requested duration of {self.requested_duration_s} s: at least 1 s is needed")
         if self.requested_duration_s is not None and self.requested_duration_s > LONGEST_S:
             raise ValueError(f"a requested duration of {self.requested_duration_s} s: {LONGEST_S} s is the most")
+        if self.max_suspensions is not None and not 0 <= self.max_suspensions <= MOST_SUSPENSIONS:
+            raise ValueError(f"{self.max_suspensions} suspensions at most: 0 to {MOST_SUSPENSIONS} can be asked for")
         if self.start is not StartKind.BEST_EFFORT or self.start_at_s is not None or self.deadline_at_s is not None:
             _check_start(self)
 
@@ -141,6 +146,16 @@ def _check_start(request: WorkloadRequest) -> None:
         raise ValueError(f"it starts at {request.ready_at_s} s, before its submission at {request.submitted_at_s} s")
     if request.deadline_at_s is not None and request.deadline_at_s <= request.ready_at_s:
         raise ValueError(f"deadline {request.deadline_at_s} s is not after {request.ready_at_s} s, when it is ready")
+    _check_instants(request)
+
+
+def _check_instants(request: WorkloadRequest) -> None:
+    """What a lease cannot ask for in its words would be refused by whoever reads them, and not by who wrote it."""
+    for what, at_s in (("start", request.start_at_s), ("deadline", request.deadline_at_s)):
+        if at_s is not None and at_s > LATEST_S:
+            raise ValueError(f"{what} {at_s} s: {LATEST_S} s after the start of the workload is the latest")
+    if request.deadline_at_s is not None and request.planned_duration_s > LONGEST_S:
+        raise ValueError(f"a deadline for {request.planned_duration_s} s of work: {LONGEST_S} s is the most")
 
 
 def promisable(request: WorkloadRequest) -> WorkloadRequest:

@@ -217,6 +217,7 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(seeds=[]), r"length >= 1.*seeds"),
         (changed(leases={"types": {"BE": 1}}), "Invalid enum value 'BE'"),
         (changed(leases={"types": {"BE-SUSPENDABLE": 0.5, "DC-MIGRATABLE": 0.4}}), r"leases\.types add up to 0\.9"),
+        (changed(leases={"max_suspensions": 1_000_001}), r"<= 1000000.*leases\.max_suspensions"),
         (changed(leases={"local": 41}), "leases.local is 41, of only 40 requests"),
         (changed(site={"hosts": [{"count": 2, "cpu": 0.001}]}), r">= 0.01.*site\.hosts\[0\]\.cpu"),
         (
@@ -275,3 +276,17 @@ def test_what_a_trace_does_not_bear_is_told_with_the_key(tmp_path: Path, more: d
     scenario = read_scenario(write(tmp_path, {"site": SMALL["site"]} | more))
     with pytest.raises(OnePreemptError, match=message):
         workload_of(scenario, tmp_path, 0)
+
+
+def test_a_deadline_too_far_for_a_lease_is_told_with_the_key(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("1 0 -1 100 1 -1 -1 1 60000 -1 1 1 1 -1 1 -1 -1 -1\n")
+    given = {"types": {"DC-MIGRATABLE": 1}, "deadline_factor": 1e6}
+    content = {"site": SMALL["site"], "workload": {"trace": {"file": "a.swf"}}, "leases": given}
+    with pytest.raises(OnePreemptError, match=r"^leases of the scenario: deadline 60000000000 s: .* the latest"):
+        workload_of(read_scenario(write(tmp_path, content)), tmp_path, 0)
+
+
+def test_a_lease_workload_names_the_line_of_what_a_lease_cannot_ask_for(tmp_path: Path) -> None:
+    (tmp_path / "far.lwf").write_text("0 1 100 100 1 1 64 0 i 0\n0 300000000000 100 100 1 1 64 0 i 0\n")
+    with pytest.raises(OnePreemptError, match=r"far\.lwf:2: start 300000000000 s: \d+ s .* is the latest"):
+        read_trace(tmp_path / "far.lwf")

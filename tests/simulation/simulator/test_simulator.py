@@ -23,7 +23,14 @@ from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import build_cloud, simulation_settings
 from one_preempt.simulation.simulator.submission import UnusableRequest
 from one_preempt.simulation.simulator.timed_fault import DriverFails, HostDies, HostReturns
-from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import (
+    LATEST_S,
+    MOST_SUSPENSIONS,
+    MachineSet,
+    StartKind,
+    Workload,
+    WorkloadRequest,
+)
 from tests.simulation.simulator.small_stories import (
     SLOW_STORAGE,
     TWO_HOSTS,
@@ -139,6 +146,20 @@ def test_who_wants_to_start_much_later_is_awaited_too() -> None:
     )
     (record,) = Simulator(cloud, restless, Workload((reserved,))).run().records
     assert (record.fate, record.ended_at_ms) == (Fate.COMPLETED, 1000 * (start_at_s + 10))
+
+
+@pytest.mark.parametrize(("kind", "lease_type"), [
+    (StartKind.EXACT, LeaseType.DC_NON_PREEMPTABLE), (StartKind.DEADLINE, LeaseType.DC_MIGRATABLE)
+])  # fmt: skip
+def test_the_latest_times_and_most_suspensions_of_a_workload_can_be_written_in_a_lease(
+    kind: StartKind, lease_type: LeaseType
+) -> None:
+    due = kind is StartKind.DEADLINE
+    latest = request(
+        1, 0, 1, 10, lease_type=lease_type, start=kind, max_suspensions=MOST_SUSPENSIONS,
+        start_at_s=None if due else LATEST_S, deadline_at_s=LATEST_S if due else None,
+    )  # fmt: skip
+    assert records_of(latest)[1].fate is Fate.COMPLETED
 
 
 def test_who_is_never_served_is_not_awaited_for_ever() -> None:

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import (
+    LATEST_S,
+    LONGEST_S,
+    MOST_SUSPENSIONS,
+    MachineSet,
+    StartKind,
+    Workload,
+    WorkloadRequest,
+)
 
 ONE_VM = (MachineSet(1, 100, 1024),)
 
@@ -62,6 +70,8 @@ def test_each_kind_of_start_says_when_the_lease_is_ready(
         (StartKind.BEST_EFFORT, None, 99, "do not go together"),
         (StartKind.EXACT, 9, None, "before its submission"),
         (StartKind.DEADLINE, 50, 50, "not after"),
+        (StartKind.EXACT, LATEST_S + 1, None, f"start {LATEST_S + 1} s: {LATEST_S} s after the start .* is the latest"),
+        (StartKind.DEADLINE, None, LATEST_S + 1, "deadline .* is the latest"),
     ],
 )
 def test_starts_that_contradict_themselves_are_refused(
@@ -103,3 +113,10 @@ def test_a_request_has_no_more_vms_than_a_lease_and_lasts_no_longer() -> None:
         WorkloadRequest(1, 0, (half, half), 60, 60)
     with pytest.raises(ValueError, match="315360001 s"):
         WorkloadRequest(1, 0, (MachineSet(1, 100, 1024),), 315_360_001, 60)
+
+
+def test_what_a_lease_cannot_ask_for_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"{MOST_SUSPENSIONS + 1} suspensions at most: 0 to {MOST_SUSPENSIONS} can"):
+        WorkloadRequest(1, 0, ONE_VM, 5, 5, max_suspensions=MOST_SUSPENSIONS + 1)
+    with pytest.raises(ValueError, match=f"a deadline for {LONGEST_S + 1} s of work"):
+        WorkloadRequest(1, 0, ONE_VM, None, LONGEST_S + 1, StartKind.DEADLINE, deadline_at_s=LATEST_S)
