@@ -26,6 +26,7 @@ _BLOCK_BYTES = 1 << 20
 
 _TIME = re.compile(r"(\+)?(?:(\d{1,6})[:. ])?(\d{1,6}):(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
 _WHOLE_NUMBER = re.compile(r"-?\d{1,15}")
+_GREATEST = 10**15 - 1
 
 
 class WrongElement(Exception):
@@ -91,7 +92,7 @@ def child(element: _Element, tag: str) -> _Element:
     return found
 
 
-def number(element: _Element, attribute: str, least: int, most: int = 10**15) -> int:
+def number(element: _Element, attribute: str, least: int, most: int = _GREATEST) -> int:
     """A whole number between the two."""
     text = element.get(attribute, "").strip()
     if not _WHOLE_NUMBER.fullmatch(text) or not least <= int(text) <= most:

@@ -27,10 +27,11 @@ _FIELDS = (
 )  # fmt: skip
 _IMAGE = _FIELDS.index("image")
 _WHOLE_NUMBER = re.compile(r"-?\d{1,12}", re.ASCII)
-_GREATEST = 10**12
+_GREATEST = 10**12 - 1
 # From where to where a field goes; a start may lie before instant 0.
 _BOUNDS = dict.fromkeys(_FIELDS, (0, _GREATEST)) | {
     "start": (-_GREATEST, _GREATEST), "duration": (1, LONGEST_S), "nodes": (1, MOST_MACHINES),
+    "CPUs": (1, _GREATEST), "memory": (1, _GREATEST),
 }  # fmt: skip
 
 

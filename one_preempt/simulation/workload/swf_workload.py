@@ -66,12 +66,12 @@ class SwfReading:
     lease_type: LeaseType = LeaseType.BE_SUSPENDABLE
 
     def __post_init__(self) -> None:
-        least = min(self.cpu_centi, self.memory_mib, self.submitted_from_s)
-        if not 1 <= self.processors_per_vm <= _MOST_PROCESSORS_PER_VM or least < 0:
+        least = min(self.cpu_centi, self.memory_mib, self.submitted_from_s + 1)
+        if not 1 <= self.processors_per_vm <= _MOST_PROCESSORS_PER_VM or least < 1:
             raise OnePreemptError(
                 f"processors per VM {self.processors_per_vm} (1 to {_MOST_PROCESSORS_PER_VM}), "
-                f"CPU {self.cpu_centi / 100:g}, memory {self.memory_mib} MiB and begin {self.submitted_from_s} s "
-                "(at least 0) do not describe a reading"
+                f"CPU {self.cpu_centi / 100:g} (at least 0.01), memory {self.memory_mib} MiB (at least 1) and begin "
+                f"{self.submitted_from_s} s (at least 0) do not describe a reading"
             )
 
 

@@ -95,6 +95,8 @@ class WorkloadRequest:
     def __post_init__(self) -> None:
         if not self.vm_sets:
             raise ValueError("it asks for no VM")
+        if any(vm_set.cpu_centi < 1 or vm_set.memory_mib < 1 for vm_set in self.vm_sets):
+            raise ValueError("a VM without CPU or memory: no cloud takes it; at least 0.01 CPUs and 1 MiB are needed")
         if self.virtual_machines > MOST_MACHINES:
             raise ValueError(f"{self.virtual_machines} VMs: {MOST_MACHINES} are the most")
         if self.submitted_at_s < 0 or self.actual_duration_s < 0:

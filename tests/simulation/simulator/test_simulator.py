@@ -237,7 +237,9 @@ def test_nobody_runs_longer_or_shorter_than_he_takes_and_no_host_is_overcommitte
 
 
 def test_a_request_that_no_cloud_takes_is_named() -> None:
-    hungry = WorkloadRequest(7, 0, (MachineSet(1, 100, 0),), 10, 10)
+    hungry = WorkloadRequest(7, 0, (MachineSet(1, 100, 1),), 10, 10)
+    # A value refuses it first.
+    object.__setattr__(hungry, "vm_sets", (MachineSet(1, 100, 0),))
     with pytest.raises(UnusableRequest, match="request 7 of the workload: MEMORY"):
         play(hungry)
 

@@ -82,7 +82,8 @@ def test_a_lease_keeps_its_deadline_where_only_its_start_is_annotated() -> None:
 @pytest.mark.parametrize("preemptible", ["true", "false"])
 def test_an_annotated_deadline_gives_the_same_lease_as_one_in_the_workload(preemptible: str) -> None:
     def lease(deadline: str) -> Workload:
-        nodes = '<nodes><node-set numnodes="1"><res type="CPU" amount="100"/></node-set></nodes>'
+        amounts = '<res type="CPU" amount="100"/><res type="Memory" amount="512"/>'
+        nodes = f'<nodes><node-set numnodes="1">{amounts}</node-set></nodes>'
         text = (
             f'<lease-workload><lease-request arrival="00:10:00"><lease id="2" preemptible="{preemptible}">{nodes}'
             f'<start/><duration time="01:00:00"/>{deadline}</lease></lease-request></lease-workload>'

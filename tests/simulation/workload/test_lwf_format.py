@@ -178,6 +178,9 @@ def test_leases_keep_their_numbers_where_a_bad_one_is_left_out(bad: str, ids: li
             ),
             "a lease of type BE-CANCELLABLE is promised no deadline",
         ),
+        (lease_request(nodes=NODES.replace("100", "0")), "<lease>: a VM without CPU or memory"),
+        (lease_request(nodes=NODES.replace("512", "0")), "<lease>: a VM without CPU or memory"),
+        (lease_request(nodes=NODES.replace("512", f"{10**15}")), f"is not a whole number from 0 to {10**15 - 1}"),
         (lease_request(nodes=""), "no <nodes> with a <node-set>"),
         (lease_request(nodes=NODES.replace('"2"', '"0"')), r"<node-set> numnodes='0' is not a whole number from 1"),
         (lease_request(nodes=NODES.replace('"2"', '"9999999"')), r"from 1 to 10000"),
@@ -220,7 +223,7 @@ def test_what_is_not_a_workload_is_refused(text: str, words: str) -> None:
         parse_lwf(io.BytesIO(text.encode()), "story.lwf")
 
 
-amounts = st.integers(0, 10**6)
+amounts = st.integers(1, 10**6)
 machines = st.lists(st.builds(MachineSet, st.integers(1, 1000), amounts, amounts), min_size=1, max_size=3).map(tuple)
 
 

@@ -84,6 +84,9 @@ def test_starts_that_contradict_themselves_are_refused(
 def test_amounts_and_times_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="no VM"):
         WorkloadRequest(1, 0, (), 5, 5)
+    for nothing in (MachineSet(1, 0, 1024), MachineSet(1, 100, 0)):
+        with pytest.raises(ValueError, match="a VM without CPU or memory"):
+            WorkloadRequest(1, 0, (*ONE_VM, nothing), 5, 5)
     with pytest.raises(ValueError, match="at least 0"):
         WorkloadRequest(1, -1, ONE_VM, 5, 5)
     with pytest.raises(ValueError, match="at least 1 s"):
