@@ -10,10 +10,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
+from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments.experiment import Experiment, ExperimentResult, Row
 from one_preempt.simulation.experiments.played_code import code_claim, code_digest
 from one_preempt.simulation.experiments.registry import experiment as experiment_named
@@ -42,7 +45,7 @@ def run(
     `on_done` is told how many tasks are done, those of earlier runs included. With `first` no more than so many of the
     tasks are played, in their order; whatever was played before is concluded from too, by whatever state of the code:
     the last claim tells by which. Raises `OnePreemptError` where
-    the folder cannot be used.
+    the folder cannot be used, or a process was killed.
     """
     tell = on_done or (lambda _done: None)
     tasks = experiment.tasks(small)
@@ -56,10 +59,11 @@ def run(
                 results[task] = result
         tell(len(results))
         code = code_digest()
-        for result in _missing(experiment, [task for task in wanted if task not in results], results, jobs, code):
-            state.append(result)
-            results[result.task] = result
-            tell(len(results))
+        with _killed_is_told(folder):
+            for result in _missing(experiment, [task for task in wanted if task not in results], results, jobs, code):
+                state.append(result)
+                results[result.task] = result
+                tell(len(results))
         in_order = [results[task] for task in tasks if task in results]
         state.finish(in_order)
         concluded = experiment.concluded(in_order)
@@ -71,6 +75,18 @@ def run(
         for name, svg in concluded.pictures.items():
             state.write(f"{name}.svg", svg.encode())
     return concluded
+
+
+@contextmanager
+def _killed_is_told(folder: Path) -> Iterator[None]:
+    """A process that is gone in the middle of its task says nothing: the kernel ends one where memory is short."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise OnePreemptError(
+            f"a process that played a simulation was killed, perhaps for want of memory. What is done is kept in "
+            f"{folder}: run again, with fewer --jobs"
+        ) from error
 
 
 def _lent(experiment: ReplicatedExperiment, folder: Path, small: bool) -> dict[Task, TaskResult]:

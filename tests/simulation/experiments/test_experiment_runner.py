@@ -107,6 +107,20 @@ def test_a_run_that_was_killed_goes_on_and_ends_with_the_same_bytes(in_one_go: P
     assert files_of(folder) == files_of(in_one_go)
 
 
+def test_a_worker_that_was_killed_is_told_and_what_was_done_is_kept(
+    in_one_go: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / IDENTITY).write_bytes((in_one_go / IDENTITY).read_bytes())
+    (tmp_path / RESULTS).write_bytes(b"".join((in_one_go / RESULTS).read_bytes().splitlines(keepends=True)[:3]))
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "_begin_worker", os.abort)
+        with pytest.raises(OnePreemptError, match=rf"was killed, .* kept in {tmp_path}: run again, with fewer --jobs"):
+            run(real(), tmp_path, small=True, jobs=2)
+    assert (tmp_path / RESULTS).read_bytes().count(b"\n") == 3
+    run(real(), tmp_path, small=True)
+    assert files_of(tmp_path) == files_of(in_one_go)
+
+
 def test_what_is_kept_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     through: set[int] = set()
     original = os.fsync
