@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -213,6 +214,41 @@ def test_a_place_where_nothing_can_be_written_is_told_before_anything_is_played(
     assert result.output.startswith(f"Error: {tmp_path / 'nowhere' / 'out'} cannot be written: ")
     result = run(swf(tmp_path), "--plots", swf(tmp_path) / "pictures")
     assert (result.exit_code, "Not a directory" in result.output) == (1, True)
+
+
+def test_pictures_that_cannot_be_written_are_told_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "play_all", lambda *_: pytest.fail("it was played"))
+    in_the_way = tmp_path / "pictures" / "waits.svg"
+    in_the_way.mkdir(parents=True)
+    result = run(swf(tmp_path), "--plots", in_the_way.parent)
+    assert result.output == f"Error: {in_the_way} cannot be written over: name another folder, or remove it\n"
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path / "locked")
+    result = run(swf(tmp_path), "--plots", tmp_path / "locked")
+    assert (result.exit_code, f"no pictures can be written into {tmp_path / 'locked'}" in result.output) == (1, True)
+
+
+def test_nothing_is_written_over_what_is_read_or_was_just_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, scenario, settings = swf(tmp_path), tmp_path / "story.yaml", tmp_path / "settings.conf"
+    scenario.write_text(SCENARIO)
+    settings.write_text("")
+    link = tmp_path / "link"
+    link.symlink_to(log)
+    before = log.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(simulate, "play_all", lambda *_: pytest.fail("it was played"))
+        for source, written in ((log, log), (log, link), (scenario, scenario), (scenario, log), (log, settings)):
+            result = run(source, "--config", settings, "--csv", written)
+            told = f"Error: {written} is read by this simulation, and would be written over: name another file\n"
+            assert (result.exit_code, result.output) == (1, told)
+        twice = tmp_path / "out"
+        result = run(log, "--csv", twice, "--records", tmp_path / "." / "out")
+        assert (result.exit_code, "is named for two answers" in result.output) == (1, True)
+    assert log.read_bytes() == before
+    assert run(log, "--csv", "/dev/null", "--html", "/dev/null").exit_code == 0
 
 
 def test_a_plan_that_the_recount_refuses_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -107,9 +108,11 @@ def simulate_command(
         keeps_stays=plots is not None or html_file is not None,
     )
     chosen = study(asked)
-    _require_folders(csv_file, records, html_file)
+    written = [file for file in (csv_file, records, html_file) if file is not None]
+    _require_folders(written)
+    _require_others([*chosen.reads, *([config_path] if config_path is not None else [])], written)
     if plots is not None:
-        plots.mkdir(parents=True, exist_ok=True)
+        _require_pictures(plots)
     runs = _played(chosen)
     # Files first: whoever reads what is printed may stop reading.
     if csv_file is not None:
@@ -127,11 +130,42 @@ def simulate_command(
     return int(any(run.played.seen.refused_plans for run in runs))
 
 
-def _require_folders(*files: Path | None) -> None:
+def _require_folders(files: Sequence[Path]) -> None:
     """Before hours are spent: is there where to write what comes of them?"""
     for file in files:
-        if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
             raise OnePreemptError(f"{file} cannot be written: make the folder {file.parent}, or name one of yours")
+
+
+def _require_others(read: Sequence[Path], written: Sequence[Path]) -> None:
+    """What is written is written over nothing that was read, nor over what was written just before."""
+    taken = {_file_of(path): "is read by this simulation" for path in read}
+    for path in written:
+        if path.exists() and not path.is_file():
+            # A device or a pipe takes whatever comes.
+            continue
+        if (why := taken.get(_file_of(path))) is not None:
+            raise OnePreemptError(f"{path} {why}, and would be written over: name another file")
+        taken[_file_of(path)] = "is named for two answers"
+
+
+def _file_of(path: Path) -> tuple[int, int] | Path:
+    """The same for all names of a file, where there is one."""
+    try:
+        there = path.stat()
+    except OSError:
+        return path.resolve()
+    return there.st_dev, there.st_ino
+
+
+def _require_pictures(folder: Path) -> None:
+    """The folder is there, and pictures can be written into it and over those that are there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OnePreemptError(f"no pictures can be written into {folder}: name a folder of yours")
+    for picture in sorted(folder.glob("*.svg")):
+        if not (picture.is_file() and os.access(picture, os.W_OK)):
+            raise OnePreemptError(f"{picture} cannot be written over: name another folder, or remove it")
 
 
 def _played(chosen: Study) -> list[Run]:

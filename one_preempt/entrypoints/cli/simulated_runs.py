@@ -61,7 +61,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All that is to be played. `workload_of` gives that of a seed."""
+    """All that is to be played. `workload_of` gives that of a seed; `reads` are the files that it comes from."""
 
     name: str
     variants: tuple[Variant, ...]
@@ -72,6 +72,7 @@ class Study:
     site: Site
     verification: Verification
     keeps_stays: bool
+    reads: tuple[Path, ...]
 
     @property
     def runs(self) -> int:
@@ -122,7 +123,16 @@ def study(asked: Asked) -> Study:
         site=Site(hosts, durations),
         verification=asked.verification,
         keeps_stays=asked.keeps_stays,
+        reads=_read_for(asked, scenario),
     )
+
+
+def _read_for(asked: Asked, scenario: Scenario | None) -> tuple[Path, ...]:
+    named = [asked.source, asked.reading.annotations]
+    trace = scenario.workload.trace if scenario is not None else None
+    if trace is not None:
+        named += [asked.source.parent / file for file in (trace.file, trace.annotations) if file is not None]
+    return tuple(file for file in named if file is not None)
 
 
 def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> Settings:
