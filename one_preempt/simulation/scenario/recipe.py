@@ -67,9 +67,9 @@ def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: boo
 
 
 def _places_of_drawn(hosts: Sequence[MachineSet]) -> int:
-    """How many VMs have room together as models draw them, as far as a lease may have so many."""
+    """How many VMs have room together as models draw them."""
     model = Lublin99()
-    return _any_place(min(places_for(MachineSet(1, model.cpu_centi, model.memory_mib), hosts), MOST_MACHINES))
+    return _any_place(places_for(MachineSet(1, model.cpu_centi, model.memory_mib), hosts))
 
 
 def _places_of_mix(hosts: Sequence[MachineSet], requests: Sequence[WorkloadRequest]) -> float:
@@ -118,7 +118,8 @@ def _source(
         return read_trace(folder / entry.trace.file, reading)
     assert entry.lublin99 is not None
     with _named("workload.lublin99"):
-        return _drawn(entry.lublin99, _places_of_drawn(hosts), seed)
+        # No lease may be larger.
+        return _drawn(entry.lublin99, min(_places_of_drawn(hosts), MOST_MACHINES), seed)
 
 
 def _drawn(entry: ModelEntry, nodes: int, seed: int) -> Workload:

@@ -68,6 +68,18 @@ def test_reservations_are_drawn_into_the_workload(tmp_path: Path) -> None:
     assert sum(one.work_vm_s for one in exact) == pytest.approx(0.2 * 16 * 86_400, rel=0.3)
 
 
+def test_the_share_of_reservations_is_of_all_places_however_many(tmp_path: Path) -> None:
+    hosts = [{"count": 2500, "cpu": 16, "memory_mib": 16_384}]
+    reserved = {"share": 0.5, "mean_duration_s": 3600, "fewest_vms": 4000, "most_vms": 8000, "tolerance": 0.1}
+    small = SMALL["workload"] | {"lublin99": {"requests": 5}}
+    content = SMALL | {"site": {"hosts": hosts}, "workload": small, "reservations": reserved}
+    content["leases"] = {}
+    workload = workload_of(read_scenario(write(tmp_path, content)), tmp_path, 1)
+    booked = [one for one in workload.requests if one.start is StartKind.EXACT]
+    share = sum(one.work_vm_s for one in booked) / (40_000 * 86_400)
+    assert share == pytest.approx(0.5, rel=0.11)
+
+
 def test_a_host_counts_for_as_many_vms_as_have_room_there(tmp_path: Path) -> None:
     hosts = [{"count": 2, "cpu": 8, "memory_mib": 8192}, {"count": 4, "cpu": 8, "memory_mib": 4096}]
     content = {
