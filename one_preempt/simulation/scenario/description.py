@@ -12,7 +12,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.settings import LONGEST_FILE, NotNegative, Positive, TypeName
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
-from one_preempt.simulation.workload.workload import MOST_SUSPENSIONS
+from one_preempt.simulation.workload.workload import MOST_NODES, MOST_SUSPENSIONS
 from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -31,7 +31,7 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class HostsEntry(_Entry, frozen=True):
     """`count` equal machines of `cpu` CPUs."""
 
-    count: Positive
+    count: Annotated[int, msgspec.Meta(ge=1, le=MOST_NODES)]
     cpu: Cpus = 1.0
     memory_mib: Positive = 1024
 
@@ -134,6 +134,8 @@ def _check(path: Path, scenario: Scenario) -> None:
         raise ScenarioError(f"{path}: workload.mean_vms and workload.mean_duration_s go together: write both or none")
     if not scenario.site.hosts:
         raise ScenarioError(f"{path}: site.hosts names no machines")
+    if (machines := sum(entry.count for entry in scenario.site.hosts)) > MOST_NODES:
+        raise ScenarioError(f"{path}: site.hosts names {machines} machines together: {MOST_NODES} are the most")
     known = [field.name for field in fields(Durations)]
     for name in scenario.site.durations:
         if name not in known:

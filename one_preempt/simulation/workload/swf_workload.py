@@ -21,6 +21,7 @@ from one_preempt.simulation.workload.swf import (
 from one_preempt.simulation.workload.workload import (
     LONGEST_S,
     MOST_MACHINES,
+    MOST_NODES,
     UNKNOWN_ID,
     LeftOut,
     MachineSet,
@@ -79,6 +80,9 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
     """The jobs of a log that can be replayed, as requests; what is left out is counted by its reason.
 
     The width is the number of requested processors, or of allocated ones where none is stated.
+
+    Raises:
+        OnePreemptError: Its header names more nodes than any machine has: the log and the label are named.
     """
     reading = reading or SwfReading()
     rows, left_out = _replayable(log, reading)
@@ -86,7 +90,7 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
     return Workload(
         requests=_requests(log, rows, reading),
         name=log.source,
-        site=_site(log.header, reading),
+        site=_site(log, reading),
         recorded_from_s=None if unix_start is None else unix_start + reading.submitted_from_s,
         provenance=(f"read from {log.source}, {reading.processors_per_vm} processors a VM",),
         left_out=left_out,
@@ -181,14 +185,21 @@ def _memory_mib(log: SwfLog, reading: SwfReading) -> IntArray:
     return np.where(stated_kib > 0, -(-stated_kib // KIB_PER_MIB), fixed) if reading.memory_from_log else fixed
 
 
-def _site(header: SwfHeader, reading: SwfReading) -> tuple[MachineSet, ...]:
+def _site(log: SwfLog, reading: SwfReading) -> tuple[MachineSet, ...]:
     """The machine of the log as nodes that take whole VMs; one VM a node where its own nodes are unknown or smaller."""
-    processors = header.max_procs or 0
-    nodes = header.max_nodes or processors
+    processors = log.header.max_procs or 0
+    nodes = log.header.max_nodes or processors
     if 0 < processors < nodes * reading.processors_per_vm:
         nodes = processors // reading.processors_per_vm
     if not nodes:
         return ()
+    if nodes > MOST_NODES:
+        label = "MaxNodes" if log.header.max_nodes else "MaxProcs"
+        coarser = ", or let a VM stand for more processors (--processors-per-vm)" if processors else ""
+        raise OnePreemptError(
+            f"{log.source}: by {label} of its header it has {nodes} nodes, and {MOST_NODES} are the most: mend the "
+            f"header{coarser}"
+        )
     # Where nodes are unlike, which is which is not said: the machine has as much as it says, some nodes one VM more.
     vms_per_node, larger = divmod(max(nodes, processors // reading.processors_per_vm), nodes)
     sets = ((larger, vms_per_node + 1), (nodes - larger, vms_per_node))

@@ -222,6 +222,11 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(nodes=4), "unknown field `nodes`"),
         (changed(site={"hosts": []}), "site.hosts names no machines"),
         (changed(site={"hosts": [{"count": 0}]}), r"`int` >= 1.*site\.hosts\[0\]\.count"),
+        (changed(site={"hosts": [{"count": 1_000_001}]}), r"`int` <= 1000000.*site\.hosts\[0\]\.count"),
+        (
+            changed(site={"hosts": [{"count": 600_000}, {"count": 600_001}]}),
+            r"site\.hosts names 1200001 machines together: 1000000 are",
+        ),
         (changed(site={"hosts": [{"count": 2}], "durations": {"bot_s": 1}}), "no 'bot_s'; there are: boot_s"),
         (changed(workload={}), "either a trace or lublin99"),
         (changed(workload={"lublin99": {"requests": 5}, "mean_vms": 2}), "go together"),

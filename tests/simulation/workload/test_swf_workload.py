@@ -146,6 +146,21 @@ def test_the_header_gives_the_site(header: str, per_vm: int, site: tuple[Machine
     assert workload_from_swf(log_of({}, header=header), SwfReading(processors_per_vm=per_vm)).site == site
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("; MaxNodes: 999999999\n", r"by MaxNodes .* has 999999999 nodes, and 1000000 are the most: mend the header$"),
+        ("; MaxProcs: 10649600\n", r"by MaxProcs .* 10649600 nodes.* \(--processors-per-vm\)$"),
+        ("; MaxNodes: 2000000\n; MaxProcs: 2000000\n", r"by MaxNodes .* 2000000 nodes.*\(--processors-per-vm\)$"),
+    ],
+)
+def test_a_header_with_more_nodes_than_any_machine_has_is_named(header: str, told: str) -> None:
+    with pytest.raises(OnePreemptError, match=r"^log\.swf: " + told):
+        workload_from_swf(log_of({}, header=header))
+    if "MaxProcs" in header:
+        assert workload_from_swf(log_of({}, header=header), SwfReading(processors_per_vm=64)).site
+
+
 def test_the_window_moves_the_instant_of_recording() -> None:
     log = log_of({}, header="; UnixStartTime: 1000\n")
     assert workload_from_swf(log).recorded_from_s == 1000
