@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from one_preempt.simulation.plots.axes import Frame, framed, mark_x, ticks
+from one_preempt.simulation.plots.axes import LEFT, RIGHT, WIDTH, Frame, framed, mark_x, ticks
 from one_preempt.simulation.plots.drawing import LETTER_PX, colour
 from one_preempt.simulation.probes.statistics import Interval
 
@@ -24,22 +24,40 @@ class Line:
 
 
 def bar_chart(title: str, y_title: str, bars: Sequence[tuple[str, Interval]], least: float = -math.inf) -> str:
-    """One bar a name, from 0, with its interval where there is one; no value can be below `least`."""
+    """One bar a name, from 0, with its interval where there is one; no value can be below `least`.
+
+    Where there is no room for the names below the bars, numbers stand there, and a legend has the names.
+    """
     bars = [(name, replace(each, low=max(each.low, min(least, each.mean)))) for name, each in bars]
     y_ticks = _ticks_over(bound for _, each in bars for bound in (0.0, each.mean, each.low, each.high))
-    frame = framed(title, "", y_title, [0.0, float(max(1, len(bars)))], y_ticks)
-    place_px = frame.x.at(1) - frame.x.at(0)
-    # Names that are wider than their places stand in rows in turns.
-    widest_px = LETTER_PX * max((len(name) for name, _ in bars), default=0)
-    rows = min(_MOST_NAME_ROWS, math.ceil((widest_px + LETTER_PX) / place_px))
+    names = [name for name, _ in bars]
+    place_px = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
+    rows, every = _name_rows(names, place_px), 1
+    legend = [f"{number}: {name}" for number, name in enumerate(names, 1)] if not rows else []
+    if legend:
+        names, rows = list(map(str, range(1, len(bars) + 1))), 1
+        every = math.ceil(LETTER_PX * (len(names[-1]) + 1) / place_px)
+    frame = framed(title, "", y_title, [0.0, float(max(1, len(bars)))], y_ticks, legend)
     for number, (name, each) in enumerate(bars):
         middle_px = frame.x.at(number + 0.5)
         width_px = place_px * _BAR_SHARE
         _bar(frame, middle_px - width_px / 2, width_px, each.mean, colour(number), f"{name}: {each.mean:.6g}")
         if each.high > each.low:
             frame.drawing.interval(middle_px, frame.y.at(each.low), frame.y.at(each.high))
-        frame.drawing.text(middle_px, frame.floor_px + 18 + _NAME_ROW_PX * (number % rows), name, "middle")
+        if number % every == 0:
+            below_px = frame.floor_px + 18 + _NAME_ROW_PX * (number % rows)
+            frame.drawing.text(middle_px, below_px, names[number], "middle")
     return frame.drawing.svg()
+
+
+def _name_rows(names: Sequence[str], place_px: float) -> int:
+    """In how many rows, in turns, names stand that are wider than their places; 0: they would cover one another."""
+    widths_px = [LETTER_PX * len(name) for name in names]
+    rows = math.ceil((max(widths_px, default=0.0) + LETTER_PX) / place_px)
+    # The first and the last one reach beyond the axis, and are to stay in the picture.
+    ends = ((widths_px[0], LEFT), (widths_px[-1], RIGHT)) if widths_px else ()
+    fit = all((width_px - place_px) / 2 <= margin_px for width_px, margin_px in ends)
+    return rows if rows <= _MOST_NAME_ROWS and fit else 0
 
 
 def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line]) -> str:

@@ -24,13 +24,17 @@ MOST_STAYS = 20_000
 def gantt_chart(
     title: str, hosts: int, stays: Sequence[Stay], ended_at_ms: int, request_of: Callable[[int], int]
 ) -> str:
-    """The stays on hosts 0 to `hosts` - 1, the first `MOST_STAYS` of them where there are more.
+    """The stays on hosts 0 to `hosts` - 1, which are in the order of their begin.
+
+    Where there are more than `MOST_STAYS` the chart ends when the first one begins that has no place in it: up to there
+    it shows all.
 
     `request_of` gives the request of a VM, by which bars are coloured and named.
     """
     if len(stays) > MOST_STAYS:
-        title, stays = f"{title}, the first {MOST_STAYS} stays", stays[:MOST_STAYS]
-        ended_at_ms = max(stay.until_ms for stay in stays)
+        ended_at_ms = stays[MOST_STAYS].from_ms or ended_at_ms
+        stays = [stay for stay in stays[:MOST_STAYS] if stay.from_ms < ended_at_ms]
+        title = f"{title}, the first {len(stays)} stays"
     row_px = max(_LEAST_ROW_PX, min(_ROW_PX, (_MOST_HEIGHT_PX - _TOP - _BOTTOM) / max(1, hosts)))
     drawing, time = _rows(title, hosts, row_px, ended_at_ms)
     lanes = _lanes(stays)
@@ -44,7 +48,7 @@ def gantt_chart(
         span = f"{stay.from_ms / 1000:.15g} s to {stay.until_ms / 1000:.15g} s"
         left_px = time.at(stay.from_ms)
         drawing.rectangle(
-            left_px, top_px, time.at(stay.until_ms) - left_px, lane_px,
+            left_px, top_px, time.at(min(stay.until_ms, ended_at_ms)) - left_px, lane_px,
             fill=_PALE.get(stay.activity) or colour(request),
             told=f"request {request}, VM {stay.vm_id}: {stay.activity}, {span}",
         )  # fmt: skip

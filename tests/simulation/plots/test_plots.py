@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -85,6 +86,30 @@ def test_names_of_bars_do_not_cover_one_another() -> None:
     assert max(map(float, spans)) < float(str(root.get("height")))
 
 
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        ([f"MOML, conservative, look-ahead-{number}" for number in range(24)], 24),
+        # Three rows would do, but the last name would reach out of the picture.
+        ([f"policy-{number}, conservative, always-on" for number in range(5)], 5),
+        (["MOML, conservative, look-ahead"] * 200, 20),
+    ],
+)
+def test_names_without_room_below_the_bars_are_numbered_in_a_legend(names: Sequence[str], numbers: int) -> None:
+    root = parsed(bar_chart("Waits", "s", [(name, Interval(1, 1, 1, 1)) for name in names]))
+    texts = list(root.iter(f"{SVG}text"))
+    legend = [str(text.text) for text in texts if ": " in str(text.text)]
+    assert legend == [f"{number}: {name}" for number, name in enumerate(names, 1)]
+    below = [text for text in texts if str(text.text).isdecimal() and text.get("y") == "360.00"]
+    assert len(below) == numbers
+    spans = [(float(str(text.get("x"))), LETTER_PX * len(str(text.text)) / 2) for text in below]
+    assert all(left + half < right - other for (left, half), (right, other) in pairwise(spans))
+    for text in texts:
+        if ": " in str(text.text):
+            assert float(str(text.get("x"))) + LETTER_PX * len(str(text.text)) < float(str(root.get("width")))
+            assert float(str(text.get("y"))) < float(str(root.get("height")))
+
+
 def test_lines_have_a_point_a_value_and_name_every_series() -> None:
     lines = [Line(name, tuple((x, Interval(x * y, x * y - 1, x * y + 1, 3)) for x in (10.0, 20.0))) for name, y in
              (("NOP", 2.0), ("MOML", 3.0))]  # fmt: skip
@@ -142,6 +167,23 @@ def test_a_huge_chart_is_cut_and_says_so() -> None:
     svg = gantt_chart("Hosts", 1, stays, MOST_STAYS + 5, lambda vm_id: vm_id)
     assert f"the first {MOST_STAYS} stays" in svg
     assert len(told(svg)) == MOST_STAYS
+
+
+def test_a_chart_that_is_cut_ends_where_the_first_stay_is_missing() -> None:
+    long = Stay(0, 0, Activity.RUN, 0, 900_000_000)
+    later = [Stay(1, number, Activity.RUN, number * 10, number * 10 + 10) for number in range(1, MOST_STAYS + 5)]
+    svg = gantt_chart("Hosts", 2, [long, *later], 900_000_000, lambda vm_id: vm_id)
+    bars = told(svg)
+    assert len(bars) == MOST_STAYS
+    first, last = bars["request 0, VM 0: run, 0 s to 900000 s"], bars["request 19999, VM 19999: run, 199.99 s to 200 s"]
+    # It ends with the last one that is drawn.
+    assert first["x"] + first["width"] == pytest.approx(last["x"] + last["width"], abs=0.02)
+    assert first["width"] > 700
+
+
+def test_more_stays_at_the_beginning_than_have_a_place_are_cut_to_those() -> None:
+    stays = [Stay(0, number, Activity.RUN, 0, 1000) for number in range(MOST_STAYS + 5)]
+    assert len(told(gantt_chart("Hosts", 1, stays, 1000, lambda vm_id: vm_id))) == MOST_STAYS
 
 
 def test_names_are_text_and_never_markup() -> None:
