@@ -176,6 +176,27 @@ def test_requests_that_the_site_can_never_hold_are_told(tmp_path: Path) -> None:
     assert "never run" not in run(path).output
 
 
+def test_what_differs_between_seeds_is_told_of_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "drawn.yaml"
+    path.write_text(
+        "site: {hosts: [{count: 4}]}\nworkload: {lublin99: {requests: 3}, span_s: 20000}\nseeds: [1, 2, 3]\n"
+        "reservations: {share: 0.5, mean_duration_s: 900, fewest_vms: 1, most_vms: 8, tolerance: null}\n"
+    )
+    document = answer(path)
+    never, drawn = ([one[name] for one in document["runs"]] for name in ("that_never_run", "seed"))
+    requests = [one["figures"]["requests.all"] for one in document["runs"]]
+    assert (drawn, len(set(never)) > 1, len(set(requests)) > 1) == ([1, 2, 3], True, True)
+    assert (document["that_never_run"], document["requests"]) == (max(never), max(requests))
+    assert all(any(f"(seed {seed})" in step for step in document["provenance"]) for seed in drawn)
+    output, html = run(path, "--html", tmp_path / "report.html").output, (tmp_path / "report.html").read_text()
+    for told in (
+        f"{min(requests)} to {max(requests)} requests",
+        f"{min(never)} to {max(never)} requests fit on no host",
+    ):
+        assert told in output
+        assert told in html
+
+
 def test_a_simulation_may_end_early(tmp_path: Path) -> None:
     figures = answer(swf(tmp_path), "--until", "2m")["runs"][0]["figures"]
     assert (figures["completed.all"], figures["unfinished.all"]) == (2, 1)

@@ -35,29 +35,59 @@ def show(study: Study, runs: Sequence[Run]) -> None:
     rows = ([row.title, *(in_words(value, row.unit) for value in row.values)] for row in _compared(runs))
     title = plain_words(study.name, _LONGEST_NOTE)
     write_table(f"{title}: {_how_many(runs)}", ("", *labels), rows)
-    left_out, doubts = notes_of(runs[0].workload), doubts_of(study, runs[0].workload)
+    left_out, doubts = notes_of(runs), doubts_of(study, runs)
     if left_out:
         write_table("Left out of the source", ("what",), ([note] for note in left_out))
     if doubts:
         write_table("To be looked at", ("what",), ([doubt] for doubt in doubts))
 
 
+def _by_seed(runs: Sequence[Run]) -> dict[int, Workload]:
+    """The workload of each seed; all variants play the same."""
+    return {run.seed: run.workload for run in runs}
+
+
+def _in_words(counts: Sequence[int]) -> str:
+    """A count that is not the same with all seeds."""
+    least, most = min(counts), max(counts)
+    return f"{most}" if least == most else f"{least} to {most}"
+
+
 def _how_many(runs: Sequence[Run]) -> str:
-    seeds = len({run.seed for run in runs})
-    return f"{len(runs[0].workload)} requests" + (f", {seeds} seeds, mean ± 95 %" if seeds > 1 else "")
+    workloads = _by_seed(runs)
+    told = f"{_in_words(list(map(len, workloads.values())))} requests"
+    return told + (f", {len(workloads)} seeds, mean ± 95 %" if len(workloads) > 1 else "")
 
 
-def notes_of(workload: Workload) -> list[str]:
-    """What the source held and the workload does not."""
-    return [f"{one.count} {plain_words(one.reason, _LONGEST_NOTE)}" for one in workload.left_out]
+def notes_of(runs: Sequence[Run]) -> list[str]:
+    """What the source held and the workloads do not."""
+    return [f"{_in_words(counts)} {plain_words(why, _LONGEST_NOTE)}" for why, counts in _left_out(runs).items()]
 
 
-def doubts_of(study: Study, workload: Workload) -> list[str]:
-    """What makes figures of this workload on this site other than they seem."""
-    if not len(workload):
+def _left_out(runs: Sequence[Run]) -> dict[str, list[int]]:
+    """How many with each seed, by why."""
+    of_seeds = [{one.reason: one.count for one in workload.left_out} for workload in _by_seed(runs).values()]
+    reasons = dict.fromkeys(reason for one in of_seeds for reason in one)
+    return {reason: [one.get(reason, 0) for one in of_seeds] for reason in reasons}
+
+
+def _provenance(runs: Sequence[Run]) -> list[str]:
+    """The steps of all seeds, each told once."""
+    return list(dict.fromkeys(step for workload in _by_seed(runs).values() for step in workload.provenance))
+
+
+def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
+    """What makes figures of these workloads on this site other than they seem."""
+    workloads = list(_by_seed(runs).values())
+    empty = sum(not len(workload) for workload in workloads)
+    if empty == len(workloads):
         return ["the source holds no request that can be played: all figures are of nothing"]
-    count = _that_never_run(study, workload)
-    return [f"{count} requests fit on no host of this site, or are larger than all of it: they never run"] * bool(count)
+    doubts = [f"with {empty} of {len(workloads)} seeds there is no request that can be played"] * bool(empty)
+    counts = [_that_never_run(study, workload) for workload in workloads]
+    if any(counts):
+        told = "requests fit on no host of this site, or are larger than all of it: they never run"
+        doubts.append(f"{_in_words(counts)} {told}")
+    return doubts
 
 
 def _that_never_run(study: Study, workload: Workload) -> int:
@@ -65,18 +95,20 @@ def _that_never_run(study: Study, workload: Workload) -> int:
 
 
 def document(study: Study, runs: Sequence[Run]) -> JsonObject:
-    """All figures of all runs as plain objects."""
-    workload = runs[0].workload
+    """All figures of all runs as plain objects; counts beside them are the most with any seed."""
+    workloads = _by_seed(runs)
+    never_run = {seed: _that_never_run(study, workload) for seed, workload in workloads.items()}
     return {
         "name": study.name,
-        "requests": len(workload),
-        "that_never_run": _that_never_run(study, workload),
-        "left_out": [{"reason": one.reason, "count": one.count} for one in workload.left_out],
-        "provenance": list(workload.provenance),
+        "requests": max(map(len, workloads.values())),
+        "that_never_run": max(never_run.values()),
+        "left_out": [{"reason": reason, "count": max(counts)} for reason, counts in _left_out(runs).items()],
+        "provenance": _provenance(runs),
         "runs": [
             {
                 **run.variant.names,
                 "seed": run.seed,
+                "that_never_run": never_run[run.seed],
                 "figures": dict(run.played.figures.flat()),
             }
             for run in runs
@@ -176,13 +208,12 @@ def write_pictures(runs: Sequence[Run], folder: Path) -> None:
 def report(study: Study, runs: Sequence[Run]) -> str:
     """Everything as one HTML document."""
     labels = list(by_variant(runs))
-    workload = runs[0].workload
     rows = [[row.title, *(in_words(value, row.unit) for value in row.values)] for row in _compared(runs)]
-    steps = [plain_words(step, _LONGEST_NOTE) for step in workload.provenance]
+    steps = [plain_words(step, _LONGEST_NOTE) for step in _provenance(runs)]
     return html_report(
         f"Simulation: {plain_words(study.name, _LONGEST_NOTE)}",
         [
-            html_list([*steps, *(f"left out: {note}" for note in notes_of(workload)), *doubts_of(study, workload)]),
+            html_list([*steps, *(f"left out: {note}" for note in notes_of(runs)), *doubts_of(study, runs)]),
             html_table(_how_many(runs), ("", *labels), rows),
             *pictures(runs).values(),
         ],
