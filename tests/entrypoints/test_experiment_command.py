@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from one_preempt.entrypoints.cli import experiment as command
 from one_preempt.entrypoints.cli.command_line import cli
+from one_preempt.simulation.experiments import runner
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
+from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, Task
 
 
 def run(*arguments: str) -> Result:
@@ -73,6 +75,33 @@ def test_results_of_other_code_are_told_before_the_rest_is_played_and_after(tmp_
     assert f"results of other states of the code ({len(lines) - 1} by 0123456789ab, 1 of unknown code)" in again.stderr
     assert f"what is missing is played by {code}" in again.stderr
     assert f"{len(lines) - 1} by 0123456789ab, 1 of unknown code, 1 by {code}" in " ".join(again.stdout.split())
+
+
+def test_results_of_other_code_that_another_experiment_lends_are_told_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = ReplicatedExperiment(
+        "theirs", "counts", "none", {},
+        tasks=lambda small: [Task(str(point), 0, "none", small) for point in range(3)],
+        simulate=lambda task: {"point": int(task.point)},
+        conclude=lambda results: ExperimentResult("counts", tuple({"point": one.task.point} for one in results)),
+    )  # fmt: skip
+    ours = replace(theirs, name="ours", shares_with=("theirs",))
+    named = {"theirs": theirs, "ours": ours}
+    monkeypatch.setattr(command, "experiment", named.__getitem__)
+    monkeypatch.setattr(runner, "experiment_named", named.__getitem__)
+    out = ("--jobs", "1", "--out", str(tmp_path))
+    run("run", "theirs", *out)
+    results = tmp_path / "theirs" / "results.jsonl"
+    code = json.loads(results.read_text().splitlines()[0])["code"]
+    results.write_text(results.read_text().replace(code, "0123456789ab", 2))
+    first = run("run", "ours", *out)
+    assert f"beside {tmp_path / 'ours'}, of theirs, are results of other states of the code" in first.stderr
+    assert "(2 by 0123456789ab); they are taken over" in first.stderr
+    # They are ours by now.
+    again = run("run", "ours", *out)
+    assert f"in {tmp_path / 'ours'} are results" in again.stderr
+    assert "taken over" not in again.stderr
 
 
 def test_full_results_are_not_taken_for_small_ones(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from one_preempt.simulation.experiments.experiment import Cell, Claim, Experimen
 from one_preempt.simulation.experiments.played_code import code_digest, counts_in_words
 from one_preempt.simulation.experiments.registry import experiment, experiments
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment
-from one_preempt.simulation.experiments.runner import folder_of, run
+from one_preempt.simulation.experiments.runner import folder_of, run, taken_over
 from one_preempt.simulation.experiments.state_folder import lent
 
 WITHIN = "within"
@@ -123,14 +123,20 @@ def _result(one: Experiment, small: bool, jobs: int, out: Path, first: int | Non
 
 def _tell_of_other_code(one: ReplicatedExperiment, folder: Path, small: bool) -> None:
     """Before hours are spent on results that cannot be compared with those that there are."""
-    ours, known = code_digest(), Counter(result.code for result in lent(folder, one, small).values())
-    others = {code: count for code, count in known.items() if code != ours}
-    if others:
-        click.echo(
-            f"{one.name}: in {folder} are results of other states of the code ({counts_in_words(others)}); they are "
-            f"kept, and what is missing is played by {ours}. For results of one code name another folder by --out.",
-            err=True,
-        )
+    ours, known = code_digest(), lent(folder, one, small)
+    beside = taken_over(one, folder, small, known)
+    for where, results, are_kept in (
+        (f"in {folder}", known, "kept"),
+        (f"beside {folder}, of {' and '.join(one.shares_with)},", beside, "taken over"),
+    ):
+        counted = Counter(result.code for result in results.values())
+        if others := {code: count for code, count in counted.items() if code != ours}:
+            click.echo(
+                f"{one.name}: {where} are results of other states of the code ({counts_in_words(others)}); they are "
+                f"{are_kept}, and what is missing is played by {ours}. For results of one code name another folder by "
+                "--out.",
+                err=True,
+            )
 
 
 def fails(result: ExperimentResult) -> bool:

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -53,10 +53,9 @@ def run(
     with opened(folder, experiment, small) as state:
         ours = set(tasks)
         results = {task: result for task, result in state.load().items() if task in ours}
-        for task, result in _lent(experiment, folder, small).items():
-            if task in ours and task not in results:
-                state.append(result)
-                results[task] = result
+        for task, result in taken_over(experiment, folder, small, results).items():
+            state.append(result)
+            results[task] = result
         tell(len(results))
         code = code_digest()
         with _killed_is_told(folder):
@@ -89,15 +88,17 @@ def _killed_is_told(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _lent(experiment: ReplicatedExperiment, folder: Path, small: bool) -> dict[Task, TaskResult]:
-    """What experiments with some of the same tasks have played beside ours."""
+def taken_over(
+    experiment: ReplicatedExperiment, folder: Path, small: bool, known: Collection[Task]
+) -> dict[Task, TaskResult]:
+    """What experiments with some of the same tasks have played beside ours, of the tasks that are not known yet."""
     found: dict[Task, TaskResult] = {}
     for name in experiment.shares_with:
         other = experiment_named(name)
         assert isinstance(other, ReplicatedExperiment)
         if other.choices == experiment.choices:
             found |= lent(folder_of(folder.parent, other, small), other, small)
-    return found
+    return {task: found[task] for task in experiment.tasks(small) if task in found and task not in known}
 
 
 def _flat(row: Row) -> dict[str, str | int | float | bool | None]:
