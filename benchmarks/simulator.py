@@ -7,8 +7,8 @@ SDSC Blue. Each measurement is a process of its own: CPU time with reading and b
 simulation imports is imported before its clock starts, as AccaSim's imports are before AccaSim's. The build of Python
 counts: one with profile-guided optimisation, as Debian's, played 1.19 times as many as one without on the machine where
 both were tried (median of ten pairs, 144 nodes, EASY, full). Compiling `one_preempt/core` with mypyc, tried by hand
-with its dataclasses made native and no longer frozen, gained nothing: 0.5 to 1.3 times as many in the pairs run. Nor did
-the core, the simulated cloud, the simulator and the store compiled by Cython 3.3 as they are: 0.8 to 0.95 times as many.
+with its dataclasses made native and no longer frozen, gained nothing: 0.5 to 1.3 times as many in the pairs run. Nor
+did the core, the simulated cloud, the simulator and the store compiled by Cython 3.3 as they are: 0.8 to 0.95 times.
 
     python benchmarks/simulator.py [--jobs 1000] [--reserved-jobs 300] [--reservations FILE.lwf]
                                    [--log SDSC-BLUE.swf.gz] [--repeat 3] [--no-accasim]
