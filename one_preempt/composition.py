@@ -15,17 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
-from one_preempt.ports import (
-    Clock,
-    Enactor,
-    EventSource,
-    GangIssuer,
-    HeldCapacity,
-    LeaseStore,
-    PoolReader,
-    PowerCalls,
-    PowerControl,
-)
+from one_preempt.ports import Clock, EventSource, LeaseStore, PoolReader, PowerCalls, PowerControl
 from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,9 +30,9 @@ if TYPE_CHECKING:
     from one_preempt.core.model.policies import Verification
     from one_preempt.core.verify import Violation
     from one_preempt.power_enactment import PowerEnactment
-    from one_preempt.power_recording import PowerRecorder
     from one_preempt.scheduling_cycle import SchedulingCycle
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+    from one_preempt.surroundings import Surroundings
 
 DAY_S = 86_400
 # Host selections that look at what is allocated alone: in a simulation their hosts need not be monitored.
@@ -129,23 +119,17 @@ def open_cycle(
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
     from one_preempt.power_recording import PowerRecorder
+    from one_preempt.surroundings import Surroundings
 
     with closing(transport or open_transport(settings)) as connection, closing(open_store(settings)) as store:
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
         with _power(settings, connection, store, clock, power_calls) as power:
-            yield _cycle(
-                settings,
-                reader,
-                store,
-                enactor,
-                clock,
-                held_capacity=held_capacity,
-                events=events,
-                power=power,
-                recorder=PowerRecorder(store),
+            around = Surroundings(
+                reader, store, enactor, clock, held_capacity, events, power=power, recorder=PowerRecorder(store)
             )
+            yield _cycle(settings, around)
 
 
 @contextmanager
@@ -190,19 +174,11 @@ def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[Ca
 
 def _cycle(
     settings: Settings,
-    reader: PoolReader,
-    store: LeaseStore,
-    enactor: Enactor | None,
-    clock: Clock,
+    around: Surroundings,
     preemption: str | None = None,
-    held_capacity: HeldCapacity | None = None,
-    events: EventSource | None = None,
     verification: Verification | None = None,
     tells_owners: bool = True,
-    power: PowerEnactment | None = None,
-    recorder: PowerRecorder | None = None,
     energy_policy: EnergyPolicy | None = None,
-    gangs: GangIssuer | None = None,
 ) -> SchedulingCycle:
     from one_preempt.chosen_policies import admission_rules, policies
     from one_preempt.core.model.policies import Verification
@@ -211,21 +187,8 @@ def _cycle(
     chosen = replace(policies(settings, preemption), tells_owners=tells_owners)
     if energy_policy is not None:
         chosen = replace(chosen, power=replace(chosen.power, policy=energy_policy))
-    return SchedulingCycle(
-        reader,
-        store,
-        enactor,
-        clock,
-        chosen,
-        admission_rules(settings),
-        keep_log_s=settings.store.keep_log_days * DAY_S,
-        held_capacity=held_capacity,
-        events=events,
-        verification=verification or Verification.FULL,
-        power=power,
-        recorder=recorder,
-        gangs=gangs,
-    )
+    keep_log_s = settings.store.keep_log_days * DAY_S
+    return SchedulingCycle(around, chosen, admission_rules(settings), keep_log_s, verification or Verification.FULL)
 
 
 def simulated_cycle(
@@ -251,6 +214,7 @@ def simulated_cycle(
     from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
     from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
+    from one_preempt.surroundings import Surroundings
 
     may_rank_by_load = settings.matchmaker.host_policy.casefold() not in _NEVER_BY_LOAD
     reader = SimulatedPoolReader(cloud, monitors_hosts=may_rank_by_load, live_views=True)
@@ -259,20 +223,10 @@ def simulated_cycle(
     if control is not None:
         power = PowerEnactment(store, SimulatedHostEnactor(cloud), ImmediatePowerCalls(control), cloud.clock)
     enactor = SimulatedEnactor(cloud)
-    return _cycle(
-        settings,
-        reader,
-        store,
-        enactor,
-        cloud.clock,
-        policy,
-        gangs=SimulatedGangIssuer(enactor, store),
-        events=None if tells_owners else HeardStarts(cloud),
-        verification=verification,
-        tells_owners=tells_owners,
-        power=power,
-        energy_policy=energy_policy,
-    )
+    events = None if tells_owners else HeardStarts(cloud)
+    gangs = SimulatedGangIssuer(enactor, store)
+    around = Surroundings(reader, store, enactor, cloud.clock, events=events, gangs=gangs, power=power)
+    return _cycle(settings, around, policy, verification, tells_owners, energy_policy)
 
 
 def plan_once(settings: Settings, source: Path | None = None, policy: str | None = None) -> PlannedCycle:
@@ -302,7 +256,9 @@ def _for_recording(settings: Settings) -> Settings:
 def _rehearse(
     settings: Settings, reader: PoolReader, clock: Clock, store: LeaseStore, policy: str | None
 ) -> PlannedCycle:
-    report = _cycle(settings, reader, store, None, clock, policy).run()
+    from one_preempt.surroundings import Surroundings
+
+    report = _cycle(settings, Surroundings(reader, store, None, clock), policy).run()
     assert report.plan is not None and report.state is not None, "a cycle without an enactor always decides"
     return PlannedCycle(report.plan, report.state, report.violations)
 

@@ -37,17 +37,10 @@ from one_preempt.core.verify.books import Books
 from one_preempt.core.verify.recounter import Recounter
 from one_preempt.ports import (
     CallResult,
-    Clock,
     CloudUnavailable,
-    Enactor,
-    EventSource,
-    GangIssuer,
-    HeldCapacity,
-    LeaseStore,
-    PoolReader,
 )
-from one_preempt.power_enactment import PowerEnactment, PowerResults
-from one_preempt.power_recording import PowerRecorder
+from one_preempt.power_enactment import PowerResults
+from one_preempt.surroundings import Surroundings
 
 # How many calls are sent before leadership is looked at again.
 BATCH = 25
@@ -92,37 +85,20 @@ class SchedulingCycle:
 
     def __init__(
         self,
-        reader: PoolReader,
-        store: LeaseStore,
-        enactor: Enactor | None,
-        clock: Clock,
+        around: Surroundings,
         policies: Policies,
         rules: AdmissionRules,
         keep_log_s: int | None = None,
-        held_capacity: HeldCapacity | None = None,
-        events: EventSource | None = None,
         verification: Verification = Verification.FULL,
-        power: PowerEnactment | None = None,
-        recorder: PowerRecorder | None = None,
-        gangs: GangIssuer | None = None,
     ) -> None:
-        """`enactor` None: decide and explain only. `keep_log_s`: how long the logs go back; None keeps all.
-
-        `gangs` is asked first to issue what is ready for a lease.
-        """
-        self._reader = reader
-        self._store = store
-        self._enactor = enactor
-        self._clock = clock
+        """`keep_log_s`: how long the logs go back; None keeps all."""
+        self._reader, self._store, self._enactor = around.reader, around.store, around.enactor
+        self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
+        self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
         self._policies = policies
         self._rules = rules
         self._keep_log_s = keep_log_s
-        self._held_capacity = held_capacity
-        self._events = events
         self._verification = verification
-        self._power = power
-        self._recorder = recorder
-        self._gangs = gangs
         self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0

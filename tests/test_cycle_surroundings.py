@@ -21,6 +21,7 @@ from one_preempt.core.verify import Violation, recounter
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
+from one_preempt.surroundings import Surroundings
 from tests.scenario_reader import NOW_S, settings_of, snapshot_of
 
 RUNNING = {"hosts": {0: {}}, "vms": {1: {"user": "eva", "host": 0}}}
@@ -59,7 +60,7 @@ class Cloud:
         return self.read().vms.get(vm_id)
 
 
-class Surroundings:
+class FakeSurroundings:
     """Ear, promises, calls and plans, in the order in which they happened."""
 
     def __init__(self, instants: Mapping[tuple[int, str], int]) -> None:
@@ -103,11 +104,12 @@ class Store(MemoryLeaseStore):
         super().record_plan(plan)
 
 
-def cycle_on(cloud: Cloud, around: Surroundings, clock: FixedClock) -> tuple[SchedulingCycle, Store]:
+def cycle_on(cloud: Cloud, around: FakeSurroundings, clock: FixedClock) -> tuple[SchedulingCycle, Store]:
     settings = settings_of(cloud.document)
     store = Store(around.told)
     rules = admission_rules(settings)
-    cycle = SchedulingCycle(cloud, store, around, clock, policies(settings), rules, held_capacity=around, events=around)
+    surroundings = Surroundings(cloud, store, around, clock, held_capacity=around, events=around)
+    cycle = SchedulingCycle(surroundings, policies(settings), rules)
     return cycle, store
 
 
@@ -127,7 +129,7 @@ def cycle_on(cloud: Cloud, around: Surroundings, clock: FixedClock) -> tuple[Sch
 def test_a_transition_has_the_instant_that_was_heard_where_it_lies_between_two_readings(
     heard: dict[tuple[int, str], int], timed_at_s: int
 ) -> None:
-    cloud, clock, around = Cloud(RUNNING), FixedClock(NOW_S), Surroundings({})
+    cloud, clock, around = Cloud(RUNNING), FixedClock(NOW_S), FakeSurroundings({})
     cycle, store = cycle_on(cloud, around, clock)
     cycle.run()
     cloud.document, around.instants = STOPPED, heard
@@ -138,7 +140,7 @@ def test_a_transition_has_the_instant_that_was_heard_where_it_lies_between_two_r
 
 
 def test_room_is_promised_before_the_plan_is_recorded_and_anything_is_called() -> None:
-    around = Surroundings({})
+    around = FakeSurroundings({})
     cycle, _store = cycle_on(Cloud(CONTENTION), around, FixedClock(NOW_S))
     cycle.run()
     calls = [told for told in around.told if not told.startswith("message")]
@@ -147,7 +149,7 @@ def test_room_is_promised_before_the_plan_is_recorded_and_anything_is_called() -
 
 
 def test_where_the_promise_cannot_be_made_nobody_is_preempted() -> None:
-    around = Surroundings({})
+    around = FakeSurroundings({})
     around.breaks = True
     cycle, _store = cycle_on(Cloud(CONTENTION), around, FixedClock(NOW_S))
     with pytest.raises(OnePreemptError, match="disk is full"):
@@ -157,7 +159,7 @@ def test_where_the_promise_cannot_be_made_nobody_is_preempted() -> None:
 
 @pytest.mark.parametrize("breaks", ["the cloud", "the disk"])
 def test_who_cannot_go_on_lets_the_daemon_of_another_front_end_write(breaks: str) -> None:
-    cloud, around = Cloud(CONTENTION), Surroundings({})
+    cloud, around = Cloud(CONTENTION), FakeSurroundings({})
     cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
     cycle.run()
     assert store.writes
@@ -168,7 +170,7 @@ def test_who_cannot_go_on_lets_the_daemon_of_another_front_end_write(breaks: str
 
 
 def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:
-    cloud, around = Cloud(CONTENTION), Surroundings({})
+    cloud, around = Cloud(CONTENTION), FakeSurroundings({})
     cycle, _store = cycle_on(cloud, around, FixedClock(NOW_S))
     cycle.run()
     assert around.rooms
@@ -179,7 +181,7 @@ def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:
 
 def test_who_no_longer_leads_once_a_plan_is_made_issues_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another front-end schedules from then on, and may have issued the same."""
-    cloud, around = Cloud(CONTENTION), Surroundings({})
+    cloud, around = Cloud(CONTENTION), FakeSurroundings({})
     cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
     monkeypatch.setattr(cloud, "read_raft_state", lambda: RaftState.FOLLOWER)
     report = cycle.run()
@@ -192,7 +194,7 @@ def test_who_no_longer_leads_once_a_plan_is_made_issues_nothing_of_it(monkeypatc
 def test_who_leads_is_asked_again_after_so_many_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = range(scheduling_cycle.BATCH + 3)
     cloud = Cloud(one_vm_a_host(crowd))
-    cycle, _store = cycle_on(cloud, Surroundings({}), FixedClock(NOW_S))
+    cycle, _store = cycle_on(cloud, FakeSurroundings({}), FixedClock(NOW_S))
     answers = iter((RaftState.LEADER, RaftState.FOLLOWER))
     monkeypatch.setattr(cloud, "read_raft_state", lambda: next(answers))
     report = cycle.run()
@@ -205,7 +207,7 @@ def test_a_pause_that_comes_once_the_plan_is_made_sends_nobody_out_and_lets_othe
 ) -> None:
     waiting = {2: {"user": "lea", "requirements": "ID = 0"}, 3: {"user": "eva"}}
     beside: dict[str, Any] = {"hosts": {0: {"cpu": 1}, 1: {"cpu": 2}}, "vms": CONTENTION["vms"] | waiting}
-    around = Surroundings({})
+    around = FakeSurroundings({})
     cycle, store = cycle_on(Cloud(beside), around, FixedClock(NOW_S))
     record = store.record_plan
 
@@ -221,7 +223,7 @@ def test_a_pause_that_comes_once_the_plan_is_made_sends_nobody_out_and_lets_othe
 
 def test_a_call_is_made_once_its_attempt_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever dies in between finds that it may have been made."""
-    around = Surroundings({})
+    around = FakeSurroundings({})
     cycle, store = cycle_on(Cloud(CONTENTION), around, FixedClock(NOW_S))
     written: list[tuple[int, Outcome | None]] = []
 
@@ -237,7 +239,7 @@ def test_a_call_is_made_once_its_attempt_is_written_down(monkeypatch: pytest.Mon
 
 
 def test_what_is_under_way_stands_in_the_next_plan_and_is_not_called_again() -> None:
-    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), Surroundings({})
+    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), FakeSurroundings({})
     cycle, _store = cycle_on(cloud, around, clock)
     cycle.run()
     cloud.document = {**CONTENTION, "vms": {**CONTENTION["vms"], 1: {"user": "eva", "host": 0, "state": "SAVE_STOP"}}}
@@ -250,7 +252,7 @@ def test_where_two_calls_have_no_answer_the_others_wait_for_the_next_cycle(monke
     """Each would take as long as oned is given to answer, and the daemon would neither look nor listen meanwhile."""
     crowd = range(5)
     cloud = Cloud(one_vm_a_host(crowd))
-    around = Surroundings({})
+    around = FakeSurroundings({})
     cycle, _store = cycle_on(cloud, around, FixedClock(NOW_S))
     answers = iter((Outcome.UNKNOWN, Outcome.ACCEPTED, Outcome.UNKNOWN))
     monkeypatch.setattr(around, "perform", lambda _action: CallResult(next(answers)))
@@ -261,7 +263,7 @@ def test_a_call_without_an_answer_stays_ours_for_a_while_though_nobody_wants_it_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """oned may carry it out yet: what is found stopped then was stopped by us, and returns."""
-    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), Surroundings({})
+    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), FakeSurroundings({})
     cycle, store = cycle_on(cloud, around, clock)
     monkeypatch.setattr(around, "perform", lambda _action: CallResult(Outcome.UNKNOWN))
     assert "stop 1" in steps(cycle.run())
@@ -277,7 +279,7 @@ def test_a_call_without_an_answer_stays_ours_for_a_while_though_nobody_wants_it_
 def test_a_call_without_an_answer_is_given_up_once_it_was_not_carried_out_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), Surroundings({})
+    cloud, clock, around = Cloud(CONTENTION), FixedClock(NOW_S), FakeSurroundings({})
     cycle, store = cycle_on(cloud, around, clock)
     monkeypatch.setattr(around, "perform", lambda _action: CallResult(Outcome.UNKNOWN))
     cycle.run()
@@ -316,7 +318,7 @@ def steps(report: CycleReport) -> list[str]:
 
 def test_while_a_preemption_is_wrong_none_is_begun_and_those_under_way_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     cloud, clock = Cloud(TWO_CONTENTIONS), FixedClock(NOW_S)
-    cycle, _store = cycle_on(cloud, Surroundings({}), clock)
+    cycle, _store = cycle_on(cloud, FakeSurroundings({}), clock)
     begun = steps(cycle.run())
     assert len(begun) == 2
     cloud.document = ONE_MORE
@@ -331,7 +333,7 @@ def test_while_a_preemption_is_wrong_none_is_begun_and_those_under_way_go_on(mon
 
 def test_what_is_under_way_is_given_up_only_if_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FixedClock(NOW_S)
-    cycle, _store = cycle_on(Cloud(CONTENTION), Surroundings({}), clock)
+    cycle, _store = cycle_on(Cloud(CONTENTION), FakeSurroundings({}), clock)
     (begun,) = (cycle.run().plan or Plan(0, "", ())).preemptions
     clock.set(NOW_S + 5)
     refusing(monkeypatch, lambda plan: any(action.preemption_id for action in plan.actions))
@@ -343,7 +345,7 @@ def test_what_is_under_way_is_given_up_only_if_nothing_else_helps(monkeypatch: p
 def test_a_vm_at_fault_costs_nobody_else_not_even_a_preemptor(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = {2: {"user": "lea", "requirements": "ID = 0"}, 3: {"user": "eva"}, 4: {"user": "eva"}}
     row = {"hosts": {0: {"cpu": 1}, 1: {"cpu": 2}, 2: {"cpu": 2}}, "vms": CONTENTION["vms"] | waiting}
-    cycle, _store = cycle_on(Cloud(row), Surroundings({}), FixedClock(NOW_S))
+    cycle, _store = cycle_on(Cloud(row), FakeSurroundings({}), FixedClock(NOW_S))
     refusing(monkeypatch, lambda plan: any(action.vm_id == 3 for action in plan.actions))
     report = cycle.run()
     assert sorted(steps(report)) == ["deploy 2", "deploy 4", "stop 1"]
@@ -358,7 +360,7 @@ def test_a_vm_at_fault_costs_nobody_else_not_even_a_preemptor(monkeypatch: pytes
 
 
 def test_where_nothing_is_sound_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    around = Surroundings({})
+    around = FakeSurroundings({})
     cycle, _store = cycle_on(Cloud(CONTENTION), around, FixedClock(NOW_S))
     refusing(monkeypatch, lambda _plan: True)
     assert cycle.run().is_refused

@@ -32,6 +32,7 @@ from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS, Site, build_cloud, simulation_settings
 from one_preempt.simulation.workload.workload import MachineSet
+from one_preempt.surroundings import Surroundings
 
 BOOT_S = 120
 RULES = PowerRules(
@@ -82,16 +83,15 @@ class PowerPlay:
             settings = msgspec.structs.replace(settings, victims=self.victims)
         self.policies = replace(policies(settings), power=self.rules, tells_owners=False)
         calls = ImmediatePowerCalls(self.control)
-        self.daemon = SchedulingCycle(
+        around = Surroundings(
             SimulatedPoolReader(cloud),
             self.store,
             SimulatedEnactor(cloud),
             clock,
-            self.policies,
-            admission_rules(settings),
             power=PowerEnactment(self.store, SimulatedHostEnactor(cloud), calls, clock, self._memory()),
             recorder=PowerRecorder(self.store),
         )
+        self.daemon = SchedulingCycle(around, self.policies, admission_rules(settings))
 
     def _memory(self) -> PowerMemory | None:
         return self.control if isinstance(self.control, GuardedPowerControl) else None

@@ -22,6 +22,7 @@ from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings
 from one_preempt.simulation.simulator.timed_fault import TimedFault
 from one_preempt.simulation.workload.workload import Workload
+from one_preempt.surroundings import Surroundings
 from tests.simulation.simulator.small_stories import SLOW_STORAGE, random_faults, random_workload
 
 Told = list[tuple[object, ...]]
@@ -43,14 +44,8 @@ class Story:
         with running_emulator(cloud) as url:
             transport = OnedTransport(url, Credentials("oneadmin:opennebula"))
             reader = OpenNebulaPoolReader(transport, cloud.clock)
-            cycle = SchedulingCycle(
-                reader,
-                MemoryLeaseStore(),
-                OpenNebulaEnactor(transport, reader),
-                cloud.clock,
-                policies(settings, self.policy),
-                admission_rules(settings),
-            )
+            around = Surroundings(reader, MemoryLeaseStore(), OpenNebulaEnactor(transport, reader), cloud.clock)
+            cycle = SchedulingCycle(around, policies(settings, self.policy), admission_rules(settings))
             try:
                 return self._play(Simulator, cloud, cycle)
             finally:

@@ -30,6 +30,7 @@ from one_preempt.simulation.simulator.enactor import SimulatedEnactor
 from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
 from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
+from one_preempt.surroundings import Surroundings
 from tests.core.reconciled_twice import ReconciledTwice, SeenReader, SeenStore
 
 # The daemon looks again after a while though nothing happens.
@@ -71,15 +72,9 @@ class WatchedCycle:
         self._reader, self._store = SeenReader(SimulatedPoolReader(self.cloud)), SeenStore()
         rules = admission_rules(self.settings)
         self._reconciled = ReconciledTwice(rules)
-        self._cycle = SchedulingCycle(
-            self._reader,
-            self._store,
-            SimulatedEnactor(self.cloud),
-            self.clock or self.cloud.clock,
-            self.policies,
-            rules,
-            power=self._power(),
-        )
+        clock = self.clock or self.cloud.clock
+        around = Surroundings(self._reader, self._store, SimulatedEnactor(self.cloud), clock, power=self._power())
+        self._cycle = SchedulingCycle(around, self.policies, rules)
 
     def _power(self) -> PowerEnactment | None:
         if self.control is None:

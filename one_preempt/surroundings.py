@@ -1,0 +1,36 @@
+"""What a scheduling cycle is plugged into: the same cycle serves every mode, with other surroundings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from one_preempt.ports import Clock, Enactor, EventSource, GangIssuer, HeldCapacity, LeaseStore, PoolReader
+from one_preempt.power_enactment import PowerEnactment
+from one_preempt.power_recording import PowerRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The cloud, the ledger and the time of a cycle, and what else there is around it.
+
+    Attributes:
+        reader: Observes the cloud.
+        store: The ledger.
+        enactor: Calls oned; None: decide and explain only.
+        clock: What time it is.
+        held_capacity: Where promised room is made known to a placement without the daemon.
+        events: Tells at which instants VMs reached states.
+        gangs: Is asked first to issue what is ready for a lease.
+        power: Switches hosts.
+        recorder: Keeps what hosts do, for reports of energy.
+    """
+
+    reader: PoolReader
+    store: LeaseStore
+    enactor: Enactor | None
+    clock: Clock
+    held_capacity: HeldCapacity | None = None
+    events: EventSource | None = None
+    gangs: GangIssuer | None = None
+    power: PowerEnactment | None = None
+    recorder: PowerRecorder | None = None
