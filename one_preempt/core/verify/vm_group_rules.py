@@ -19,6 +19,8 @@ WAKENING = frozenset({ActionKind.UNLOCK, ActionKind.RESUME})
 
 
 def _rules_of_vm_groups_are_kept(recount: Recount) -> Iterator[Violation]:
+    if not recount.state.snapshot.vm_groups:
+        return
     arrivals = {
         action.vm_id: action.host_id
         for action in recount.plan.actions
@@ -52,8 +54,9 @@ class _Sight:
         self._woken = {action.vm_id for action in recount.plan.actions if action.kind in WAKENING}
         self._apart_on: dict[int, set[int]] = {}
         for vm_id in _kept_apart(group, role):
-            for host_id in {arrivals.get(vm_id), self._stays_on(vm_id)} - {None}:
-                self._apart_on.setdefault(host_id or 0, set()).add(vm_id)
+            for host_id in (arrivals.get(vm_id), self._stays_on(vm_id)):
+                if host_id is not None:
+                    self._apart_on.setdefault(host_id, set()).add(vm_id)
         together = _kept_together(group, role)
         self._running_on = {self._runs_on(vm_id) for vm_id in together} - {None}
         marked = {vm_id for vm_id in together if vm_id in recount.vms and recount.vms[vm_id].resched}
