@@ -67,12 +67,10 @@ def kinds_of(case: Case, devices: Sequence[int]) -> list[str]:
 
 
 def unserved(case: Case, second: int, stays: Sequence[Stay]) -> int:
-    """How many get nothing, the best way: those that run and have devices keep them."""
+    """How many who come get nothing, the best way: those that run keep what devices they have."""
     held = held_by(case)
     keep = {number for number, run in enumerate(case.runs) if number in held and run.is_there(second)}
     wanted = [asked for one in stays if one.is_there(second) for asked in one.asks]
-    without = [n for n, run in enumerate(case.runs) if n not in held and run.is_there(second)]
-    wanted += [asked for number in without for asked in case.runs[number].asks]
     free = [case.kinds[device] for device, holder in enumerate(held) if holder not in keep]
     return len(wanted) - most_served(wanted, free)
 
@@ -206,6 +204,15 @@ def test_what_lacks_a_device_already_may_be_promised_the_same_again() -> None:
         moved = replace(made, bookings=(Booking(201, (reservation(201, stay),)),))
         late = replace(state.leases[201], terms=replace(state.leases[201].terms, start_at_s=NOW_S + stay.from_s))
         assert codes(replace(state, leases={**state.leases, 201: late}), moved) == expected, stay
+
+
+def test_who_runs_without_the_device_that_its_host_lost_takes_none_from_others() -> None:
+    runs, starts = (Stay(("a",), 0, None), Stay(("a",), 0, None)), (Stay(("a",), 0, None),)
+    state, made = told(Case(("a", "a"), runs=runs, starts=starts))
+    lost = the_host(Case(("a",)), [state.snapshot.vms[100], state.snapshot.vms[101]])
+    state = replace(state, snapshot=replace(state.snapshot, hosts={0: lost}))
+    booked = replace(made, bookings=(Booking(400, (reservation(400, starts[0]),)),))
+    assert codes(state, booked) == []
 
 
 def test_whose_time_has_come_takes_the_last_device_before_who_comes_later() -> None:

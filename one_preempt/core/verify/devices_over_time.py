@@ -83,7 +83,9 @@ def _unserved(recount: Recount, host: Host, vms: Sequence[VirtualMachine]) -> in
     holders = {device.vm_id for device in host.pci_devices}
     # Who is in no lease is never expected to leave.
     gone = {FREE, *(one for one in holders if one in recount.lease_of_vm and one not in staying)}
-    requests = [request for vm in vms if vm.id not in holders for request in vm.pci_requests]
+    # Who is there already asks for none, though the host may have lost the one that was his.
+    coming = [vm for vm in vms if vm.id not in holders and host.id not in vm.charged_host_ids]
+    requests = [request for vm in coming for request in vm.pci_requests]
     return left_over(requests, [device for device in host.pci_devices if device.vm_id in gone])
 
 
