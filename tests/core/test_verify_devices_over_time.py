@@ -66,13 +66,13 @@ def kinds_of(case: Case, devices: Sequence[int]) -> list[str]:
     return [case.kinds[device] for device in devices]
 
 
-def unserved(case: Case, second: int, stays: Sequence[Stay]) -> int:
-    """How many who come get nothing, the best way: those that run keep what devices they have."""
+def all_are_served(case: Case, second: int, stays: Sequence[Stay]) -> bool:
+    """All who come get what they ask for, the best way: those that run keep what devices they have."""
     held = held_by(case)
     keep = {number for number, run in enumerate(case.runs) if number in held and run.is_there(second)}
-    wanted = [asked for one in stays if one.is_there(second) for asked in one.asks]
+    wanted = [asked for one in stays for asked in one.asks]
     free = [case.kinds[device] for device, holder in enumerate(held) if holder not in keep]
-    return len(wanted) - most_served(wanted, free)
+    return most_served(wanted, free) == len(wanted)
 
 
 def most_served(wanted: Sequence[str], free: Sequence[str]) -> int:
@@ -88,12 +88,17 @@ def most_served(wanted: Sequence[str], free: Sequence[str]) -> int:
 
 
 def is_worse(case: Case) -> bool:
-    """In some second more get nothing with the plan than without it."""
-    new = (*case.booked, *case.starts)
-    return bool(new) and any(
-        unserved(case, second, (*case.promised, *new)) > unserved(case, second, case.promised)
-        for second in range(HORIZON_S + 2)
-    )
+    """When somebody's time comes, who would have his devices has none with the plan, or who comes by it has none."""
+    return any(_is_worse_at(case, second) for second in {0, *(one.from_s for one in (*case.promised, *case.booked))})
+
+
+def _is_worse_at(case: Case, second: int) -> bool:
+    had: list[Stay] = []
+    for one in sorted(case.promised, key=lambda one: one.from_s):
+        if one.is_there(second) and all_are_served(case, second, [*had, one]):
+            had.append(one)
+    new = [one for one in (*case.booked, *case.starts) if one.is_there(second)]
+    return bool(new) and not all_are_served(case, second, [*had, *new])
 
 
 def requests(stay: Stay) -> tuple[PciRequest, ...]:
@@ -213,6 +218,13 @@ def test_who_runs_without_the_device_that_its_host_lost_takes_none_from_others()
     state = replace(state, snapshot=replace(state.snapshot, hosts={0: lost}))
     booked = replace(made, bookings=(Booking(400, (reservation(400, starts[0]),)),))
     assert codes(state, booked) == []
+
+
+def test_who_could_not_have_both_his_devices_anyway_keeps_nobody_from_the_one_that_is_left() -> None:
+    both, one = Stay(("a", "a"), 5, 9), Stay(("a",), 0, None)
+    for kinds, expected in ((("a",), []), (("a", "a"), ["promise-broken"])):
+        state, made = told(Case(kinds, promised=(both,), starts=(one,)))
+        assert codes(state, made) == expected
 
 
 def test_whose_time_has_come_takes_the_last_device_before_who_comes_later() -> None:

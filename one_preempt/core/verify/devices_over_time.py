@@ -2,13 +2,13 @@
 
 At each instant at which anybody's claim on a host begins, everybody who claims it then is to have devices of his own:
 who runs there keeps those that he has, the others share what is left. What gives way claims nothing, and its devices
-are free. A plan may leave nobody more without than were without it. Whose time has come, or for whom others have left,
-takes what there is: first come, first served.
+are free. A plan takes them from nobody who would have them without it, and brings nobody where there is none for him.
+Whose time has come, or for whom others have left, takes what there is: first come, first served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import groupby
 
 from one_preempt.core.model.host import Host
@@ -60,7 +60,7 @@ def _has_come(recount: Recount, lease_id: int) -> bool:
 
 
 def _lacking(recount: Recount, host: Host, claims: Iterable[JudgedClaim]) -> Iterator[Violation]:
-    """The first instant at which more requests are left without a device by the plan than without it."""
+    """The first instant at which the plan takes a device from who would have one, or brings somebody to none."""
     now_s, then = recount.state.now_s, list[JudgedClaim]()
 
     def begins_s(one: JudgedClaim) -> int:
@@ -70,16 +70,27 @@ def _lacking(recount: Recount, host: Host, claims: Iterable[JudgedClaim]) -> Ite
         then = [*(one for one in then if one.claim.end_s is None or one.claim.end_s > at_s), *begin]
         if all(one.before and one.after for one in then):
             continue
-        after = _unserved(recount, host, [one.claim.vm for one in then if one.after])
-        if after > _unserved(recount, host, [one.claim.vm for one in then if one.before]):
-            text = f"{after} requests for PCI devices of host {host.id} would be left without one at {at_s}"
+        before = [one.claim.vm for one in then if one.before]
+        without = {vm.id for vm in before} - _served(recount, host, before)
+        have = [one.claim.vm for one in then if one.after and one.claim.vm.id not in without]
+        lacking = _left_over(recount, host, have, {vm.id for vm in have})
+        if lacking:
+            text = f"{lacking} requests for PCI devices of host {host.id} would be left without one at {at_s}"
             yield Violation("promise-broken", text)
             return
 
 
-def _unserved(recount: Recount, host: Host, vms: Sequence[VirtualMachine]) -> int:
-    """How many requests of those who claim the host get nothing, beside whom the devices have that are theirs."""
-    staying = {vm.id for vm in vms}
+def _served(recount: Recount, host: Host, vms: Sequence[VirtualMachine]) -> set[int]:
+    """The VMs that have all they ask for if each takes it before the next: who lacks any of it takes nothing."""
+    served, staying = list[VirtualMachine](), {vm.id for vm in vms}
+    for vm in vms:
+        if not _left_over(recount, host, [*served, vm], staying):
+            served.append(vm)
+    return {vm.id for vm in served}
+
+
+def _left_over(recount: Recount, host: Host, vms: Sequence[VirtualMachine], staying: Set[int]) -> int:
+    """How many requests of those who claim the host get nothing, beside those `staying` who have devices there."""
     holders = {device.vm_id for device in host.pci_devices}
     # Who is in no lease is never expected to leave.
     gone = {FREE, *(one for one in holders if one in recount.lease_of_vm and one not in staying)}
