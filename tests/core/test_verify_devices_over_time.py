@@ -10,12 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.host import Host, PciDevice
+from one_preempt.core.model.host import Host, HostState, PciDevice
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms, LeaseType
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine, VmState
-from tests.core.recounted_cluster import NOW_S, cluster, codes, deploy, host, plan, running, waiting
+from one_preempt.core.verify.pci_devices import left_over
+from tests.core.recounted_cluster import (
+    NOW_S,
+    cluster,
+    codes,
+    deploy,
+    host,
+    plan,
+    running,
+    waiting,
+    with_lease,
+    with_vm,
+)
 from tests.counted_work import lines_run
 
 HORIZON_S = 8
@@ -225,6 +237,44 @@ def test_who_could_not_have_both_his_devices_anyway_keeps_nobody_from_the_one_th
     for kinds, expected in ((("a",), []), (("a", "a"), ["promise-broken"])):
         state, made = told(Case(kinds, promised=(both,), starts=(one,)))
         assert codes(state, made) == expected
+
+
+def test_hundreds_of_alike_devices_are_counted() -> None:
+    """Virtual functions: each against each other would take seconds, and a chain of them end in an error."""
+    kinds, asks = ("a",) * 600, ("a",) * 300
+
+    def lines_to_match(wishes: int) -> int:
+        state, _ = told(Case(kinds, promised=tuple(Stay(asks, 5, 9) for _ in range(wishes))))
+        (host,) = state.snapshot.hosts.values()
+        wanted = [request for vm in state.snapshot.vms.values() for request in vm.pci_requests]
+        assert left_over(wanted, host.pci_devices) == max(0, 300 * wishes - 600)
+        return lines_run(lambda: left_over(wanted, host.pci_devices))
+
+    assert lines_to_match(4) < 3 * lines_to_match(1)
+
+
+def test_what_an_overrun_has_is_nobody_s_until_it_ends() -> None:
+    """A promise of two devices behind it cannot be kept yet: who starts beside it takes nothing from that."""
+    both, one = Stay(("a", "a"), 5, 9), Stay(("a",), 0, None)
+    state, made = told(Case(("a", "a"), runs=(Stay(("a",), 0, 5),), promised=(both,), starts=(one,)))
+    assert codes(state, made) == ["promise-broken"]
+    overrun = replace(state.leases[100], run_began_at_s=NOW_S - 5)
+    assert codes(replace(state, leases={**state.leases, 100: overrun}), made) == []
+
+
+def test_a_promise_that_lost_one_of_its_hosts_keeps_no_devices_on_the_others() -> None:
+    state, made = told(Case(("a",), promised=(Stay(("a",), 5, 9),), starts=(Stay(("a",), 0, None),)))
+    assert codes(state, made) == ["promise-broken"]
+    gone = replace(host(1), state=HostState.ERROR)
+    state = replace(state, snapshot=replace(state.snapshot, hosts={**state.snapshot.hosts, 1: gone}))
+    second = replace(state.snapshot.vms[200], id=201)
+    pair = replace(state.leases[200], vm_ids=(200, 201), terms=replace(state.leases[200].terms, size=2))
+    state = replace(
+        with_lease(with_vm(state, second), pair),
+        lease_of_vm={**state.lease_of_vm, 201: 200},
+        reservations={200: (replace(reservation(200, Stay(("a",), 5, 9)), host_ids=(0, 1)),)},
+    )
+    assert codes(state, made) == []
 
 
 def test_whose_time_has_come_takes_the_last_device_before_who_comes_later() -> None:

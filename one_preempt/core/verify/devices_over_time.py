@@ -20,7 +20,7 @@ from one_preempt.core.verify.claims_over_time import (
     hosts_that_get_more,
     leases_of_the_plan,
 )
-from one_preempt.core.verify.lease_over_time import slots
+from one_preempt.core.verify.lease_over_time import may_overstay, slots
 from one_preempt.core.verify.pci_devices import left_over
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
@@ -36,7 +36,7 @@ def _no_promised_device_is_given_away(recount: Recount) -> Iterator[Violation]:
     }
     for judged in claims_on_hosts(recount, hosts_that_get_more(recount)):
         vm = judged.claim.vm
-        if vm.pci_requests:
+        if vm.pci_requests and not _has_lost_a_host(recount, recount.lease_of_vm[vm.id]):
             settled = judged._replace(before=True) if recount.lease_of_vm[vm.id] in come else judged
             by_host.setdefault(judged.claim.host_id, []).append(settled)
     for host_id, claims in sorted(by_host.items()):
@@ -49,6 +49,13 @@ def _is_about_devices(recount: Recount) -> bool:
     """It changes what is claimed by anybody who asks for one."""
     leases = [recount.leases[one] for one in leases_of_the_plan(recount) if one in recount.leases]
     return any(recount.vms[vm_id].pci_requests for lease in leases for vm_id in lease.vm_ids)
+
+
+def _has_lost_a_host(recount: Recount, lease_id: int) -> bool:
+    """A host of a promise of its is not there: the devices of the others are not kept for it."""
+    standing = slots(recount, recount.leases[lease_id], planned=False)
+    hosts = [recount.host_then(host_id) for one in standing for host_id in one.host_ids]
+    return any(host is None or not host.accepts_vms for host in hosts)
 
 
 def _has_come(recount: Recount, lease_id: int) -> bool:
@@ -81,8 +88,13 @@ def _lacking(recount: Recount, host: Host, claims: Iterable[JudgedClaim]) -> Ite
 
 
 def _served(recount: Recount, host: Host, vms: Sequence[VirtualMachine]) -> set[int]:
-    """The VMs that have all they ask for if each takes it before the next: who lacks any of it takes nothing."""
+    """The VMs that have all they ask for if each takes it before the next: who lacks any of it takes nothing.
+
+    Nobody counts on the end of what outlives its DURATION.
+    """
     served, staying = list[VirtualMachine](), {vm.id for vm in vms}
+    holders = {device.vm_id: recount.lease_of(device.vm_id) for device in host.pci_devices}
+    staying |= {vm_id for vm_id, lease in holders.items() if lease is not None and may_overstay(recount, lease)}
     for vm in vms:
         if not _left_over(recount, host, [*served, vm], staying):
             served.append(vm)

@@ -61,6 +61,10 @@ class _Sight:
         self._running_on = {self._runs_on(vm_id) for vm_id in together} - {None}
         marked = {vm_id for vm_id in together if vm_id in recount.vms and recount.vms[vm_id].resched}
         self._staying_on = {self._runs_on(vm_id) for vm_id in together - marked} - {None}
+        # Who is leaving is there still; who moves by this plan will be where he moves to.
+        active = [vm for vm_id in together if (vm := recount.vms.get(vm_id)) is not None and vm.state is VmState.ACTIVE]
+        self._active_on = {vm.host_id for vm in active if vm.id not in arrivals}
+        self._moved_to = {arrivals[vm.id] for vm in active if vm.id in arrivals}
         self._coming_to = {arrivals[vm_id] for vm_id in together if vm_id in arrivals}
 
     def faults(self, vm_id: int) -> Iterator[str]:
@@ -74,10 +78,12 @@ class _Sight:
         if others:
             yield f"from which VM {min(others)} keeps it apart"
         # Of those who move it is asked where others are who were not asked to move as well.
-        there = self._staying_on if self._recount.vms[vm_id].host_id is not None else self._running_on
-        if there and host_id not in there:
+        moves = self._recount.vms[vm_id].host_id is not None
+        there = self._staying_on if moves else self._running_on
+        for_a_while = self._active_on if moves else self._active_on | self._moved_to
+        if there and host_id not in there | for_a_while:
             yield "where those are not with whom it shares one"
-        elif not there and len(self._coming_to) > 1:
+        elif not there and len(self._coming_to) > 1 and host_id not in self._active_on:
             yield f"and those with whom it shares one to {sorted(self._coming_to)}"
 
     def _stays_on(self, vm_id: int) -> int | None:

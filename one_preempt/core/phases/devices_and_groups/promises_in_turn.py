@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.matching import reasons
@@ -133,62 +132,41 @@ def _put(
     found = {}
     for one in promises:
         may_send = one.lease.preempts and one.lease.id != sends_nobody
-        lack = _take_sending_out(room, one, giving if may_send else {})
-        if lack is not None:
-            found[one.lease.id] = lack.code
+        code = _take(room, one, giving if may_send else {})
+        if code is not None:
+            found[one.lease.id] = code
     return found
 
 
-class _Lack(NamedTuple):
-    """What a host cannot give a promise, by its code."""
+def _take(room: Room, one: MatchedPromise, giving: Mapping[int, Sequence[VirtualMachine]]) -> str | None:
+    """Have its hosts give all VMs of a promise what cannot be counted, or none of them; the code of what one lacks.
 
-    code: str
-    host_id: int
-
-
-def _take_sending_out(room: Room, one: MatchedPromise, giving: Mapping[int, Sequence[VirtualMachine]]) -> _Lack | None:
-    """Have its hosts give it what it wants; who has devices of it there leaves, one after the other, until they can.
-
-    Whoever leaves for it leaves its devices to those who come later as well. Nobody leaves for one who lacks something
-    all the same.
+    Those of `giving`, by host id, who have devices that one of them lacks there leave one after the other, and leave
+    them to those who come later as well. Nobody leaves for a promise that lacks something all the same.
     """
-    mark = room.checkpoint()
-    first = lack = _take(room, one)
-    while lack is not None:
-        vm = (
-            next(iter(_in_its_way(room, one, giving.get(lack.host_id, ()))), None)
-            if lack.code == reasons.DEVICES
-            else None
-        )
-        if vm is None:
-            room.rollback(mark)
-            return first
-        room.leave(vm.id)
-        lack = _take(room, one)
-    return None
-
-
-def _in_its_way(room: Room, one: MatchedPromise, giving: Iterable[VirtualMachine]) -> Iterator[VirtualMachine]:
-    """Those of a host who have devices of a kind that it wants, and would leave them."""
-    requests = [request for vm in one.vms for request in vm.pci_requests]
-    for vm in giving:
-        if vm.id not in room.gone and leaves_what_is_matched(vm, one.vms) and vm.host_id is not None:
-            devices = room.snapshot.hosts[vm.host_id].pci_devices
-            if any(device.vm_id == vm.id and serves(device, request) for device in devices for request in requests):
-                yield vm
-
-
-def _take(room: Room, one: MatchedPromise) -> _Lack | None:
-    """Have its hosts give all VMs of a promise what cannot be counted, or none of them; what one lacks."""
     mark = room.checkpoint()
     for vm, row in zip(one.vms, one.stay.host_rows, strict=True):
         host_id = int(room.hosts.ids[row])
-        code = _lacks(room, vm, host_id, row)
+        code, leavers = _lacks(room, vm, host_id, row), _in_its_way(room, one, vm, giving.get(host_id, ()))
+        while code == reasons.DEVICES and (leaver := next(leavers, None)) is not None:
+            room.leave(leaver.id)
+            code = _lacks(room, vm, host_id, row)
         if code is not None:
             room.rollback(mark)
-            return _Lack(code, host_id)
+            return code
         room.take(Placement(vm.id, host_id))
     return None
+
+
+def _in_its_way(
+    room: Room, one: MatchedPromise, wanting: VirtualMachine, giving: Iterable[VirtualMachine]
+) -> Iterator[VirtualMachine]:
+    """Those of a host who have devices of a kind that a VM of the promise wants, and would leave them."""
+    for vm in giving:
+        if vm.id not in room.gone and leaves_what_is_matched(vm, one.vms) and vm.host_id is not None:
+            devices = [device for device in room.snapshot.hosts[vm.host_id].pci_devices if device.vm_id == vm.id]
+            if any(serves(device, request) for device in devices for request in wanting.pci_requests):
+                yield vm
 
 
 def _lacks(room: Room, vm: VirtualMachine, host_id: int, row: int) -> str | None:
