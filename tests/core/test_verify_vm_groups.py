@@ -151,6 +151,20 @@ def test_a_new_member_may_come_to_one_that_is_marked_to_be_moved_and_stays_for_n
         assert codes(replace(state, snapshot=replace(state.snapshot, vms=marked)), made) == expected
 
 
+def test_a_new_member_may_come_to_one_that_is_leaving_or_to_where_one_moves() -> None:
+    """The decision goes by who is there, and who will be: it is refused only what fits neither."""
+    for host_id, expected in ((0, []), (1, []), (2, [BROKEN])):
+        members = [Member("a", 0, comes=False), Member("a", 1, comes=False), Member("a", host_id, comes=True)]
+        state, made = told(Rules(("AFFINED", "NONE", "NONE")), members)
+        leaving = {**state.snapshot.vms, 11: replace(state.snapshot.vms[11], lcm_state=LcmState.SHUTDOWN)}
+        assert codes(replace(state, snapshot=replace(state.snapshot, vms=leaving)), made) == expected
+        moving = {**state.snapshot.vms, 11: replace(state.snapshot.vms[11], resched=True)}
+        moves = Action("resched/11", ActionKind.LIVE_MIGRATE, 11, 11, WHY, host_id=0)
+        with_move = replace(made, actions=(*made.actions, moves))
+        found = codes(replace(state, snapshot=replace(state.snapshot, vms=moving)), with_move)
+        assert (BROKEN in found) == (host_id != 0), host_id
+
+
 def lines_to_recount(rules: int) -> int:
     names = [f"r{number}" for number in range(rules)]
     chain = tuple(pairwise(names))[::-1]
