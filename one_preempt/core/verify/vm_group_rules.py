@@ -27,11 +27,13 @@ def _rules_of_vm_groups_are_kept(recount: Recount) -> Iterator[Violation]:
         if action.kind in ARRIVALS and action.host_id is not None and not recount.under_way(action)
     }
     members = {vm_id: found for vm_id in sorted(arrivals) if (found := _role_of(recount, vm_id)) is not None}
+    removed = {action.vm_id for action in recount.plan.actions if action.kind in REMOVALS}
+    woken = {action.vm_id for action in recount.plan.actions if action.kind in WAKENING}
     sights: dict[tuple[int, str], _Sight] = {}
     for vm_id, (group, role) in members.items():
         sight = sights.get((group.id, role.name))
         if sight is None:
-            sight = sights[group.id, role.name] = _Sight(recount, arrivals, group, role)
+            sight = sights[group.id, role.name] = _Sight(recount, (arrivals, removed, woken), group, role)
         for fault in sight.faults(vm_id):
             text = f"VM {vm_id} of VM group {group.id} would come to host {arrivals[vm_id]}, {fault}"
             yield Violation("group-rule-broken", text)
@@ -45,13 +47,17 @@ def _role_of(recount: Recount, vm_id: int) -> tuple[VmGroup, VmGroupRole] | None
     return next(((group, role) for role in group.roles if role.name == vm.vm_group_role), None)
 
 
+# By the plan: to which host each VM comes, who is taken off his host, and who runs there again.
+_Planned = tuple[Mapping[int, int], Set[int], Set[int]]
+
+
 class _Sight:
     """Where those are, and come to by the plan, whom the rules of one role keep apart from its VMs, or beside them."""
 
-    def __init__(self, recount: Recount, arrivals: Mapping[int, int], group: VmGroup, role: VmGroupRole) -> None:
-        self._recount, self._arrivals, self._role = recount, arrivals, role
-        self._removed = {action.vm_id for action in recount.plan.actions if action.kind in REMOVALS}
-        self._woken = {action.vm_id for action in recount.plan.actions if action.kind in WAKENING}
+    def __init__(self, recount: Recount, planned: _Planned, group: VmGroup, role: VmGroupRole) -> None:
+        self._recount, self._role = recount, role
+        self._arrivals, self._removed, self._woken = planned
+        arrivals = self._arrivals
         self._apart_on: dict[int, set[int]] = {}
         for vm_id in _kept_apart(group, role):
             for host_id in (arrivals.get(vm_id), self._stays_on(vm_id)):
