@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import tarfile
 from collections.abc import Callable, Mapping
@@ -33,6 +34,8 @@ from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, a
 from one_preempt.simulation.experiments.pemp12_workloads import (
     DELTAS_H,
     LEAD_S,
+    LIGHTER_MONTHS,
+    MONTHS,
     RESERVATIONS_FILE,
     RHOS,
     SPAN_S,
@@ -52,6 +55,7 @@ from one_preempt.simulation.simulator.result import Fate, RequestRecord
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 
 TRACES = Path(__file__).parents[1] / "traces"
+WHOLE_LOGS = os.environ.get("ONE_PREEMPT_TRACES", "")
 
 
 def test_the_72_points_come_in_an_order_of_which_any_part_is_balanced() -> None:
@@ -92,6 +96,19 @@ def test_hosts_go_to_sleep_though_everything_is_over_long_before_the_end(policy:
     work_kwh = 0.117 * (2 * 3600 + 600) / 3600
     assert figures["unfinished"] == 0
     assert work_kwh <= (figures["kwh"] or 0) <= work_kwh + 0.1
+
+
+@pytest.mark.skipif(not WHOLE_LOGS, reason="ONE_PREEMPT_TRACES names no folder of traces")
+def test_the_lighter_months_are_those_next_to_the_slice_on_which_nothing_was_tuned() -> None:
+    traces, tuned = TraceFolder(Path(WHOLE_LOGS)), {120, 150, 420, 510, 540}
+    asked = {
+        day: sum(one.work_vm_s for one in best_effort(traces, day).requests)
+        for day in range(0, 960, 30)
+        if day not in tuned
+    }
+    lighter = sorted((day for day in asked if day and asked[day] <= asked[0]), key=lambda day: -asked[day])
+    assert set(lighter[:4]) == LIGHTER_MONTHS
+    assert all(asked[day] > asked[0] for day in MONTHS.keys() - LIGHTER_MONTHS)
 
 
 def test_drawn_reservations_have_their_share_and_are_known_a_day_ahead() -> None:
@@ -140,11 +157,13 @@ def test_what_is_played_depends_on_the_traces_that_are_there(tmp_path: Path) -> 
     def named(traces: TraceFolder | None) -> list[str]:
         return [setting.name for setting in pemp12_energy.settings(traces) if not setting.reading]
 
+    drawn = ["drawn", "drawn-high-rho"]
     assert named(None) == ["drawn"]
-    assert named(TraceFolder(TRACES)) == ["drawn"]
-    assert named(archive_of(tmp_path)) == ["files", "drawn"]
+    assert named(TraceFolder(TRACES)) == drawn
+    assert named(archive_of(tmp_path)) == ["files", *drawn]
     (tmp_path / "SDSC-BLUE-2000-4.2-cln.swf.gz").touch()
-    assert named(TraceFolder(tmp_path)) == ["files", "day-330", "day-600", "day-690", "day-840", "drawn"]
+    months = [f"day-{day}" for day in (330, 600, 690, 840, 210, 300, 630, 720)]
+    assert named(TraceFolder(tmp_path)) == ["files", *months, *drawn]
     tasks = pemp12_energy.over(tmp_path).tasks(False)
     assert [task.policy for task in tasks[:5]] == list(POLICIES)
     assert len({task.point for task in tasks[:360]}) == 72
@@ -280,6 +299,26 @@ def test_a_claim_asks_for_the_policies_that_it_compares_and_for_no_other() -> No
     assert (least.ours, least.holds) == (f"{both} of {both}", None)
 
 
+def test_what_is_said_of_the_points_with_many_reservations_is_judged_where_all_of_them_are() -> None:
+    high = tuple(point for point in points() if point.rho >= 25)
+    results = [a_run(point, policy, *GOOD[policy]) for point in high for policy in (PEMP, SESP)]
+    found = concluded([Setting("files", high, (PEMP, SESP), gauges=True)], results)
+    assert [(claim.ours, claim.holds, claim.required) for claim in found.claims] == [
+        ("0 rejected and 0 late of 480, 0 lost", True, True),
+        ("24 of 24", True, True),
+    ]
+    few = concluded([Setting("files", high[:8], (PEMP, SESP), gauges=True)], results[:16])
+    assert ["PEMP takes less" in claim.text for claim in few.claims] == [False]
+
+
+def test_the_bound_on_energy_is_required_of_months_of_no_more_work_than_the_slice() -> None:
+    point = Point(30, 1, "small")
+    results = [a_run(point, policy, *GOOD[policy]) for policy in (LOOK_AHEAD, PEMP)]
+    for in_reach in (False, True):
+        found = concluded([Setting("files", (point,), (LOOK_AHEAD, PEMP), in_reach=in_reach)], results)
+        assert [claim.required for claim in found.claims if "12,500" in claim.text] == [in_reach]
+
+
 def test_a_policy_has_figures_where_it_was_played_at_all_points_of_a_row() -> None:
     beside = [Point(30, 1, "small"), Point(30, 1, "large")]
     results = [a_run(point, policy, *GOOD[policy]) for point in beside for policy in (PEMP, SESP)]
@@ -382,6 +421,7 @@ def test_a_rule_base_is_played_where_the_policy_has_one() -> None:
 
     assert played("as-read", SESP) == played("rules-even-risk", SESP) == "drawn 30%-1h-small"
     assert played("rules-even-risk", PEMP) == "rules-even-risk 30%-1h-small"
+    assert played("drawn-high-rho", SESP) == "drawn 30%-1h-small"
     assert played("lead-6h", SESP) == "lead-6h 30%-1h-small"
 
 

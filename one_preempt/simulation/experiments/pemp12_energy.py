@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
-from one_preempt.simulation.experiments.pemp12_claims import claims_of
+from one_preempt.simulation.experiments.pemp12_claims import HIGH_RHO, claims_of
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, RULE_BASES
 from one_preempt.simulation.experiments.pemp12_runs import GESP, LOOK_AHEAD, PEMP, SESP, Runs, Setting
 from one_preempt.simulation.experiments.pemp12_tables import pictures_of, rows_of
@@ -19,6 +19,7 @@ from one_preempt.simulation.experiments.pemp12_trials import BEGIN_S, Reading, p
 from one_preempt.simulation.experiments.pemp12_workloads import (
     HIGHEST_RHO,
     LEAD_S,
+    LIGHTER_MONTHS,
     LOG_FILE,
     MONTHS,
     RESERVATIONS_FILE,
@@ -37,7 +38,7 @@ from one_preempt.simulation.experiments.replicated import Figures, ReplicatedExp
 from one_preempt.simulation.workload.workload import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 NAME = "pemp12-energy"
-FILES, DRAWN = "files", "drawn"
+FILES, DRAWN, DRAWN_HIGH_RHO = "files", "drawn", "drawn-high-rho"
 CHOICES = {
     "nodes": "512 of 117 W, one VM each; all are on until the first request comes, from then those needed",
     "boots": "120 s at 117 W, counted for every policy; shutting down takes no time",
@@ -59,8 +60,9 @@ CHOICES = {
     "energy": "until the end of the 30th day",
     "drawn reservations": f"seed {SEED} on the slice, {', '.join(map(str, MONTHS.values()))} on the other months",
 }
-# A simulation takes minutes. The first 24 points have every delta with every rho and every theta; on other months it is
-# asked of the project's own policy alone whether it takes no more than PEMP.
+# A simulation takes minutes. The first 24 points have every delta with every rho and every theta; the 24 with a high
+# rho, of which something is said as well, are others in part. On other months it is asked of our own policy alone
+# whether it takes no more than PEMP.
 DRAWN_POINTS, MONTH_POINTS = 24, 4
 MONTH_POLICIES = (LOOK_AHEAD, PEMP)
 SMALL_POINTS = (Point(10, 1, "small"),)
@@ -108,9 +110,16 @@ def settings(traces: TraceFolder | None) -> list[Setting]:
     if traces is None:
         return [Setting(DRAWN, everything, gauges=False), *readings]
     files = [Setting(FILES, everything, gauges=True)] if traces.has_reservations else []
-    months = [Setting(f"day-{day}", everything[:MONTH_POINTS], MONTH_POLICIES) for day in MONTHS]
-    drawn = Setting(DRAWN, everything[:DRAWN_POINTS], gauges=True)
-    return [*files, *(months if traces.has_log else []), drawn, *readings]
+    months = [
+        Setting(f"day-{day}", everything[:MONTH_POINTS], MONTH_POLICIES, in_reach=day in LIGHTER_MONTHS)
+        for day in MONTHS
+    ]
+    high = tuple(point for point in everything if point.rho >= HIGH_RHO)
+    drawn = [
+        Setting(DRAWN, everything[:DRAWN_POINTS], gauges=True),
+        Setting(DRAWN_HIGH_RHO, high, (PEMP, SESP), gauges=True),
+    ]
+    return [*files, *(months if traces.has_log else []), *drawn, *readings]
 
 
 def tasks(traces: TraceFolder | None, small: bool) -> list[Task]:
@@ -142,9 +151,11 @@ def simulate(traces: TraceFolder | None, task: Task) -> Figures:
 def played_as(traces: TraceFolder | None, task: Task) -> Task:
     """What is read as the paper is read is no other simulation than that of the reservations themselves.
 
-    Nor is another rule base under a policy that has none.
+    Nor is another rule base under a policy that has none, or the same point for another of its claims.
     """
     name, point = task.point.split(" ")
+    if name == DRAWN_HIGH_RHO:
+        return replace(task, point=f"{DRAWN} {point}")
     other = _READINGS.get(name)
     if other is None:
         return task

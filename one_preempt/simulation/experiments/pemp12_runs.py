@@ -47,6 +47,7 @@ class Setting:
     """Points that belong together: one month and one kind of reservations, or one reading of the paper.
 
     `gauges`: all lines are required of it; else only those of the project's own policy, or, for a `reading`, none.
+    `in_reach`: 12,500 kWh at rho 30 % are required of that policy, for its requests ask for no more than the slice's.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Setting:
     policies: tuple[str, ...] = POLICIES
     gauges: bool = False
     reading: bool = False
+    in_reach: bool = False
 
 
 @dataclass(slots=True)
@@ -97,6 +99,10 @@ class Runs:
     def shows(self, sweep: str) -> bool:
         """The setting has all of them."""
         return all(point in self.setting.points for point in points() if SWEEPS[sweep].kept(point))
+
+    def has_all(self, least_rho: int) -> bool:
+        """The setting has all points of so much work."""
+        return {point for point in points() if point.rho >= least_rho} <= set(self.setting.points)
 
     def lacks(self, sweep: str, *policies: str) -> bool:
         """Some of them are not there yet."""

@@ -35,7 +35,9 @@ RHOS, DELTAS_H = (30, 5, 20, 10, 25, 15), (1, 2, 3, 4)
 THETAS = {"small": (1, 24), "medium": (25, 48), "large": (49, 72)}
 LEAD_S = SECONDS_PER_DAY
 # The days of the log after the slice's first, and the seeds, on which nothing was tuned.
-MONTHS = {330: 101, 600: 102, 690: 103, 840: 104}
+MONTHS = {330: 101, 600: 102, 690: 103, 840: 104, 210: 106, 300: 107, 630: 108, 720: 109}
+# Of those on which nothing was tuned, and whose jobs ask for no more than the slice's, the four that ask for the most.
+LIGHTER_MONTHS = frozenset({210, 300, 630, 720})
 SEED = 105
 _SLICE_BEGINS_S = 440_070
 _BATCH_QUEUES = frozenset({1, 2, 3, 4})

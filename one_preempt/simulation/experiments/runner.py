@@ -63,6 +63,11 @@ def run(
                 state.append(result)
                 results[result.task] = result
                 tell(len(results))
+        # What is the same simulation as one that was played costs nothing, whether it is among the first or not.
+        for result in _same_as_known(experiment, tasks, results):
+            state.append(result)
+            results[result.task] = result
+            tell(len(results))
         in_order = [results[task] for task in tasks if task in results]
         state.finish(in_order)
         concluded = experiment.concluded(in_order)
@@ -99,6 +104,14 @@ def taken_over(
         if other.choices == experiment.choices:
             found |= lent(folder_of(folder.parent, other, small), other, small)
     return {task: found[task] for task in experiment.tasks(small) if task in found and task not in known}
+
+
+def _same_as_known(
+    experiment: ReplicatedExperiment, tasks: Sequence[Task], known: Mapping[Task, TaskResult]
+) -> list[TaskResult]:
+    """Results of those that were not played themselves."""
+    left = ((task, known.get(experiment.played_as(task))) for task in tasks if task not in known)
+    return [replace(played, task=task) for task, played in left if played is not None]
 
 
 def _flat(row: Row) -> dict[str, str | int | float | bool | None]:
