@@ -102,9 +102,3 @@ class GangDemand:
         allowed = self.allowed[:, self.packing_rows]
         nothing_free = np.zeros((allowed.shape[1], self.needs.shape[1]), dtype=np.int64)
         return Packing(PreemptionProblem(nothing_free, self.needs, allowed, (), 0, self.separate), SearchLimits())
-
-
-def like_vms(count: int, need: tuple[int, ...], allowed: BoolArray) -> GangDemand:
-    """The demand of `count` equal VMs that may go where `allowed`, shape (H,), says."""
-    needs = np.tile(np.array(need, dtype=np.int64), (count, 1))
-    return GangDemand(needs, np.broadcast_to(allowed, (count, len(allowed))))

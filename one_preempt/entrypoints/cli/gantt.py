@@ -140,11 +140,6 @@ def gantt(
     return [*lines, tuple(legend)] if legend else lines
 
 
-def as_text(lines: Iterable[Line]) -> str:
-    """The chart without colours."""
-    return "\n".join("".join(span.text for span in line).rstrip() for line in lines)
-
-
 def _label_width(rows: Iterable[str], width: int) -> int:
     longest = max((cell_len(label) for label in rows), default=0)
     return min(longest, max(SHORTEST_LABEL, width // 3))

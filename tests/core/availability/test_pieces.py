@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
-from one_preempt.core.availability.gang_demand import GangDemand, like_vms
+from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
+from tests.core.availability.like_vms import like_vms
 from tests.core.availability.naive import CASES, NaiveHosts
 
 RULES = PieceRules(splittable=True, minimum_piece_s=5, resume_s=2, suspend_s=3)

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
-from one_preempt.core.availability.gang_demand import GangDemand, like_vms
+from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
 from one_preempt.core.backfilling import conservative, easy
 from one_preempt.core.backfilling.policy import AnyDemand, Availability, BackfillingDecision
+from tests.core.availability.like_vms import like_vms
 from tests.core.availability.naive import CASES, HORIZON, NaiveHosts
 from tests.core.backfilling.replay import Job, scheduled
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
-from one_preempt.core.availability.gang_demand import GangDemand, like_vms
+from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
@@ -20,6 +20,7 @@ from one_preempt.core.backfilling.policy import (
     BackfillingPolicy,
     PromisedStart,
 )
+from tests.core.availability.like_vms import like_vms
 from tests.core.availability.naive import CASES, NaiveHosts
 from tests.core.backfilling.replay import (
     Job,
