@@ -38,7 +38,7 @@ from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.phases.devices_and_groups.matched_guests import MatchedGuests
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromises
 from one_preempt.core.phases.power.power_draft import PowerDraft
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted
+from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import startable
 from one_preempt.core.quotas import QuotaBook

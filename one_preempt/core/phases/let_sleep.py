@@ -17,9 +17,10 @@ from one_preempt.core.phases.power.emptiable_hosts import consolidate, emptiable
 from one_preempt.core.phases.power.needed_hosts import NeededHosts, starts_if_woken
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
-from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, Request, ask, request_at
+from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, ask, request_at
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
+from one_preempt.core.phases.room_wanted import RoomWanted
 
 
 def let_sleep(draft: PlanDraft) -> None:
@@ -45,7 +46,7 @@ def _tell_of_hosts_that_come(draft: PlanDraft, power: PowerDraft) -> None:
         draft.waits.update({lease_id: while_hosts_come(why, coming) for lease_id, why in told if why is not None})
 
 
-def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
+def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> RoomWanted | None:
     """The first request that waits for room and that hosts could help, as if it began once those woken now are up."""
     for lease in waiting_leases(draft):
         waits = draft.waits.get(lease.id)
@@ -60,7 +61,7 @@ def _head_of_queue(draft: PlanDraft, power: PowerDraft) -> Request | None:
     return None
 
 
-def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Callable[[], Request | None]) -> None:
+def _look_after_queue(draft: PlanDraft, power: PowerDraft, head: Callable[[], RoomWanted | None]) -> None:
     """Ask the periodic question, where it is time for it."""
     now_s, asked_at_s, period_s = power.now_s, power.known.asked_at_s, power.rules.period_s
     to_empty = sum(power.to_empty.values())
@@ -97,7 +98,7 @@ def _keep_floor(power: PowerDraft) -> None:
 # -- what has nothing to do ----------------------------------------------------------------------------------
 
 
-def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], Request | None]) -> None:
+def _let_idle_sleep(draft: PlanDraft, power: PowerDraft, head: Callable[[], RoomWanted | None]) -> None:
     idle = _idle_rows(draft, power)
     if not idle:
         return

@@ -38,13 +38,14 @@ from one_preempt.core.phases.power.needed_hosts import (
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import take_orders_to_wake
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
-from one_preempt.core.phases.power.supply_question import Request, ask, request_at
+from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.power.waking_times import TURN_S, waking_times
 from one_preempt.core.phases.queue.queue_room import promised_stay
 from one_preempt.core.phases.reservations.leaving_in_time import spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, is_taken
 from one_preempt.core.phases.reservations.stays import book, stay_at, takes_s
+from one_preempt.core.phases.room_wanted import RoomWanted
 
 # -- before reservations are judged --------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ def _leave_in_time(draft: PlanDraft, lease: Lease, stay: Stay) -> bool:
 
 
 def _fitted(
-    draft: PlanDraft, power: PowerDraft, request: Request, woken: Sequence[int], *, preempting: bool
+    draft: PlanDraft, power: PowerDraft, request: RoomWanted, woken: Sequence[int], *, preempting: bool
 ) -> Stay | None:
     """A stay for the request on hosts that are on or come, and on these."""
     with power.granting(request.lease.id, power.mask_of(woken)):
@@ -239,7 +240,7 @@ def _where_all_sleep(draft: PlanDraft, power: PowerDraft, lease: Lease) -> None:
         _waits_for_hosts(draft, lease)
 
 
-def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: Request) -> list[int]:
+def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: RoomWanted) -> list[int]:
     """The hosts that have the places which those that are on and come lack, were nobody there; all, or none."""
     vms = request.vms
     room = suited_hosts(draft, vms).places(draft.state.hosts.capacity)
@@ -252,7 +253,7 @@ def _lacking_rows(draft: PlanDraft, power: PowerDraft, request: Request) -> list
     return rows if lacking <= 0 else []
 
 
-def _rows_of_unlike(draft: PlanDraft, power: PowerDraft, request: Request) -> list[int]:
+def _rows_of_unlike(draft: PlanDraft, power: PowerDraft, request: RoomWanted) -> list[int]:
     """The same where VMs differ, and do not count as so many of the largest."""
     on = np.flatnonzero(power.awake | power.coming)
     demand = demand_anywhere(draft, power, request.lease, request.vms)

@@ -13,8 +13,9 @@ from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import up_in_turn
 from one_preempt.core.phases.power.emptiable_hosts import emptiable_hosts
 from one_preempt.core.phases.power.power_draft import PowerDraft
-from one_preempt.core.phases.power.supply_question import Request, ask, request_at
+from one_preempt.core.phases.power.supply_question import ask, request_at
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for
+from one_preempt.core.phases.room_wanted import RoomWanted
 
 
 def grant_hosts(draft: PlanDraft, lease: Lease) -> None:
@@ -60,7 +61,7 @@ def grant_all_in_time(draft: PlanDraft, lease: Lease) -> bool:
     return True
 
 
-def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequence[int]) -> None:
+def _narrow(draft: PlanDraft, power: PowerDraft, request: RoomWanted, rows: Sequence[int]) -> None:
     """It is bound to these rows, as far as it fits on them."""
     power.narrowed[request.lease.id] = power.mask_of(rows)
     tables = tables_for(draft, request.lease)
@@ -69,7 +70,7 @@ def _narrow(draft: PlanDraft, power: PowerDraft, request: Request, rows: Sequenc
         del power.narrowed[request.lease.id]
 
 
-def _fits_awake(draft: PlanDraft, request: Request) -> bool:
+def _fits_awake(draft: PlanDraft, request: RoomWanted) -> bool:
     """There is room for it on hosts that are on, or on their way, and nobody has to leave."""
     demand = gang_demand(draft, request.vms, start_s=request.start_s)
     return draft.timeline.all_stays.table.fit_at(demand, request.start_s, request.end_s) is not None

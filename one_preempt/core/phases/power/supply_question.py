@@ -34,6 +34,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.reservations.promised import is_promised, is_unanswered
 from one_preempt.core.phases.reservations.stays import expected_end_s
+from one_preempt.core.phases.room_wanted import RoomWanted
 
 # What nobody knows the end of is taken to run so long, and what nobody knows the duration of to take so long.
 UNKNOWN_END_S = 30 * 86_400
@@ -41,16 +42,6 @@ UNKNOWN_DURATION_S = 3600
 # Why a lease waits that more hosts would help.
 WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
 _UNDER_WAY = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The VMs that want nodes, between two instants; `end_s` None: nobody knows."""
-
-    lease: Lease
-    vms: Sequence[VirtualMachine]
-    start_s: int
-    end_s: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ def ask(
     draft: PlanDraft,
     power: PowerDraft,
     occasion: Occasion,
-    request: Request | None,
+    request: RoomWanted | None,
     *,
     unscheduled: int = 0,
     put_off: TimedWork | None = None,
@@ -105,10 +96,10 @@ def ask(
     return Asked(question, rows, counted.rows_there, counted.free_rows)
 
 
-def request_at(draft: PlanDraft, lease: Lease, start_s: int, vms: Sequence[VirtualMachine] | None = None) -> Request:
+def request_at(draft: PlanDraft, lease: Lease, start_s: int, vms: Sequence[VirtualMachine] | None = None) -> RoomWanted:
     """A lease as it asks for nodes from an instant on, for these of its VMs; None: for all of them."""
     asking = tuple(draft.members(lease) if vms is None else vms)
-    return Request(lease, asking, start_s, expected_end_s(draft, lease, asking, start_s))
+    return RoomWanted(lease, asking, start_s, expected_end_s(draft, lease, asking, start_s))
 
 
 class _LookedAt(SupplyQuestion):
@@ -161,7 +152,7 @@ class _Counted:
 
 
 def _counted(
-    draft: PlanDraft, power: PowerDraft, occasion: Occasion, request: Request | None, unscheduled: int
+    draft: PlanDraft, power: PowerDraft, occasion: Occasion, request: RoomWanted | None, unscheduled: int
 ) -> _Counted:
     awake = power.awake
     if request is None:
@@ -195,7 +186,7 @@ def _counted(
     return _Counted(-(-len(request.vms) // size), size, nodes, tuple(to_wake), there, free_rows)
 
 
-def _free_then(draft: PlanDraft, request: Request) -> tuple[IntArray, IntArray]:
+def _free_then(draft: PlanDraft, request: RoomWanted) -> tuple[IntArray, IntArray]:
     """What is free for all of the request's time, and what nobody was promised firmly; its own promise is no hindrance.
 
     Shape (hosts, 2) both.

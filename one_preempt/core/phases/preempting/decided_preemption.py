@@ -7,7 +7,7 @@ from one_preempt.core.model.plan import Placement, Preemption, Victim
 from one_preempt.core.model.policies import Mode
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.request_problem import price_of
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted
+from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice
 
 

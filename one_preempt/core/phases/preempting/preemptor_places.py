@@ -15,9 +15,9 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, takes_promised
 from one_preempt.core.phases.devices_and_groups.served_then import unserved
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.phases.reservations.stays import expected_end_s, stay_of_placed
+from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.victims import Hindered, PossibleVictim
 

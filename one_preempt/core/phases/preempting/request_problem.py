@@ -16,9 +16,9 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.observed_room import amounts_of
 from one_preempt.core.overhead.method_pricing import LeasePrice, LeavingVm, lease_price
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.reservations.giving_way import giving_way
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
+from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.device_dimensions import device_dimensions
 from one_preempt.core.preemption.problem import (
     BoolArray,

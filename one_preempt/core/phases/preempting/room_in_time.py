@@ -18,7 +18,6 @@ from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.preempting.room_made import preempt_in_time
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.queue.drawn_place import drawn_place
 from one_preempt.core.phases.queue.starts import lock_on
 from one_preempt.core.phases.reservations.in_danger import warn, warn_of_late_leavers
@@ -33,6 +32,7 @@ from one_preempt.core.phases.reservations.room_ahead import (
 )
 from one_preempt.core.phases.reservations.stays import book, stay_at
 from one_preempt.core.phases.reservations.unknown_ends import overruns_going_on
+from one_preempt.core.phases.room_wanted import RoomWanted
 
 # Of reservations for devices, cores or by a VM group so many are matched with other hosts before others must leave for
 # them, the first ones first: whoever comes later is matched later.

@@ -32,7 +32,6 @@ from one_preempt.core.phases.preempting.leaving_together import (
 )
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
 from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, request_problem
-from one_preempt.core.phases.preempting.room_wanted import RoomWanted
 from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
 from one_preempt.core.phases.preempting.sure_ways import hosts_if_all_left, leaves_surely
 from one_preempt.core.phases.queue.starts import start
@@ -41,6 +40,7 @@ from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepa
 from one_preempt.core.phases.reservations.planned_stays import plan_rest
 from one_preempt.core.phases.reservations.room_ahead import has_ended_by
 from one_preempt.core.phases.reservations.stays import book, rows_of, stay_at
+from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.preemption.problem import Choice, NoChoice
 from one_preempt.core.victims import (
     Hindered,
