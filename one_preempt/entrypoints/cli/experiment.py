@@ -61,7 +61,9 @@ def simulations(one: Experiment) -> int | None:
 @click.argument("name", required=False)
 @click.option("--all", "run_all", is_flag=True, help="Run every experiment.")
 @click.option("--small", is_flag=True, help="A small version that takes seconds; it shows that all works, and no more.")
-@click.option("--jobs", type=click.IntRange(1, 1024), default=os.cpu_count() or 1, help="So many processes at once.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), default=os.cpu_count() or 1, help="How many processes run at once."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=RESULTS_FOLDER, show_default=True, metavar="DIR",
     help="Where results are kept as they come; run again after a break, the rest is done.",

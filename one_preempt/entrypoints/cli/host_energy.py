@@ -49,12 +49,12 @@ class EnergyReport:
 
 @click.command("energy")
 @config_option
-@click.option("--days", type=click.IntRange(1, 36_500), help=f"So many days back from now; {DAYS} if not given.")
-@click.option("--all", "everything", is_flag=True, help="From the beginning, with what was pruned from the log.")
-@click.option("--hosts", "by_host", is_flag=True, help="A row a host as well.")
+@click.option("--days", type=click.IntRange(1, 36_500), help=f"How many days back from now; {DAYS} if not given.")
+@click.option("--all", "everything", is_flag=True, help="From the beginning, including what was pruned from the log.")
+@click.option("--hosts", "by_host", is_flag=True, help="Add a row for each host.")
 @json_option
 def host_energy(config_path: Path | None, days: int | None, everything: bool, by_host: bool, as_json: bool) -> None:
-    """Tell what the hosts handed over took, and what switching them saved.
+    """Show the energy that the hosts handed over took, and what switching them saved.
 
     Counted from when they were on, booting, shutting down and off, with the watts of `power.model` and `power.models`;
     what is saved is against all of them on all the time with the same load.

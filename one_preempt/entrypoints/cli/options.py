@@ -24,9 +24,9 @@ config_option = click.option(
     type=click.Path(path_type=Path, readable=False),  # who reads it says what is wrong
     envvar="ONE_PREEMPT_CONF",
     metavar="FILE",
-    help="Configuration; ONE_PREEMPT_CONF names it as well.",
+    help="Configuration file; by default the one that ONE_PREEMPT_CONF names.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Answer with JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 source_option = click.option(
     "--from",
     "source",

@@ -32,7 +32,7 @@ from one_preempt.settings import load_settings
 @click.option("--policy", metavar="NAME", help="Preemption policy instead of the configured one.")
 @json_option
 def plan_command(config_path: Path | None, source: Path | None, policy: str | None, as_json: bool) -> int:
-    """Decide once, act not, and explain. Exit code 1 where the plan breaks a rule."""
+    """Show what the scheduler would do now, and why; nothing is done. Exit code 1 if the plan breaks a rule."""
     settings = load_settings(config_path) if source is None else settings_or_shipped(config_path)
     planned = plan_once(settings, source, policy)
     learned = learned_overheads(planned.state, overhead_rates(settings), learns=settings.overhead.learn)

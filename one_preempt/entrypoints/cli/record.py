@@ -22,7 +22,7 @@ MOST_SHOWN = 20
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @config_option
 def record_command(path: Path, config_path: Path | None) -> None:
-    """Write the cloud to FILE: only what a decision looks at, and nothing that is called like a secret."""
+    """Save the cloud to FILE: only what decisions depend on, and nothing whose name sounds like a secret."""
     settings = load_settings(config_path)
     with closing(open_transport(settings)) as transport:
         named_by_users = write_recording(transport, path, SystemClock().now_s(), attributes_of_rules(settings))

@@ -35,35 +35,42 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.command("simulate")
 @click.argument("source", type=click.Path(path_type=Path))
 @config_option
-@click.option("--nodes", type=click.IntRange(1, 1_000_000), help="So many nodes instead of those the trace names.")
+@click.option("--nodes", type=click.IntRange(1, 1_000_000), help="Number of nodes, instead of those the trace names.")
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Preemption policy; repeat it to compare.")
 @click.option("--backfilling", multiple=True, metavar="NAME", help="Backfilling policy; repeat it to compare.")
 @click.option(
     "--energy-policy", "energy_policies", multiple=True, metavar="NAME",
-    help="Who sleeps of the hosts handed over by the configuration; repeat it to compare.",
+    help="Energy policy for the hosts in power.hosts; repeat it to compare.",
 )  # fmt: skip
 @click.option("--queue", metavar="NAME", help="Order of the queue.")
 @click.option(
     "--suspension", type=click.Choice(["none", "serial-only", "all"]), help="Who may be suspended for reservations."
 )
-@click.option("--seed", type=click.IntRange(0, 2**31), help="Instead of the seeds of the scenario.")
+@click.option("--seed", type=click.IntRange(0, 2**31), help="Use this seed instead of those of the scenario.")
 @click.option(
-    "--until", "until_s", callback=span_s, metavar="TIME", help="End so long after the start: 600, 10m, 2h, 30d."
+    "--until", "until_s", callback=span_s, metavar="TIME", help="End this long after the start: 600, 10m, 2h, 30d."
 )
-@click.option("--processors-per-vm", type=click.IntRange(1, 1_000_000), default=1, help="SWF: what a VM stands for.")
+@click.option(
+    "--processors-per-vm",
+    type=click.IntRange(1, 1_000_000),
+    default=1,
+    help="SWF: how many processors a VM stands for.",
+)
 @click.option(
     "--annotations", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Haizea's annotations (LWFA) for the leases of the trace.",
 )  # fmt: skip
-@click.option("--cut-overruns", is_flag=True, help="Jobs end at the time they asked for.")
+@click.option(
+    "--cut-overruns", is_flag=True, help="End jobs after the time they asked for, even if the log says they ran longer."
+)
 @click.option("--skip-bad-lines", is_flag=True, help="Leave out and count lines that are not of the format.")
 @click.option(
     "--verify", "verification", type=click.Choice([each.value for each in Verification]), default="full",
     help="Recount all plans, those that preempt and a sample of the others, or none.",
 )  # fmt: skip
 @json_option
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write a row a run.")
-@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON line a request.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write one row per run.")
+@click.option("--records", type=click.Path(path_type=Path, dir_okay=False), help="Write one line of JSON per request.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write pictures (SVG).")
 @click.option("--html", "html_file", type=click.Path(path_type=Path, dir_okay=False), help="Write a report.")
 def simulate_command(

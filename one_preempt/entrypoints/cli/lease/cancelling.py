@@ -29,7 +29,7 @@ LONGEST_ANSWER = 400
 @click.argument("lease_id", metavar="ID", type=click.IntRange(min=0))
 @config_option
 @mine_option
-@click.option("--hard", is_flag=True, help="Do not let the guests shut down.")
+@click.option("--hard", is_flag=True, help="End the VMs at once, without letting the guests shut down.")
 @yes_option
 def lease_cancel(lease_id: int, config_path: Path | None, mine: bool, hard: bool, yes: bool) -> int:
     """Terminate the VMs of a lease, after asking. Exit code 1 where oned refused one of them."""

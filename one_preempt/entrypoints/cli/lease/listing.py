@@ -24,7 +24,7 @@ from one_preempt.settings import Settings
 @click.command("list")
 @config_option
 @mine_option
-@click.option("--all", "include_ended", is_flag=True, help="Also the leases that ended; the administrator's only.")
+@click.option("--all", "include_ended", is_flag=True, help="Also leases that have ended; for administrators only.")
 @gantt_option
 @hours_option
 @json_option

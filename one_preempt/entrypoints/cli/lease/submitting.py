@@ -26,9 +26,13 @@ LONGEST_WAIT_S = 7 * 86_400
 
 
 @click.command("submit")
-@click.option("--template", metavar="ID|NAME", help="The VM template to make the VMs of.")
+@click.option("--template", metavar="ID|NAME", help="VM template to create the VMs from.")
 @click.option(
-    "--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="A VM template as for onevm create."
+    "--file",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Create the VMs from a file, as for onevm create.",
 )
 @click.option("--type", "lease_type", required=True, metavar="TYPE", help=f"One of {', '.join(LeaseType)}.")
 @click.option("--name", help="How you name the lease; needed where SIZE is above 1.")
@@ -38,10 +42,12 @@ LONGEST_WAIT_S = 7 * 86_400
     "--start", metavar="WHEN", help="now, +hh:mm:ss, 2026-12-01T09:00:00Z or '2026-12-01 09:00 Europe/Madrid'."
 )
 @click.option("--deadline", metavar="WHEN", help="When it must have ended: +hh:mm:ss from now, or a time.")
-@click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted.")
+@click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted at most.")
 @click.option("--shutdown-ok", is_flag=True, help="The guests may be shut down instead of saved.")
-@click.option("--wait", is_flag=True, help="Until it runs, or --timeout is over (exit code 1).")
-@click.option("--timeout", type=NumberRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="Seconds.")
+@click.option("--wait", is_flag=True, help="Return when it runs, or after --timeout (exit code 1).")
+@click.option(
+    "--timeout", type=NumberRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="For --wait, in seconds."
+)
 @json_option
 def lease_submit(
     template: str | None, file: Path | None, wait: bool, timeout: float, as_json: bool, **options: Unpack[TermOptions]

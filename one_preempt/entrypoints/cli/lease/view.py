@@ -21,7 +21,7 @@ mine_option = click.option(
     "--from-opennebula",
     "mine",
     is_flag=True,
-    help="Only your own, as OpenNebula tells it, although you can read the database.",
+    help="Only your own leases, as OpenNebula knows them, even if you can read the database.",
 )
 
 
