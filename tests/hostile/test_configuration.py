@@ -239,6 +239,21 @@ def test_a_right_that_users_could_give_themselves_is_doubted(match: str, doubted
             "leases: {rules: [{name: a, match: {user: u}, duration_s: 9}, {name: b, match: {user: u}, duration_s: 8}]}",
             ["rule 'b' counts for nothing: rule 'a' stands before it"],
         ),
+        ("preemption: act\noverhead: {suspend_mib_per_s: 500}", ["act and nobody may preempt"]),
+        (
+            (
+                "preemption: act\noverhead: {suspend_mib_per_s: 500}\n"
+                "leases: {rights: [{name: r, group: g, may_preempt: true, max_share: 1}]}"
+            ),
+            ["act and nobody may be preempted"],
+        ),
+        (
+            (
+                "preemption: act\nleases: {rights: [{name: r, group: g, may_preempt: true, "
+                "may_claim: [BE-SUSPENDABLE], max_share: 1}]}"
+            ),
+            ["a VM of 16 GiB counts as taking 43 minutes to stop"],
+        ),
     ],
 )
 def test_what_can_be_used_and_counts_for_nothing_is_doubted(text: str, told: list[str]) -> None:

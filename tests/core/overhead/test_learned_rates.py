@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
-from one_preempt.core.overhead.learned import LARGEST_FACTOR, LearnedRates, learn, robust_estimate
+from one_preempt.core.overhead.learned import (
+    LARGEST_FACTOR_FASTER,
+    LARGEST_FACTOR_SLOWER,
+    LearnedRates,
+    learn,
+    robust_estimate,
+)
 from one_preempt.core.overhead.method_pricing import LeavingVm, lease_price
 from one_preempt.core.overhead.rates import OverheadRates
 
@@ -52,6 +58,13 @@ def test_few_observations_are_blended_with_what_is_configured() -> None:
     # 10,000 us a MiB are configured, 40,000 were observed: half and half at five, three quarters at fifteen.
     assert learn([took(400)] * 5, CONFIGURED).at(SLOW).suspend_mib_per_s == 1_000_000 / 25_000
     assert learn([took(400)] * 15, CONFIGURED).at(SLOW).suspend_mib_per_s == 1_000_000 / 32_500
+
+
+def test_storage_of_today_is_learned_from_the_rates_of_the_paper() -> None:
+    """16 GiB at 500 MiB/s take 33 s, and 2,576 s by the configured 6.36 MiB/s."""
+    configured = OverheadRates(reschedule_ms=0, resume_mib_per_s=1e9)
+    learned = [learn([took(33, memory_mib=16_384)] * count, configured) for count in (4, 5, 15, 64)]
+    assert [stop_price_ms(rates, 16_384) // 1000 for rates in learned] == [2576, 291, 98, 45]
 
 
 def test_each_storage_and_each_operation_learns_for_itself() -> None:
@@ -121,7 +134,7 @@ def test_a_fifth_of_arbitrary_outliers_moves_the_estimate_little(
 @given(observed=st.lists(st.integers(0, 100_000), max_size=40), configured=st.integers(1, 100_000))
 def test_nothing_is_learned_beyond_the_factor(observed: list[int], configured: int) -> None:
     estimate = robust_estimate(observed, configured)
-    assert estimate is None or configured / LARGEST_FACTOR <= estimate <= configured * LARGEST_FACTOR
+    assert estimate is None or configured / LARGEST_FACTOR_FASTER <= estimate <= configured * LARGEST_FACTOR_SLOWER
 
 
 @settings(derandomize=True, deadline=None)
