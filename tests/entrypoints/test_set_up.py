@@ -87,12 +87,12 @@ def test_only_a_leading_front_end_acts(state: RaftState) -> None:
 
 def test_the_placer_that_oned_of_7_4_names_is_found() -> None:
     (finding,) = judge_other_schedulers("7.4.0", recorded("7.4.0", "system.config.xml"), ())
-    assert finding.grade is Grade.WARN
+    assert finding.grade is Grade.FAIL
     assert "'probe'" in finding.text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "grade"), [("-t 15 -p dummy -o one_drs", Grade.OK), ("-t 15 -p rank", Grade.WARN), ("-p", Grade.WARN)]
+    ("arguments", "grade"), [("-t 15 -p dummy -o one_drs", Grade.OK), ("-t 15 -p rank", Grade.FAIL), ("-p", Grade.FAIL)]
 )
 def test_an_idle_placer_is_no_second_scheduler(arguments: str, grade: Grade) -> None:
     configuration = f"<C><SCHED_MAD><ARGUMENTS>{arguments}</ARGUMENTS></SCHED_MAD></C>".encode()

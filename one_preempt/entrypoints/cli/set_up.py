@@ -121,7 +121,7 @@ def judge_other_schedulers(version: str, configuration: bytes, processes: Collec
         yield Finding(subject, Grade.OK, f"oned's own placer is {placer}")
     else:
         mend = f"write {PLACER_OPTION} one_preempt into ARGUMENTS of SCHED_MAD in oned.conf and restart oned"
-        yield Finding(subject, Grade.WARN, f"oned's own placer {printable(placer, 40)!r} places VMs as well", mend)
+        yield Finding(subject, Grade.FAIL, f"oned's own placer {printable(placer, 40)!r} places VMs as well", mend)
 
 
 def judge_names_in_rules(settings: Settings, snapshot: PoolSnapshot) -> Iterator[Finding]:
