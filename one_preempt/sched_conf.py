@@ -1,4 +1,4 @@
-"""`sched.conf` and `rank.conf`, the matchmaker's own configurations, turned into ours (FACTS 2.1).
+"""`sched.conf` and `rank.conf`, the matchmaker's own configurations, turned into ours.
 
 Both are written in OpenNebula's template language: `NAME = VALUE`, quoted or not, and `NAME = [ A = 1, B = "x" ]`.
 """

@@ -1,4 +1,4 @@
-"""Whether an owner's quotas let a stopped VM run again (FACTS 3.3: PENDING and HOLD count as running already).
+"""Whether an owner's quotas let a stopped VM run again; PENDING and HOLD ones count as running already.
 
 oned has the last word; asking it only when the answer can be yes keeps a lease that is over its quota from
 being started in vain, cycle after cycle.

@@ -1,4 +1,4 @@
-"""Who may be a victim, and by which method each of its VMs would leave (DESIGN 5: never victims unless...)."""
+"""Who may be a victim, and by which method each of its VMs would leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that CCPE13 prints (ALGORITHMS section 1)."""
+"""The numbers that CCPE13 prints: Tables II and III (section 8.3), and the times of its simulations (7.2)."""
 
 from __future__ import annotations
 

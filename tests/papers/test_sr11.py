@@ -1,4 +1,4 @@
-"""What SR11 claims (ALGORITHMS section 4), on its workloads made small."""
+"""What SR11 claims (section 5: suspensions, rejected reservations), on its workloads made small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document that oned gives to a scheduler driver (FACTS 1.2), read while it arrives.
+"""The document that oned gives to a scheduler driver of 7.x, read while it arrives.
 
 Objects are read one by one and forgotten: the largest documents are hundreds of megabytes, and what a decision
 needs of them is a fraction.

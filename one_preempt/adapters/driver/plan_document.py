@@ -1,4 +1,4 @@
-"""The plan that a driver prints (FACTS 1.3). Standard library alone: an empty plan must cost nothing."""
+"""The plan that a scheduler driver of 7.x prints. Standard library alone: an empty plan must cost nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PlanAction(NamedTuple):
     """One action; `nics` are (NIC id, network id) of the automatic NICs.
 
     oned rejects the whole plan where one of the first four is missing, and other operations than these two never
-    complete or end oned itself (FACTS 1.4).
+    complete or end oned itself.
     """
 
     vm_id: int

@@ -1,4 +1,4 @@
-"""Listen to OpenNebula's event bus (ZeroMQ PUB/SUB; FACTS 5) in a thread of its own.
+"""Listen to OpenNebula's event bus (ZeroMQ PUB/SUB) in a thread of its own.
 
 Messages may be lost, doubled, or come from anybody who reaches the port: they wake and they time, nothing else.
 """

@@ -1,4 +1,4 @@
-"""Where oned is and who we are there, found where every OpenNebula tool looks (FACTS 6)."""
+"""Where oned is and who we are there, found where every OpenNebula tool looks."""
 
 from __future__ import annotations
 

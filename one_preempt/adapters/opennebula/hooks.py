@@ -1,4 +1,4 @@
-"""Our hooks in OpenNebula: the definitions, and how they are created, listed and deleted (FACTS 5)."""
+"""Our hooks in OpenNebula: the definitions, and how they are created, listed and deleted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What we write into a VM: two attributes of our own, as XML, with words that can only be words.
 
 oned takes templates as text too, where a quotation mark in a message starts an attribute of its own, up to
-USER_PRIORITY (FACTS 12.1). So messages are XML built by a library, and what users wrote is cut and cleaned.
+USER_PRIORITY, which owners may not set (decision 0011). So messages are XML built by a library, and what users wrote
+is cut and cleaned.
 """
 
 from __future__ import annotations

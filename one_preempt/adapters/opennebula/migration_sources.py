@@ -1,7 +1,7 @@
 """From which host a VM comes whose disks are being copied: pools show its last stay alone, which is where it goes.
 
 oned neither lists such a VM on the host that it leaves nor charges that host for it, and yet the host is needed until
-the copy is over (FACTS 4). So oned is asked about each of them, once a migration.
+the copy is over. So oned is asked about each of them, once a migration.
 """
 
 from __future__ import annotations

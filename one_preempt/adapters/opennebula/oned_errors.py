@@ -1,4 +1,7 @@
-"""What oned answers when it refuses: one class per error code, named as oned names it (FACTS 3.2)."""
+"""What oned answers when it refuses: one class per error code, named as oned names it.
+
+Recorded refusals: `tests/recordings/7.4.0/errors.json`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class AuthenticationError(OnedError):
 
 
 class AuthorizationError(OnedError):
-    """The user may not do this; also a lock and some quotas (FACTS 12.1)."""
+    """The user may not do this; also the answer to a lock (not LOCKED) and to some quotas."""
 
     code_name = "AUTHORIZATION"
 

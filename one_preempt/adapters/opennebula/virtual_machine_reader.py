@@ -155,7 +155,7 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
 
 @lru_cache(maxsize=1 << 12)
 def cpu_centi(text: str) -> int:
-    """CPU in hundredths exactly as oned charges it, which counts in single precision (FACTS 2.3)."""
+    """CPU in hundredths exactly as oned charges it, which counts in single precision."""
     try:
         is_amount = 0 <= float(text) <= LARGEST_CPU
     except ValueError:

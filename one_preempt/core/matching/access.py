@@ -1,6 +1,6 @@
 """Who may place VMs where: the rules of one.acl.info, and the permissions of datastores and networks.
 
-A rule packs four fields (FACTS 2.3): the upper half of `user` and `resource` says what the lower half is:
+A rule packs four fields: the upper half of `user` and `resource` says what the lower half is:
 one object, a group, everything, a cluster; `resource` also has one bit for each type of object. A VM needs
 HOST MANAGE, DATASTORE USE and NET USE. Members of the administrators' group pass every check.
 """

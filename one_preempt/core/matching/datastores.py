@@ -1,4 +1,4 @@
-"""The system datastore of a VM, and room for what it adds to image datastores (FACTS 2.3)."""
+"""The system datastore of a VM, and room for what it adds to image datastores, both counted as the matchmaker does."""
 
 from __future__ import annotations
 

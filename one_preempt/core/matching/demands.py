@@ -1,4 +1,4 @@
-"""What a VM asks of datastores, counted as oned counts it (FACTS 2.3)."""
+"""What a VM asks of datastores in MiB, counted as oned counts it: volatile disks, clones, snapshots, memory images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks for the NICs that leave the choice to the scheduler (NETWORK_MODE = auto; FACTS 2.3)."""
+"""Networks for the NICs that leave the choice to the scheduler (NETWORK_MODE = auto)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NUMA topology: pinned threads, memory and huge pages of host nodes, as oned counts them (FACTS 2.3).
+"""NUMA topology: pinned threads, memory and huge pages of host nodes, as oned counts them.
 
 oned tests each guest node by itself against the host's nodes, and then gives out threads and memory guest node
 by guest node. Both are followed here, so that a VM is kept from exactly those hosts that oned would refuse.

@@ -1,4 +1,4 @@
-"""The matchmaker's settings: what sched.conf and rank.conf can say (FACTS 2.1)."""
+"""The matchmaker's settings: what sched.conf and rank.conf can say."""
 
 from __future__ import annotations
 

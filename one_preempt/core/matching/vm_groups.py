@@ -1,4 +1,4 @@
-"""VM groups: which hosts the rules of a VM's role leave (FACTS 2.3).
+"""VM groups: which hosts the rules of a VM's role leave.
 
 The rules hold against members that are on a host, and against those placed earlier in the same decision. Where
 VMs must share a host and none of them runs, the oldest that waits leads: it goes where there is room for all, and

@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class AclRule:
-    """One rule of one.acl.info: four bit fields as oned packs them in hexadecimal (FACTS 2.3)."""
+    """One rule of one.acl.info: four bit fields as oned packs them in hexadecimal (see `core/matching/access.py`)."""
 
     id: int
     user: int

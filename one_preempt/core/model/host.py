@@ -1,4 +1,4 @@
-"""A physical host as oned reports it (FACTS 4: states; 3.3: what counts as used)."""
+"""A physical host as oned reports it: its state, and what counts there as used, SUSPENDED and POWEROFF VMs too."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Host:
 
     @property
     def accepts_vms(self) -> bool:
-        """MONITORED, or its legacy twin: the states in which the matchmaker places (FACTS 2.3)."""
+        """MONITORED, or its legacy twin: the states in which the matchmaker places VMs."""
         return self.state in (HostState.MONITORED, HostState.MONITORING_MONITORED)
 
     @property
@@ -141,7 +141,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class HostCapacity:
-    """Last known capacity of a host; oned zeroes it while the host is OFFLINE (FACTS 0.5)."""
+    """Last known capacity of a host; oned zeroes it while the host is OFFLINE (node06 in the recordings)."""
 
     host_id: int
     observed_at_s: int

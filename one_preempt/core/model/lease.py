@@ -1,4 +1,4 @@
-"""A lease: VMs of one owner that are served together, under terms admitted once (CCPE13, DESIGN 5)."""
+"""A lease: VMs of one owner that are served together, under terms admitted once (CCPE13 section 4.2; decision 0013)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from one_preempt.core.model.resources import Resources
 
 
 class LeaseType(StrEnum):
-    """The four types of CCPE13 (ALGORITHMS 1.1): what may be done to a running lease."""
+    """The four types of CCPE13 (section 4.2): what may be done to a running lease."""
 
     BE_CANCELLABLE = "BE-CANCELLABLE"
     BE_SUSPENDABLE = "BE-SUSPENDABLE"
@@ -34,7 +34,7 @@ class LeaseType(StrEnum):
 
 
 class PreemptionMethod(StrEnum):
-    """How one VM is taken off its host so that oned frees its capacity (FACTS 3.3).
+    """How one VM is taken off its host so that oned frees its capacity (decision 0020).
 
     SUSPEND alone frees nothing in oned's books: the VM stays on its host, at rest and locked by us, and another one
     runs in its room meanwhile.

@@ -13,7 +13,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
 class RaftState(IntEnum):
-    """RAFT/STATE of this front-end (FACTS 6): a scheduler acts only as SOLO or LEADER."""
+    """RAFT/STATE of this front-end, by one.zone.raftstatus: a scheduler acts only as SOLO or LEADER."""
 
     SOLO = 0
     CANDIDATE = 1

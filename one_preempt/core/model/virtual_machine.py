@@ -1,4 +1,4 @@
-"""A virtual machine as oned reports it (FACTS 3: states and who holds capacity)."""
+"""A virtual machine as oned reports it: its states, and in which of them it holds capacity of a host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VmState(IntEnum):
 
 
 class LcmState(IntEnum):
-    """VM/LCM_STATE, meaningful while ACTIVE (FACTS 3.1; pyone's own table stops at 68)."""
+    """VM/LCM_STATE, meaningful while ACTIVE, as in oned 7.4 (pyone's own table stops at 68)."""
 
     LCM_INIT = 0
     PROLOG = 1
@@ -100,7 +100,7 @@ class LcmState(IntEnum):
 
 
 class LockLevel(IntEnum):
-    """LOCK/LOCKED (FACTS 12.1): USE and MANAGE stop every action of ours, ADMIN only deploy and migrate."""
+    """LOCK/LOCKED: USE and MANAGE stop every action of ours, ADMIN only deploy and migrate."""
 
     NONE = 0
     USE = 1
@@ -109,7 +109,7 @@ class LockLevel(IntEnum):
     ALL = 4
 
 
-# The lock on a VM that is suspended in place: its owner can neither resume it nor take the lock away (FACTS 12.1).
+# The lock on a VM that is suspended in place: its owner can neither resume it nor take the lock away (decision 0039).
 PREEMPTION_LOCK = LockLevel.MANAGE
 
 
@@ -297,17 +297,17 @@ class VirtualMachine:
 
     @property
     def holds_capacity(self) -> bool:
-        """oned charges a host for it (FACTS 3.3): every ACTIVE state, SUSPENDED and POWEROFF."""
+        """oned charges a host for it: every ACTIVE state, SUSPENDED and POWEROFF."""
         return self.state in CAPACITY_HOLDING_STATES
 
     @property
     def host_id(self) -> int | None:
-        """The host that holds the VM's capacity, or None. STOPPED VMs still name their old host (FACTS 12.1)."""
+        """The host that holds the VM's capacity, or None. STOPPED VMs still name their old host."""
         return self.history[-1].host_id if self.history and self.state in CAPACITY_HOLDING_STATES else None
 
     @property
     def charged_host_ids(self) -> tuple[int, ...]:
-        """All hosts that oned charges for it: two while it migrates, until the source is freed (FACTS 3.3)."""
+        """All hosts that oned charges for it: two while it migrates, until the source is freed."""
         host_id = self.host_id
         if host_id is None:
             return ()
@@ -322,7 +322,7 @@ class VirtualMachine:
 
     @property
     def may_be_deployed(self) -> bool:
-        """oned accepts one.vm.deploy (FACTS 3.2): PENDING, HOLD, STOPPED, UNDEPLOYED."""
+        """oned accepts one.vm.deploy: PENDING, HOLD, STOPPED, UNDEPLOYED."""
         return self.state in DEPLOYABLE_STATES
 
     @property

@@ -1,4 +1,4 @@
-"""Who leaves so that a request which may preempt, and fits nowhere, can start (CCPE13; ALGORITHMS 1.3)."""
+"""Who leaves so that a request which may preempt, and fits nowhere, can start (CCPE13 section 6)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class CandidateTable:
     Attributes:
         leases: The leases in ascending id; the columns of `members`.
         members: Shape (sets, leases): who is in which set.
-        overhead_ms: Shape (sets,): sum of `h - delta` plus `delta` once (ALGORITHMS 1.2).
+        overhead_ms: Shape (sets,): sum of `h - delta` plus `delta` once (decision 0004).
         lease_count: Shape (sets,): leases in the set.
         frees_vms: Shape (sets,): VMs that leave.
         complete: These are all the candidate sets there are.

@@ -1,7 +1,7 @@
 """MOV, minimum overhead (CCPE13 section 6.1): the set that costs least.
 
 Ties: the lexicographically least sequence of leases sorted by (overhead per VM, id), which begins with the leases
-that are cheapest for their size. It is the rule under which Table III comes out (ALGORITHMS 1.3).
+that are cheapest for their size. It is the rule under which Table III of CCPE13 comes out (docs/papers.md, readings).
 """
 
 from __future__ import annotations

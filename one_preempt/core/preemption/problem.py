@@ -24,7 +24,7 @@ class PreemptableLease:
 
     Attributes:
         id: The lease.
-        overhead_ms: What its preemption costs without the re-scheduling, `h - delta` of ALGORITHMS 1.2.
+        overhead_ms: What its preemption costs without the re-scheduling, `h - delta` of CCPE13's Equations 7 and 8.
         vm_count: Its VMs, at least 1.
         host_index: Shape (k,): the host of each VM that frees room, by index.
         releases: Shape (k, R): what each of them frees there, never negative.
@@ -48,7 +48,7 @@ class PreemptionProblem:
         needs: Shape (N, R): what each VM of the request takes.
         allowed: Shape (N, hosts): where each VM of the request may go at all.
         leases: Who may leave; ids are unique.
-        delta_ms: Re-scheduling, paid once for a candidate set (ALGORITHMS 1.2, Table III).
+        delta_ms: Re-scheduling, paid once for a candidate set (decision 0004).
         separate: Anti-affinity: groups of request VMs (by row of `needs`) that must be on different hosts.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The matchmaker's order: USER_PRIORITY, highest first, then the oldest (FACTS 2.3)."""
+"""The matchmaker's order: USER_PRIORITY, highest first, then the oldest."""
 
 from __future__ import annotations
 

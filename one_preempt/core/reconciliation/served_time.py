@@ -59,7 +59,7 @@ def clocked(
     """`record` with the clock started, stopped or left alone, as its VMs were observed at `now_s`.
 
     `watched`: they were seen a moment ago and did not all run yet, so the run begins now. Else oned's own instant
-    counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back (FACTS 3).
+    counts, RSTIME, which is when the hypervisor began to boot the guest or to read its memory back.
     What was `heard` is better than both: a run may have begun, and be over, since anybody has looked.
     `sent_out_at_s`: when we had one of them leave its host, which stopped its guest at once; it ends the run. `resting`
     are VMs that we suspended on their hosts. `has_lost_one`: one that was there when they were seen before is gone.

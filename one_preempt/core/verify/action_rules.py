@@ -75,7 +75,7 @@ def _states_allow_the_call(recount: Recount) -> Iterator[Violation]:
 
 
 def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
-    """HOLD without LEASE is somebody's wish (DESIGN 5)."""
+    """HOLD without LEASE is somebody's wish: such a VM is neither started nor terminated."""
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
         if vm is None or vm.state is not VmState.HOLD or action.kind not in (ActionKind.DEPLOY, ActionKind.TERMINATE):

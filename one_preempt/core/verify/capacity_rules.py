@@ -11,7 +11,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.pci_devices import left_over
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount, Rule, Violation
 
-# While these last, a moving VM is still charged to the host it leaves (FACTS 3.3).
+# While these last, a moving VM is still charged to the host it leaves, and to the one it goes to.
 CHARGED_TWICE = frozenset({"MIGRATE", "SAVE_MIGRATE"})
 MAX_ORDERS = 512
 NOBODY: frozenset[int] = frozenset()

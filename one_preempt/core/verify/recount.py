@@ -30,7 +30,8 @@ ARRIVALS = frozenset({ActionKind.DEPLOY}) | MOVES
 REMOVALS = DEPARTURES | MOVES | {ActionKind.SUSPEND}
 _NOT_TO_COME = frozenset({PowerPhase.AWAKE, PowerPhase.FAILED, PowerPhase.CUTTING_POWER})
 
-# The states, by name, in which oned accepts each call (FACTS 3.2); MESSAGE is accepted in any.
+# The states, by name, in which oned accepts each call (its refusals: errors.json in tests/recordings/7.4.0); MESSAGE is
+# accepted in any.
 LEGAL_STATES: dict[ActionKind, frozenset[str]] = {
     ActionKind.DEPLOY: frozenset({"PENDING", "HOLD", "STOPPED", "UNDEPLOYED"}),
     ActionKind.MIGRATE: frozenset({"RUNNING", "UNKNOWN", "POWEROFF", "SUSPENDED"}),

@@ -21,7 +21,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class Messages:
-    """Lines that oned understands (FACTS 1.7): ERROR with a VM becomes what its owner reads while it waits."""
+    """Lines on standard error that oned understands: ERROR with a VM becomes what its owner reads while it waits."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

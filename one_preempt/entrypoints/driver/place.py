@@ -1,7 +1,7 @@
 """`one-preempt-place`: while the daemon answers, it places; otherwise plain VMs are placed here.
 
-Called by oned with one line of base64 on standard input (FACTS 1). Imports are few on purpose, see
-`driver_process`; what places is imported when the daemon does not answer.
+Called by oned with one line of base64 on standard input (`tests/recordings/7.4.0/place.stdin.base64.txt` is one).
+Imports are few on purpose, see `driver_process`; what places is imported when the daemon does not answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def decide(document: BinaryIO, messages: Messages) -> str:
-    """The plan: empty where the daemon answers, for then it places (DESIGN: one writer), or may not be asked."""
+    """The plan: empty where the daemon answers, for then it alone places, or may not be asked."""
     path = daemon_socket_path()
     answer = ask_daemon("place", {}, path)
     if answer is None or not answer["ok"]:

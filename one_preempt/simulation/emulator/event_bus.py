@@ -1,4 +1,7 @@
-"""Publish what happens in a simulated cloud as oned's hook manager does: ZeroMQ, two messages a change (FACTS 5)."""
+"""Publish what happens in a simulated cloud as oned's hook manager does: ZeroMQ, two messages a change.
+
+Recorded ones: `tests/recordings/7.4.0/event.topics.txt` and `event.vm_state.txt` beside it.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ LOCAL_REQUEST = replace(
 )
 WORKLOAD = Workload((*EXTERNAL_REQUESTS, LOCAL_REQUEST), name="CCPE13 Table II")
 
-# Table III: 1152 MB cost 59.9 s and 512 MB cost 27.8 s with delta once, so 1/s + 1/r = 0.0498 s/MB (ALGORITHMS 1.2);
+# Table III: 1152 MB cost 59.9 s and 512 MB cost 27.8 s with delta once, so 1/s + 1/r = 0.0498 s/MB (decision 0004);
 # it is split between s and r as in the paper's simulations.
 _SECONDS_PER_MIB = 0.0498
 _SIMULATED = OverheadRates()

@@ -1,4 +1,4 @@
-"""FACTS 3.3: who holds a host's capacity, and the history records that tell of it."""
+"""Who holds a host's capacity, and the history records that tell of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FACTS 3.2: which call is legal in which state, tried in every state."""
+"""Which call is legal in which state, tried in every state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas of users and groups (FACTS 3.3, 12.1), locks (12.1), and who may do what (6)."""
+"""Quotas of users and groups, locks, and who may do what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host states (FACTS 4, 12.1): what disabling, OFFLINE, enabling and death do to hosts and VMs."""
+"""Host states: what disabling, OFFLINE, enabling and death do to hosts and VMs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes by name, for many hosts, datastores or networks at once (FACTS 2.4: look-up).
+"""Attributes by name, for many hosts, datastores or networks at once.
 
 A name is looked for below several elements of the document; the hit that stands first in the document counts,
 as in OpenNebula's own look-up. Every attribute asked for becomes a column once: distinct values are tested,

@@ -1,4 +1,4 @@
-"""Rank expressions: SCHED_RANK, SCHED_DS_RANK and the default policies (FACTS 2.4).
+"""Rank expressions: SCHED_RANK, SCHED_DS_RANK and the default policies.
 
 Numbers, attributes, + - * / and parentheses; a missing attribute is 0. The arithmetic is the matchmaker's:
 single precision, the result cut to a 32-bit whole number, and a unary minus takes the whole product behind

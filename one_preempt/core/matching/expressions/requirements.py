@@ -1,4 +1,4 @@
-"""Requirement expressions: SCHED_REQUIREMENTS and what oned adds to them (FACTS 2.4).
+"""Requirement expressions: SCHED_REQUIREMENTS and what oned adds to them.
 
 `ATTRIBUTE op VALUE` with = != > < @>, combined by & and | of equal precedence from left to right, ! for what
 follows it directly, and parentheses. = and != on texts are shell patterns, > and < are for numbers, @> is true

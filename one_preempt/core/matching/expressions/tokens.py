@@ -1,4 +1,4 @@
-"""The words of requirement and rank expressions (FACTS 2.4), and the error that names a place in them."""
+"""The words of requirement and rank expressions, and the error that names a place in them."""
 
 from __future__ import annotations
 

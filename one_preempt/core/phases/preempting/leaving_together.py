@@ -32,7 +32,7 @@ TOO_LATE = Reason("deadlines", "does not fit; those who could make room would mi
 
 
 def rules_for(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> VictimRules:
-    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (FACTS 3.3)."""
+    """Nobody rests in place for what oned must count itself: devices, pinned threads, huge pages (decision 0039)."""
     rules = draft.policies.victims
     counted = any(vm.needs_hardware for vm in vms)
     return replace(rules, suspend_in_place=False) if counted else rules

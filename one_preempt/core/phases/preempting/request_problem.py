@@ -159,7 +159,7 @@ def _with_devices(vms: Sequence[VirtualMachine], devices: Sequence[IntArray]) ->
 
 
 def price_of(draft: PlanDraft, lease: Lease, methods: Sequence[PreemptionMethod]) -> LeasePrice:
-    """What it costs to send `lease` out, each VM by its method (ALGORITHMS 1.2)."""
+    """What it costs to send `lease` out, each VM by its method (CCPE13 section 5)."""
     leaving = [_leaving(draft, vm, method) for vm, method in zip(draft.members(lease), methods, strict=True)]
     return lease_price(leaving, draft.rates)
 
