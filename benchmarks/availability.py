@@ -17,12 +17,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
-from one_preempt.core.availability.gang_demand import GangDemand, like_vms
+from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
 from one_preempt.core.backfilling import conservative, easy
 from one_preempt.core.backfilling.policy import BackfillingPolicy
+from tests.core.availability.like_vms import like_vms
 from tests.core.backfilling.replay import production, read_trace
 
 NODES, HOSTS = 512, 1_250
