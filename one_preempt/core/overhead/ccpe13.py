@@ -1,4 +1,4 @@
-"""Overhead of preempting one lease of v VMs (CCPE13 section 5; ALGORITHMS 1.2). Results in whole milliseconds.
+"""Overhead of preempting one lease of v VMs (CCPE13 section 5). Results in whole milliseconds.
 
 Worst case as in the paper: the storage is shared, so the suspends, the resumes and the copies of one lease run one
 after another. Symbols: ts_j, tr_j, tc_j suspend, resume and copy VM j; tp pauses or unpauses one VM; delta is the

@@ -1,4 +1,4 @@
-"""What it costs to take the VMs of one lease off their hosts, by the method chosen for each (FACTS 3.3).
+"""What it costs to take the VMs of one lease off their hosts, by the method chosen for each.
 
 =============  ============================================================================================
 suspend        the suspendable model: the VM stays where it is, and nothing moves

@@ -1,7 +1,7 @@
 """How long operations on VMs took, read off what was observed: of our own actions that are seen done, each once.
 
 By oned's own instants where it writes them, whoever looks and when: a save ends at RETIME, a memory image is read
-back from RSTIME on, a copy lasts from PSTIME to PETIME (FACTS 3.3). Where oned writes none, the beginning is when it
+back from RSTIME on, a copy lasts from PSTIME to PETIME. Where oned writes none, the beginning is when it
 took the call, and the end is when the VM was heard or seen to run. What cannot be told sharply enough is not told.
 
 What saves or reads memory on one storage at the same time shares it: each is put down for its share of that time,

@@ -1,6 +1,6 @@
 """How long it takes to get a lease onto its hosts and off them again, in whole seconds, for planning ahead.
 
-The same rates as in the price of a preemption (ALGORITHMS 1.2), but wall-clock time: what the storage or a host
+The same rates as in the price of a preemption (CCPE13 section 5), but wall-clock time: what the storage or a host
 does one after another adds up, what may run at the same time does not. Each VM takes as long as its storage does.
 """
 

@@ -13,7 +13,7 @@ from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.explain import printable
 
 SCHEDULER_FOLDER = Path("/var/lib/one/remotes/scheduler")
-# From so many hosts on, the document that oned writes for its placer takes it minutes (FACTS 12).
+# From so many hosts on, the document for its placer takes oned minutes to write.
 MANY_HOSTS = 500
 LEAST_RETRY_S = 300
 LEAST_WINDOW_S = 60
