@@ -16,7 +16,6 @@ from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
-from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
@@ -113,9 +112,11 @@ class SchedulingCycle:
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
         instants = self._events.take_instants() if self._events is not None else {}
-        snapshot = self._observe()
-        if not self._may_write(snapshot.raft_state):
+        snapshot = self._observe_or_step_down()
+        if not self._is_to_schedule(snapshot.raft_state):
+            self._step_down_holding_no_room()
             return CycleReport(snapshot.raft_state)
+        self._become_the_writer()
         reconciled = self._reconcile(snapshot, instants, last, memory)
         state = reconciled.state
         plan = decide(state, self._policies, memory)
@@ -129,21 +130,31 @@ class SchedulingCycle:
             state, plan = again
         else:
             self._last, self._memory = state, memory
-        self._write_down(state, plan)
+        self._hold_promised_room(state, plan)
+        self._withdraw_unwanted(state, plan)
+        self._record_as_intended(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
-        powered = self._power.enact(plan, self._may_act) if self._power is not None else ()
+        powered = self._power.enact(plan, self._still_leads) if self._power is not None else ()
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state.now_s)
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
-        return _report(snapshot.raft_state, plan, state, violations, tuple(results), False, powered, quiet)
+        return _report(
+            raft_state=snapshot.raft_state,
+            plan=plan,
+            state=state,
+            violations=violations,
+            results=tuple(results),
+            power_results=powered,
+            quiet=quiet,
+        )
 
     @property
     def memory(self) -> DecisionMemory | None:
         """What the last decision left for the next; None where nothing of it is relied upon."""
         return self._memory
 
-    def _observe(self) -> PoolSnapshot:
+    def _observe_or_step_down(self) -> PoolSnapshot:
         """The cloud as it is now; where it cannot be observed, the daemon of another front-end may go on."""
         try:
             return self._reader.read()
@@ -152,21 +163,22 @@ class SchedulingCycle:
             self._step_down()
             raise
 
-    def _may_write(self, raft_state: RaftState) -> bool:
-        """Is this the front-end to act? Then nobody else writes from now on; else another one may, and no room is held.
+    def _is_to_schedule(self, raft_state: RaftState) -> bool:
+        """Is this front-end the one that acts? Who only decides and explains need not be, for it writes to a copy."""
+        return self._enactor is None or _leads(raft_state)
 
-        Who only decides and explains always may, for it writes to a copy.
-        """
-        if self._enactor is None:
-            return True
-        if _may_act(raft_state):
+    def _become_the_writer(self) -> None:
+        """Lock the database: nobody else writes to the ledger from now on. A copy needs no lock."""
+        if self._enactor is not None:
             self._store.acquire_writer()
-            return True
+
+    def _step_down_holding_no_room(self) -> None:
+        """Another front-end schedules: what this one promised does not count any more."""
         try:
-            self._hold(())
+            if self._held_capacity is not None:
+                self._held_capacity.replace(())
         finally:
             self._step_down()
-        return False
 
     def _reconcile(
         self,
@@ -188,11 +200,13 @@ class SchedulingCycle:
         self._observed_at_s = now_s
         return reconciled
 
-    def _write_down(self, state: ClusterState, plan: Plan) -> None:
-        """The room that is promised, and the plan as intended, before anything of it is done."""
+    def _hold_promised_room(self, state: ClusterState, plan: Plan) -> None:
+        """Make promised room known before anything relies on it."""
         if self._held_capacity is not None:
-            self._hold(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
-        self._withdraw(state, plan)
+            self._held_capacity.replace(held_rooms(state, plan, self._policies.limits.preemption_timeout_s))
+
+    def _record_as_intended(self, plan: Plan) -> None:
+        """Write the plan into the ledger before anything of it is done."""
         if self._power is not None and plan.power_sequences:
             self._power.forgive(plan)
         self._store.record_plan(plan)
@@ -223,8 +237,9 @@ class SchedulingCycle:
             replace(reconciled.changes, power_sequences=observed.changed, power_standings=standings),
         )
 
-    def _may_act(self) -> bool:
-        return _may_act(self._reader.read_raft_state())
+    def _still_leads(self) -> bool:
+        """Ask oned again: calls are sent only as long as this front-end leads."""
+        return _leads(self._reader.read_raft_state())
 
     def _recount(self, state: ClusterState, plan: Plan) -> tuple[Violation, ...]:
         """What is wrong with a plan, where it is one of those that are verified."""
@@ -238,18 +253,13 @@ class SchedulingCycle:
             return verify(state, plan, overruns_give_way=self._overruns_give_way)
         return ()
 
-    def _hold(self, rooms: tuple[HeldRoom, ...]) -> None:
-        """Make promised room known before anything relies on it."""
-        if self._held_capacity is not None:
-            self._held_capacity.replace(rooms)
-
     def _prune(self, now_s: int) -> None:
         """Once a day, drop what is older than the logs are to go back."""
         if self._keep_log_s is not None and now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
             self._store.prune(now_s - self._keep_log_s)
 
-    def _withdraw(self, state: ClusterState, plan: Plan) -> None:
+    def _withdraw_unwanted(self, state: ClusterState, plan: Plan) -> None:
         """Close intents that were never carried out and are not wanted any more.
 
         One that was sent and not answered stays open for a while: oned may carry it out yet. So does one that an
@@ -279,7 +289,7 @@ class SchedulingCycle:
             return results
         for _, several in groupby(ready, key=_lease_id):
             gang = list(several)
-            answer = self._gangs.issue(gang, self._clock.now_s()) if self._may_act() else None
+            answer = self._gangs.issue(gang, self._clock.now_s()) if self._still_leads() else None
             if answer is not None:
                 results += [(action, answer) for action in gang]
             elif not self._issue_each(gang, results):
@@ -290,7 +300,7 @@ class SchedulingCycle:
         """One after the other; False where none should follow them in this cycle."""
         unanswered = sum(result.outcome is Outcome.UNKNOWN for _, result in results)
         for action in actions:
-            if len(results) % BATCH == 0 and not self._may_act():
+            if len(results) % BATCH == 0 and not self._still_leads():
                 return False
             if _sends_out(action) and self._store.is_paused():
                 continue
@@ -366,7 +376,7 @@ def _sends_out(action: Action) -> bool:
     return action.preemption_id is not None and action.kind in VICTIM_KINDS
 
 
-def _may_act(raft_state: RaftState) -> bool:
+def _leads(raft_state: RaftState) -> bool:
     return raft_state in (RaftState.SOLO, RaftState.LEADER)
 
 
