@@ -34,7 +34,7 @@ def decide(state: ClusterState, policies: Policies, memory: DecisionMemory | Non
 
 
 def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory | None = None) -> PlanDraft:
-    """The plan as it was drafted."""
+    """The draft that `decide` makes a plan of, for who looks into it: what was left of the room, and why each waits."""
     draft = PlanDraft.begin(state, policies, memory or DecisionMemory())
     continue_preemptions(draft)
     empty_hosts(draft)

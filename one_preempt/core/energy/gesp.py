@@ -25,7 +25,7 @@ class GreedyEnergySaver:
     strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
-        """All by preemption, as far as that goes."""
+        """A reservation gets free nodes, then preempted ones, and woken ones for the rest; the queue has none woken."""
         if question.occasion == Occasion.IDLE:
             return SupplyDecision(switch_off=question.nodes.unscheduled)
         if question.occasion == Occasion.PERIODIC:

@@ -27,7 +27,7 @@ class LookAhead:
     strands: bool = False
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
-        """By occasion."""
+        """Wakes for reservations that are due and for what waits, less the nodes that end soon; idle ones sleep."""
         match question.occasion:
             case Occasion.IDLE:
                 return SupplyDecision(switch_off=max(question.nodes.unscheduled - _needed_soon(question), 0))

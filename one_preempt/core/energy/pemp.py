@@ -33,11 +33,11 @@ class PreemptionAware:
     engine: FuzzyEngine = ENGINE
 
     def with_promise(self, waiting_factor: Fraction, promised_wait_s: int | None) -> PreemptionAware:
-        """The same with another promise."""
+        """This policy with another promise of waits: see `PromisesWaits`."""
         return replace(self, waiting_factor=waiting_factor, promised_wait_s=promised_wait_s)
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:
-        """Algorithm 1."""
+        """PEMP12's Algorithm 1: the share 1 - f of the nodes asked for is woken, and f beyond 1 consolidates."""
         if question.occasion == Occasion.IDLE:
             return SupplyDecision(switch_off=question.nodes.unscheduled)
         risk = violation_risk(question.queue, self.waiting_factor, self.promised_wait_s)

@@ -38,11 +38,11 @@ class HostPattern:
     cluster: str = "*"
 
     def matches(self, host: Host) -> bool:
-        """Is it one of them?"""
+        """Does the pattern fit the names of this host and of its cluster?"""
         return self.suits(host.name, host.cluster_name)
 
     def suits(self, name: str, cluster_name: str) -> bool:
-        """The same by its names."""
+        """Does the pattern fit these names? For whoever has no observed host at hand, as reports of the past."""
         return _matches(self.host, name) and _matches(self.cluster, cluster_name)
 
 
@@ -104,7 +104,7 @@ class PowerRules:
 
     @property
     def enforced(self) -> bool:
-        """Is what the policy says done?"""
+        """Are steps carried out, and not only advised?"""
         return self.mode is PowerMode.ENFORCE
 
     def is_handed_over(self, host: Host) -> bool:
@@ -116,7 +116,7 @@ class PowerRules:
         return is_host_name(name) and any(pattern.suits(name, cluster_name) for pattern in self.handed_over)
 
     def names(self, host: Host) -> bool:
-        """Did the administrator mean it?"""
+        """Does a pattern of the hosts handed over fit it? Still its name may be one that no power control takes."""
         return any(pattern.matches(host) for pattern in self.handed_over)
 
     def power_of(self, host: Host) -> HostPower:
@@ -124,7 +124,7 @@ class PowerRules:
         return next((power for pattern, power in self.models if pattern.matches(host)), self.power)
 
     def is_quiet(self, now_s: int) -> bool:
-        """Is nothing to be switched at this instant?"""
+        """Is it a quiet hour at this instant, in which no host is switched?"""
         return any(hours.contain(self.minute_of_day(now_s)) for hours in self.quiet_hours)
 
     def pause_s(self, failures: int) -> int:

@@ -26,7 +26,7 @@ class ServiceLevelEnergySaver:
     promised_wait_s: int | None = None
 
     def with_promise(self, waiting_factor: Fraction, promised_wait_s: int | None) -> ServiceLevelEnergySaver:
-        """The same with another promise."""
+        """This policy with another promise of waits: see `PromisesWaits`."""
         return replace(self, waiting_factor=waiting_factor, promised_wait_s=promised_wait_s)
 
     def decide(self, question: SupplyQuestion) -> SupplyDecision:

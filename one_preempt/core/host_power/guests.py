@@ -21,7 +21,7 @@ class Guests:
         self.forget()
 
     def forget(self) -> None:
-        """Begin afresh with the next observation."""
+        """Drop all that was seen: the next snapshot is read as a whole, for it does not follow the last one."""
         self._snapshot: PoolSnapshot | None = None
         self._seen: dict[int, VirtualMachine] = {}
         self._places: dict[int, tuple[int, ...]] = {}

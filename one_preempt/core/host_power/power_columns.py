@@ -56,7 +56,7 @@ class PowerColumns:
             self._observe_sequences(state.power.sequences)
 
     def note(self, sequence: PowerSequence) -> None:
-        """The sequence of a host is this one now."""
+        """Bring the columns up to date with the sequence that a host has from now on."""
         assert self._rules is not None
         host_id, phase = sequence.host_id, sequence.phase
         known = self._sequences.get(host_id)

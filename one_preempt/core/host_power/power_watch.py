@@ -25,7 +25,7 @@ class PowerWatch:
         self.forget()
 
     def forget(self) -> None:
-        """Begin afresh with the next observation."""
+        """Drop all that was seen: the next snapshot is read as a whole, for it does not follow the last one."""
         self.guests.forget()
         self._is_new = True
         self._hosts: dict[int, Host] = {}

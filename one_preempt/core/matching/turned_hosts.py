@@ -21,7 +21,7 @@ class TurnedHosts:
         self._rows: list[int] = []
 
     def note(self, rows: Iterable[int]) -> None:
-        """More than the load of these has changed."""
+        """Take down rows of hosts of which more than the load has changed: what was matched there is matched anew."""
         before = len(self._rows)
         self._rows += rows
         self.number += len(self._rows) - before

@@ -34,7 +34,7 @@ class QueuePlace:
 
     @property
     def lease(self) -> Lease:
-        """Whose place it is."""
+        """The lease that has this place in the queue."""
         return self.request.demand.lease
 
 

@@ -37,7 +37,7 @@ class PowerStanding:
 
     @property
     def key(self) -> tuple[str, PowerAttempt]:
-        """Of which attempt at which host."""
+        """What it is found by: the host's name and what was attempted there."""
         return self.host_name, self.attempt
 
     @property

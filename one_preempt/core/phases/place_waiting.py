@@ -67,10 +67,16 @@ def _wait(draft: PlanDraft, turn: Turn, unplaced: Unplaced | None, promised_at_s
             # Whoever should have ended by now is waited for, not looked at, and not told of, every second.
             draft.wake_by(promised_at_s)
     draft.waits[lease_id] = told if unplaced is None else unplaced.reason
-    # A promise that is kept was not looked at further: who may preempt does not wait for its time.
-    kept = promised_at_s is not None and not turn.lease.preempts
-    if lacks_room(unplaced) if unplaced is not None else not kept:
+    if _lacks_room(turn, unplaced, promised_at_s):
         draft.lacking_room.add(lease_id)
+
+
+def _lacks_room(turn: Turn, unplaced: Unplaced | None, promised_at_s: int | None) -> bool:
+    """Would it start if there were more room now? `unplaced` is None for whoever was not looked at in its turn."""
+    if unplaced is not None:
+        return lacks_room(unplaced)
+    # Whose promise is kept waits for its time, unless it may preempt: then it waits for nobody.
+    return promised_at_s is None or turn.lease.preempts
 
 
 _BEHIND = Reason("behind", "waits behind others in the queue, and must not overtake them")

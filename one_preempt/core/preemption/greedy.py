@@ -29,12 +29,12 @@ class _Leaving:
         self._hosts_by_filling = Counter(self._fillings.tolist())
 
     def leave(self, lease: PreemptableLease) -> None:
-        """The lease is gone."""
+        """Count the room of the lease's VMs as free."""
         np.add.at(self._room, lease.host_index, lease.releases)
         self._refresh(lease)
 
     def stay(self, lease: PreemptableLease) -> None:
-        """The lease is back."""
+        """Take back what `leave` did for the lease."""
         np.subtract.at(self._room, lease.host_index, lease.releases)
         self._refresh(lease)
 
@@ -46,7 +46,7 @@ class _Leaving:
             self._fillings[host] = filling
 
     def request_fits(self) -> bool:
-        """The request can be placed."""
+        """Is there room for all VMs of the request, without the leases that have left?"""
         return self._packing.fits(sorted(self._hosts_by_filling.items()))
 
 

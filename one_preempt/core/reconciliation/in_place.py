@@ -25,11 +25,11 @@ _SAVED = (VmState.SUSPENDED.name, LcmState.SAVE_SUSPEND.name)
 
 
 class Preempted(Protocol):
-    """A lease or its record."""
+    """What a lease and its record in the ledger have in common for whoever asks which VMs rest."""
 
     @property
     def vm_ids(self) -> tuple[int, ...]:
-        """Its VMs."""
+        """The ids of its VMs."""
 
     @property
     def preempted_by(self) -> int | None:

@@ -76,7 +76,7 @@ class MatchedPromises:
         self._rules: dict[frozenset[tuple[int | None, str | None]], tuple[frozenset[int], frozenset[int]]] = {}
 
     def learn(self, promises: Iterable[MatchedPromise], as_of: tuple[int, ...]) -> None:
-        """These are all promises now."""
+        """Put these in the place of all that were known before; `as_of` tells what they followed from."""
         self.as_of, self._by_row, self._by_group = as_of, {}, {}
         for one in sorted(promises, key=first_come):
             for row in set(one.stay.host_rows):
@@ -99,7 +99,7 @@ class MatchedPromises:
 
     @property
     def rows(self) -> list[int]:
-        """The rows of all hosts of theirs."""
+        """The rows of all hosts on which something is promised, ascending."""
         return sorted(self._by_row)
 
     def rules(self, one: MatchedPromise) -> tuple[frozenset[int], frozenset[int]]:
@@ -121,5 +121,5 @@ def first_come(one: MatchedPromise) -> tuple[int, int]:
 
 
 def groups_of(vms: Sequence[VirtualMachine]) -> frozenset[int]:
-    """The ids of their VM groups."""
+    """The ids of the VM groups that any of these VMs is a member of."""
     return frozenset(vm.vm_group_id for vm in vms if vm.vm_group_id is not None)

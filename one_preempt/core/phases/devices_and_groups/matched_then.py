@@ -94,14 +94,14 @@ def matched_from_s(
     near = then.near(rows)
     for at_s in (not_before_s, *later_s[:ENDS_TRIED]):
         # Some hosts have all of it at that instant, were there CPU and memory.
-        with then.at(at_s, rows, _at(near, at_s)) as room, room.beside(np.full_like(room.free, _PLENTY)):
+        with then.at(at_s, rows, _under_way_at(near, at_s)) as room, room.beside(np.full_like(room.free, _PLENTY)):
             placed = _placed(draft, vms, room, allowed)
         if not isinstance(placed, Unplaced) or placed.reason.code not in _LACKING:
             yield at_s
 
 
-def _at(beside: Sequence[_Promised], at_s: int) -> list[_Promised]:
-    """Those of these whose time it is."""
+def _under_way_at(beside: Sequence[_Promised], at_s: int) -> list[_Promised]:
+    """Of these promises those whose stay has begun by `at_s` and is not over then."""
     return [one for one in beside if one[1].start_s <= at_s < (one[1].end_s or END_OF_TIME_S)]
 
 

@@ -31,7 +31,7 @@ class TriesBeside:
         return max(1, (PLACEMENTS_AN_OWNER - self._placements[uid]) // 2)
 
     def are_over(self, uid: int) -> bool:
-        """Nothing more is looked at for this owner."""
+        """Has this owner used up his looks in this decision? Then he is kept off all that was promised, without one."""
         placements = self._placements[uid]
         if placements >= PLACEMENTS_AN_OWNER or self._put[uid] > PUT_AN_OWNER:
             return True

@@ -114,7 +114,7 @@ class _Counted:
         return int(self._places[row]) <= max(self._to_spare, 0)
 
     def do_without(self, row: int) -> None:
-        """The host of this row goes."""
+        """Count the host of this row as gone: the places on it are not there to spare any more."""
         self._to_spare -= int(self._places[row])
 
 
@@ -133,7 +133,7 @@ class _Packed:
         return row not in self._found or self._without(row) is not None
 
     def do_without(self, row: int) -> None:
-        """The host of this row goes."""
+        """Count the host of this row as gone; what would have been on it is placed anew on the others."""
         if self._found is not None and row in self._found:
             self._found = self._without(row)
         self._on[row] = False

@@ -87,7 +87,7 @@ class PowerDraft:
         return state if self.to_come is None else expecting(state, self.to_come)
 
     def asks_policy(self) -> bool:
-        """Is the policy asked at all?"""
+        """Is the energy policy asked? Not while power is off in the configuration or the operator has paused."""
         return self.rules.mode is not PowerMode.OFF and not self.paused
 
     # -- hosts -------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class PowerDraft:
 
     @property
     def boots_left(self) -> int:
-        """How many more hosts may be woken now."""
+        """How many more hosts may be woken now, by the bound of the configuration on those that boot at once."""
         return max(self.rules.most_booting - int(self.columns.booting.sum()), 0)
 
     @property
@@ -232,7 +232,7 @@ class PowerDraft:
         return told + self._told_now < self.rules.most_booting
 
     def take(self, step: HostPowerStep) -> None:
-        """Have a call be made."""
+        """Add a call to the plan: it is made in this cycle, if nothing stands against it then."""
         self.steps.append(step)
         if step.kind is PowerStepKind.SWITCH_ON and self.sequences[step.host_id].attempts == 0:
             self._told_now += 1
@@ -335,7 +335,7 @@ class PowerDraft:
             self._awake = self._able_to_sleep = None
 
     def complete(self, plan: Plan) -> Plan:
-        """The plan with what was decided here."""
+        """The plan with the steps, sequences and settled orders of host power that were decided here."""
         return replace(
             plan,
             power_sequences=tuple(self.sequences[host_id] for host_id in sorted(self.changed)),
@@ -385,5 +385,5 @@ def power_step(
 
 
 def withdrawn(sequence: PowerSequence, now_s: int) -> PowerSequence:
-    """Nothing was done yet, and nothing will be."""
+    """The sequence of a host on which no call was made yet, back at AWAKE: it stays on."""
     return replace(sequence, phase=PowerPhase.AWAKE, since_s=now_s, attempts=0, outcome=None, emptied_vm_ids=())

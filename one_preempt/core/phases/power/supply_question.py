@@ -124,17 +124,17 @@ class _LookedAt(SupplyQuestion):
 
     @cached_property
     def queue(self) -> QueuedWork:
-        """Counted now."""
+        """What waits in the queue: counted when a policy first asks for it."""
         return self._find_queue()
 
     @cached_property
     def running(self) -> TimedWork:
-        """Counted now."""
+        """What runs, one entry for each host in use: counted when a policy first asks, and once in a decision."""
         return self._find_running()
 
     @cached_property
     def emptiable(self) -> EmptiableNodes:
-        """Counted now."""
+        """Hosts that could be emptied: sought when a policy first asks, for each lease needs another place."""
         return self._find_emptiable()
 
 

@@ -53,7 +53,7 @@ class QueueRoom:
     # -- what a backfilling policy asks ----------------------------------------------------------------------
 
     def start_of(self, lease_id: int) -> int | None:
-        """The start that the lease is promised."""
+        """The start that the lease is promised, in seconds since the epoch; None where nothing is held for it."""
         return self._promises.start_of(lease_id)
 
     def place(self, request: TimedRequest[Turn], not_before_s: int) -> int | None:

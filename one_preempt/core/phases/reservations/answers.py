@@ -28,6 +28,6 @@ def turn_down(draft: PlanDraft, lease: Lease, why: Reason) -> None:
 
 
 def accept(draft: PlanDraft, lease: Lease, stays: Sequence[Stay]) -> None:
-    """Promise these stays firmly."""
+    """Promise these stays firmly, the first one first: they are written to the ledger and told to the owner."""
     book(draft, lease, stays)
     draft.judge(lease, Verdict.ACCEPTED, f"reserved from {utc_text(stays[0].start_s)} on")

@@ -20,7 +20,7 @@ def takes_s(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -> in
 
 
 def end_of(start_s: int, takes_s: int | None) -> int | None:
-    """When a stay ends that takes so long."""
+    """When a stay ends that takes so long, both in seconds; None where nobody knows how long it takes."""
     return None if takes_s is None else start_s + takes_s
 
 
@@ -50,7 +50,7 @@ def stay_of_placed(
 
 
 def rows_of(draft: PlanDraft, placements: Iterable[Placement]) -> tuple[int, ...]:
-    """The rows of the hosts of placements."""
+    """By row of the table of hosts where each VM is placed, in the order of `placements`."""
     return tuple(draft.state.hosts.index_by_id[placement.host_id] for placement in placements)
 
 
