@@ -36,19 +36,28 @@ def decide(state: ClusterState, policies: Policies, memory: DecisionMemory | Non
 def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory | None = None) -> PlanDraft:
     """The draft that `decide` makes a plan of, for who looks into it: what was left of the room, and why each waits."""
     draft = PlanDraft.begin(state, policies, memory or DecisionMemory())
+    # What was begun goes on first: it has its room already, and who takes part in it is in nothing new. Whoever leaves,
+    # moves or stops here gives room, or is owed some, before anybody new is looked at.
     continue_preemptions(draft)
     empty_hosts(draft)
     return_in_place(draft)
     repair_gangs(draft)
     end_stays(draft)
+    # Reservations come before the queue, which may only have what is not promised. Among them what was promised comes
+    # before new wishes: first which hosts sleep and come count, then those that are lost, then when others must leave;
+    # only what these leave is promised anew. What is due starts, or has others leave, once all that is known.
     supply_reservations(draft)
     mend_reservations(draft)
     plan_preparations(draft)
     book_reservations(draft)
     keep_reservations(draft)
+    # The queue, from what costs others least: room that is free, then a host that is woken, and only for whom neither
+    # helped others are sent out.
     place_waiting(draft)
     supply_waiting(draft)
     preempt_for_waiting(draft)
+    # The rest follows from all that was decided: an immediate lease is refused only where nothing above starts it or
+    # makes room for it, HOLD is for who does not start, hosts sleep that nobody needs, and owners are told.
     answer_at_once(draft)
     hold_leases(draft)
     let_sleep(draft)
