@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import DemandT, PieceRules, RoomOverTime, plan_pieces
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from tests.core.availability.like_vms import like_vms

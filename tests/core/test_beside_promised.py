@@ -15,7 +15,7 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.phases.devices_and_groups import beside_promised, tries_beside
+from one_preempt.core.phases.devices_and_groups import beside_promised, tries_per_owner
 from one_preempt.core.phases.devices_and_groups.beside_promised import takes_promised, what_it_lacks
 from one_preempt.core.phases.devices_and_groups.known_promises import known_promises, promises_near
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromise, groups_of
@@ -208,7 +208,7 @@ def test_beyond_so_many_that_were_put_nobody_is_placed_where_others_were_promise
         given["vms"][vm_id] = {"user": "paul", "cpu": 0.1, "memory": 10, "group": [7, "a"]}
     state, chosen = cloud(given)
     assert {one.lease_id for one in decide(state, chosen).refusals} == set()
-    monkeypatch.setattr(tries_beside, "PUT_AN_OWNER", -1)
+    monkeypatch.setattr(tries_per_owner, "PUT_AN_OWNER", -1)
     assert {one.lease_id for one in decide(state, chosen).refusals} == {1000, 1001, 1002}
 
 

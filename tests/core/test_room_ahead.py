@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from one_preempt.chosen_policies import admission_rules, policies
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 from one_preempt.core.matching.host_table import host_table

@@ -19,7 +19,7 @@ import numpy as np
 from one_preempt.core.availability import stay_windows
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand, LikeVms
 from one_preempt.core.availability.host_steps import HostSteps
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.distinct import distinct

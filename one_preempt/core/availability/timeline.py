@@ -17,7 +17,7 @@ import numpy as np
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes, HeldNodes
 from one_preempt.core.availability.gang_demand import BoolArray
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.cluster_state import IntArray

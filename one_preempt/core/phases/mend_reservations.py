@@ -10,7 +10,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
-from one_preempt.core.phases.queue.drawn_place import drawn_place
+from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.planned_stays import planned_anew
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import gang_demand, tables_for

@@ -8,8 +8,8 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.room_made import CHOICES_A_CYCLE, preempt_in_time
-from one_preempt.core.phases.queue.drawn_place import drawn_place
 from one_preempt.core.phases.queue.turns import waiting_leases
+from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.stays import expected_end_s
 from one_preempt.core.phases.room_wanted import RoomWanted
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from one_preempt.core.availability.gang_demand import GangDemand
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, GangSlot, SlotTable
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from tests.core.availability.like_vms import like_vms

@@ -7,7 +7,7 @@ import numpy as np
 
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.profile import AvailabilityProfile
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import PACKED_STARTS, SlotTable
 from one_preempt.core.availability.stay_windows import StayWindow
 from tests.core.availability.like_vms import like_vms

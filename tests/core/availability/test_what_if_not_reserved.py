@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
 

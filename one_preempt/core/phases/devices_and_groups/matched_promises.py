@@ -12,7 +12,7 @@ from one_preempt.core.matching.room import Room
 from one_preempt.core.matching.vm_groups import role_of, rules_of_role
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.phases.devices_and_groups.tries_beside import TriesBeside
+from one_preempt.core.phases.devices_and_groups.tries_per_owner import TriesPerOwner
 
 # So many guest nodes of a VM are put on a host in about as long as a VM without any.
 GUEST_NODES_OF_A_VM = 32
@@ -67,7 +67,7 @@ class MatchedPromises:
     """
 
     def __init__(self, room: Room, giving: Set[int]) -> None:
-        self.looked_at, self.tries = 0, TriesBeside()
+        self.looked_at, self.tries = 0, TriesPerOwner()
         self.giving = giving
         self.as_of: tuple[int, ...] = ()
         self._room = room

@@ -20,9 +20,9 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.fit_answers import FitAnswers
-from one_preempt.core.phases.power.fitting import fits
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
+from one_preempt.core.phases.power.would_fit import fits
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import is_promised, standing_stays
 from one_preempt.core.phases.reservations.room_ahead import gang_demand

@@ -13,7 +13,7 @@ from one_preempt.core.model.plan import Placement, Preemption, Reason, Victim
 from one_preempt.core.model.resources import NO_RESOURCES
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.beside_promised import placed_beside, takes_promised
-from one_preempt.core.phases.devices_and_groups.served_then import unserved
+from one_preempt.core.phases.devices_and_groups.datastores_and_networks_then import unserved
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.room_ahead import firm_ceiling
 from one_preempt.core.phases.reservations.stays import expected_end_s, stay_of_placed

@@ -18,8 +18,8 @@ from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.preempting.room_made import preempt_in_time
-from one_preempt.core.phases.queue.drawn_place import drawn_place
 from one_preempt.core.phases.queue.starts import lock_on
+from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.in_danger import warn, warn_of_late_leavers
 from one_preempt.core.phases.reservations.leaving_in_time import Leaving, prepare, spared_until_s, who_must_leave
 from one_preempt.core.phases.reservations.promised import has_exact_start

@@ -33,7 +33,7 @@ from one_preempt.core.phases.preempting.leaving_together import (
 from one_preempt.core.phases.preempting.preemptor_places import lacks_to_start, placements_for
 from one_preempt.core.phases.preempting.request_problem import free_then, hosts_of_all, request_problem
 from one_preempt.core.phases.preempting.sequence import named_leases, sequence_actions, steps_of, waits_for
-from one_preempt.core.phases.preempting.sure_ways import hosts_if_all_left, leaves_surely
+from one_preempt.core.phases.preempting.sure_victims import hosts_if_all_left, leaves_surely
 from one_preempt.core.phases.queue.starts import start
 from one_preempt.core.phases.queue.turns import refused_too_often
 from one_preempt.core.phases.reservations.leaving_in_time import lay_back, prepare

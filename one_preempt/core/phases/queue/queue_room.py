@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial
 
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.slot_table import GangSlot, fit_in
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import Stay

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from one_preempt.core.availability.reservation import SlotReservation
+from one_preempt.core.availability.slot_reservation import SlotReservation
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.phases.draft import PlanDraft

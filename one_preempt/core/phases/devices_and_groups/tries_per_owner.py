@@ -18,7 +18,7 @@ PUT_AN_OWNER = 5_000
 PUT_FOR_ALL = 20_000
 
 
-class TriesBeside:
+class TriesPerOwner:
     """What was looked at for each owner; `refused` is what was said to whoever found nothing, by all that he asked."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class TriesBeside:
         return max(1, (PLACEMENTS_AN_OWNER - self._placements[uid]) // 2)
 
     def are_over(self, uid: int) -> bool:
-        """Has this owner used up his looks in this decision? Then he is kept off all that was promised, without one."""
+        """Is nothing more looked at for this owner in this decision? Then he is kept off all that was promised."""
         placements = self._placements[uid]
         if placements >= PLACEMENTS_AN_OWNER or self._put[uid] > PUT_AN_OWNER:
             return True

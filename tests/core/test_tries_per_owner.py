@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from one_preempt.core.decide import decide
-from one_preempt.core.phases.devices_and_groups import beside_promised, tries_beside
+from one_preempt.core.phases.devices_and_groups import beside_promised, tries_per_owner
 from tests import scenario_reader
 from tests.core.promised_places import cloud
 
@@ -54,7 +54,7 @@ def test_for_an_owner_so_many_placements_are_held_against_promises_and_no_more()
     with patch.object(beside_promised, "_lost_by", side_effect=beside_promised._lost_by) as looks:
         decide(state, chosen)
     # Each is looked at in two steps.
-    assert looks.call_count <= 2 * (tries_beside.PLACEMENTS_AN_OWNER + 1)
+    assert looks.call_count <= 2 * (tries_per_owner.PLACEMENTS_AN_OWNER + 1)
 
 
 def test_what_was_refused_is_not_looked_at_again_for_who_asks_for_the_same() -> None:
@@ -68,13 +68,13 @@ def test_what_was_refused_is_not_looked_at_again_for_who_asks_for_the_same() -> 
 
 
 def test_once_enough_was_put_for_all_each_owner_still_has_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries_beside, "PUT_FOR_ALL", 0)
+    monkeypatch.setattr(tries_per_owner, "PUT_FOR_ALL", 0)
     decision = scenario_reader.play(unlike(refused_and_one_more(10)))
     assert [sentence.split(" on ")[0] for sentence in scenario_reader.sentences(decision.plan)] == ["deploy 500"]
 
 
 def test_a_gang_that_was_promised_weighs_as_much_as_its_vms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries_beside, "PUT_AN_OWNER", 4)
+    monkeypatch.setattr(tries_per_owner, "PUT_AN_OWNER", 4)
     terms = {"TYPE": "DC-NON-PREEMPTABLE", "NAME": "g", "SIZE": 5, "START_IN_S": 600, "DURATION_S": 600}
     given = {
         "story": "",
