@@ -97,7 +97,7 @@ def test_where_nobody_tells_what_changed_the_books_are_made_anew() -> None:
     [
         RESTS,
         replace(RUNS, lcm_state=LcmState.SAVE_STOP),
-        replace(RUNS, lcm_state=LcmState.PROLOG_MIGRATE, copied_from_host_id=0),
+        replace(RUNS, lcm_state=LcmState.PROLOG_MIGRATE, source_host_id=0),
     ],
     ids=["rests", "is saved", "is copied"],
 )

@@ -142,7 +142,7 @@ def test_nobody_is_switched_off_whichever_book_he_stands_in() -> None:
     by_vm = state(hosts=(host(0), host(1)), vms=(there,))
     assert codes(by_host, BEGIN) == ["power-in-use"]
     assert codes(by_vm, BEGIN) == ["power-in-use"]
-    copied = replace(running(5, 1), lcm_state=LcmState.PROLOG_MIGRATE, copied_from_host_id=0)
+    copied = replace(running(5, 1), lcm_state=LcmState.PROLOG_MIGRATE, source_host_id=0)
     for vm in (there, copied):
         switched = state(in_phase(PowerPhase.SWITCHING_OFF), hosts=(OFFLINE, host(1)), vms=(vm,))
         assert codes(switched, step(PowerStepKind.SWITCH_OFF, HostState.OFFLINE)) == ["power-in-use"]

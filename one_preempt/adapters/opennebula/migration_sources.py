@@ -1,7 +1,8 @@
-"""From which host a VM comes whose disks are being copied: pools show its last stay alone, which is where it goes.
+"""Which host a VM leaves that migrates: pools show its last stay alone, which is where it goes.
 
-oned neither lists such a VM on the host that it leaves nor charges that host for it, and yet the host is needed until
-the copy is over. So oned is asked about each of them, once a migration.
+While it runs or is saved there, oned charges that host too. While its disks are copied, oned neither lists
+it there nor charges for it, and yet the host is needed until the copy is over. So oned is asked about each of
+them, once a migration.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.virtual_machine import COPIED_FROM_SOURCE, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import MIGRATING, VirtualMachine, VmState
 from one_preempt.ports import VmNotTold
 
 
@@ -23,11 +24,11 @@ class MigrationSources:
         self._known: dict[tuple[int, int], int] = {}
 
     def with_sources(self, snapshot: PoolSnapshot) -> PoolSnapshot:
-        """The same with the host from which each VM is copied. Raises `CloudUnavailable`.
+        """The same with the host that each migrating VM leaves. Raises `CloudUnavailable`.
 
         A VM of which that is not told counts as unreadable: nobody knows which host it needs.
         """
-        moving = [vm for vm in snapshot.vms.values() if is_copied(vm)]
+        moving = [vm for vm in snapshot.vms.values() if is_migrating(vm)]
         if not moving:
             self._known.clear()
             return snapshot
@@ -40,11 +41,11 @@ class MigrationSources:
             except VmNotTold as error:
                 del vms[vm.id]
                 unreadable.add(vm.id)
-                problems.append(f"VM {vm.id} is copied from a host that nobody knows: {error}")
+                problems.append(f"VM {vm.id} leaves a host that nobody knows: {error}")
                 continue
             if source_id is not None:
                 known[migration] = source_id
-                vms[vm.id] = replace(vm, copied_from_host_id=source_id)
+                vms[vm.id] = replace(vm, source_host_id=source_id)
         self._known = known
         return replace(
             snapshot,
@@ -63,6 +64,6 @@ class MigrationSources:
         return before[0] if before else None
 
 
-def is_copied(vm: VirtualMachine) -> bool:
-    """Its disks are being copied from host to host, or that failed and may be tried again."""
-    return vm.state is VmState.ACTIVE and vm.lcm_state in COPIED_FROM_SOURCE and bool(vm.history)
+def is_migrating(vm: VirtualMachine) -> bool:
+    """It is on its way from host to host, or the copying of its disks failed and may be tried again."""
+    return vm.state is VmState.ACTIVE and vm.lcm_state in MIGRATING and bool(vm.history)

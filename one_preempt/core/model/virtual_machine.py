@@ -230,6 +230,7 @@ class VirtualMachine:
 
     `user_template` is the owner's own (never trusted); CONTEXT, GRAPHICS and other secrets are not kept.
     `lcm_state` is an `LcmState`, or the plain number where oned names one that is not in the table.
+    `source_host_id` is the host that it leaves where it is `MIGRATING` and that was told: `history` may lack it.
     `extended` is False when the document was the short body of one.vmpool.info, which lacks requirements.
     """
 
@@ -268,7 +269,7 @@ class VirtualMachine:
     numa_nodes: tuple[NumaNodeRequest, ...] = ()
     scheduled_actions: tuple[ScheduledAction, ...] = ()
     history: tuple[HistoryRecord, ...] = ()
-    copied_from_host_id: int | None = None
+    source_host_id: int | None = None
     user_template: Template = field(default_factory=dict)
     extended: bool = True
 
@@ -311,14 +312,17 @@ class VirtualMachine:
         host_id = self.host_id
         if host_id is None:
             return ()
-        moving = self.state == VmState.ACTIVE and self.lcm_state in CHARGED_TWICE and len(self.history) > 1
-        return (self.history[-2].host_id, host_id) if moving else (host_id,)
+        if self.state is not _ACTIVE or self.lcm_state not in CHARGED_TWICE:
+            return (host_id,)
+        before = self.history[-2].host_id if len(self.history) > 1 else host_id
+        source_id = before if self.source_host_id is None else self.source_host_id
+        return (host_id,) if source_id == host_id else (source_id, host_id)
 
     @property
     def needed_host_ids(self) -> tuple[int, ...]:
         """All hosts that it cannot do without: those charged for it, and the one from which its disks are copied."""
-        source_id = self.copied_from_host_id
-        return self.charged_host_ids if source_id is None else (source_id, *self.charged_host_ids)
+        source_id, charged = self.source_host_id, self.charged_host_ids
+        return charged if source_id is None or source_id in charged else (source_id, *charged)
 
     @property
     def may_be_deployed(self) -> bool:
@@ -363,6 +367,7 @@ COPIED_FROM_SOURCE = frozenset({
     LcmState.PROLOG_MIGRATE_SUSPEND, LcmState.PROLOG_MIGRATE_SUSPEND_FAILURE,
     LcmState.PROLOG_MIGRATE_UNKNOWN, LcmState.PROLOG_MIGRATE_UNKNOWN_FAILURE,
 })  # fmt: skip
+MIGRATING = CHARGED_TWICE | COPIED_FROM_SOURCE
 # An enumeration takes long to find a member, and a member ten times as long to tell its name.
 _ACTIVE = VmState.ACTIVE
 _STATE_NAMES = {state: state.name for state in VmState}

@@ -17,7 +17,7 @@ class Books:
 
     `resting_ids` are VMs that take no part of the host that is charged for them: suspended, and nobody but us can
     resume them. Of `saving_ids` the memory is being written. `firm_lease_ids` have a firm reservation. `sources`, by
-    VM id, are hosts from which disks are copied.
+    VM id, are hosts that migrating VMs leave.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -28,7 +28,7 @@ class Books:
         self.resting_ids = {vm.id for vm in suspended if rests(vm, self.own_uid)}
         self.saving_ids = {vm.id for vm in vms.values() if is_saved(vm)}
         self.firm_lease_ids = {one for one, slots in reservations.items() if any(slot.firm for slot in slots)}
-        self.sources = {vm.id: vm.copied_from_host_id for vm in vms.values() if vm.copied_from_host_id is not None}
+        self.sources = {vm.id: vm.source_host_id for vm in vms.values() if vm.source_host_id is not None}
         self._hosts_of: dict[int, tuple[int, ...]] | None = None
         self._guests: dict[int, set[int]] = {}
 
@@ -45,8 +45,8 @@ class Books:
                 self.saving_ids.add(vm_id)
             elif self.saving_ids:
                 self.saving_ids.discard(vm_id)
-            if vm is not None and vm.copied_from_host_id is not None:
-                self.sources[vm_id] = vm.copied_from_host_id
+            if vm is not None and vm.source_host_id is not None:
+                self.sources[vm_id] = vm.source_host_id
             elif self.sources:
                 self.sources.pop(vm_id, None)
             if self._hosts_of is not None:
@@ -73,7 +73,7 @@ class Books:
             ("VMs at rest", self.resting_ids, fresh.resting_ids),
             ("VMs being saved", self.saving_ids, fresh.saving_ids),
             ("leases booked firmly", self.firm_lease_ids, fresh.firm_lease_ids),
-            ("hosts from which VMs are copied", self.sources, fresh.sources),
+            ("hosts that VMs leave", self.sources, fresh.sources),
             ("hosts charged for each VM", self._hosts_of, fresh._hosts_of),
         ):
             if kept != found:

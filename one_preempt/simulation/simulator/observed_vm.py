@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.model.virtual_machine import (
-    COPIED_FROM_SOURCE,
+    MIGRATING,
     AttributeValue,
     Disk,
     HistoryRecord,
@@ -35,7 +35,7 @@ _virtual_machine = quick_constructor(VirtualMachine)
 _history_record = quick_constructor(HistoryRecord)
 _moved = quick_variant(
     VirtualMachine, "id", "name", "uid", "gid", "uname", "gname", "state", "lcm_state", "resched", "submitted_at_s",
-    "ended_at_s", "lock_level", "lock_owner_uid", "history", "copied_from_host_id",
+    "ended_at_s", "lock_level", "lock_owner_uid", "history", "source_host_id",
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
         numa_nodes=tuple(map(_numa_node, vectors_of(template, "NUMA_NODE"))) if "NUMA_NODE" in template else (),
         scheduled_actions=_scheduled_actions(vm, with_all_history),
         history=tuple(map(_stay, stays)),
-        copied_from_host_id=_source_of(vm),
+        source_host_id=_source_of(vm),
         user_template=user_template,
     )
 
@@ -99,7 +99,7 @@ def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
         vm.stime_s, vm.etime_s,
         _UNLOCKED if lock is None else _LOCK_LEVELS[lock.level], None if lock is None else lock.owner_uid,
         (_stay(vm.history[-1]),) if vm.history else (),
-        _source_of(vm) if int(vm.lcm_state) in COPIED_FROM_SOURCE else None,
+        _source_of(vm) if int(vm.lcm_state) in MIGRATING else None,
     )  # fmt: skip
 
 
@@ -130,9 +130,9 @@ def _first_text(template: Template, name: str) -> str:
 
 
 def _source_of(vm: SimVm) -> int | None:
-    """The host from which its disks are copied, as whoever asks oned about this VM alone is told."""
-    is_copied = int(vm.lcm_state) in COPIED_FROM_SOURCE and int(vm.state) == VmState.ACTIVE
-    return vm.history[-2].host_id if is_copied and len(vm.history) > 1 else None
+    """The host that it leaves, as whoever asks oned about this VM alone is told."""
+    is_migrating = int(vm.lcm_state) in MIGRATING and int(vm.state) == VmState.ACTIVE
+    return vm.history[-2].host_id if is_migrating and len(vm.history) > 1 else None
 
 
 def _stay(record: SimHistory) -> HistoryRecord:

@@ -56,21 +56,21 @@ def test_the_source_is_told_until_the_copy_is_over_and_asked_for_once(row: Front
     answers, reader = asked(row), OpenNebulaPoolReader(row.transport, row.clock)
     for _ in range(3):
         seen = reader.read().vms[vm]
-        assert (seen.host_id, seen.copied_from_host_id, len(seen.history)) == (target, source, 1)
+        assert (seen.host_id, seen.source_host_id, len(seen.history)) == (target, source, 1)
         assert sorted(seen.needed_host_ids) == [0, 1]
     assert len(answers) == 1
     row.cloud.advance(COPY_S)
     after = reader.read().vms[vm]
-    assert (after.state_name, after.copied_from_host_id, after.needed_host_ids) == ("POWEROFF", None, (target,))
+    assert (after.state_name, after.source_host_id, after.needed_host_ids) == ("POWEROFF", None, (target,))
 
 
 def test_the_way_back_is_another_migration(row: FrontRow) -> None:
     vm, source, target = migrating(row)
     answers, reader = asked(row), OpenNebulaPoolReader(row.transport, row.clock)
-    assert reader.read().vms[vm].copied_from_host_id == source
+    assert reader.read().vms[vm].source_host_id == source
     row.cloud.advance(COPY_S)
     row.cloud.vm_migrate(row.caller("oneadmin"), vm, source, False, False, -1, 0)
-    assert reader.read().vms[vm].copied_from_host_id == target
+    assert reader.read().vms[vm].source_host_id == target
     assert len(answers) == 2
 
 
@@ -80,7 +80,7 @@ def test_a_vm_of_which_the_source_is_not_told_counts_as_unreadable(row: FrontRow
     snapshot = OpenNebulaPoolReader(row.transport, row.clock).read()
     assert vm not in snapshot.vms
     assert snapshot.unreadable_vm_ids == snapshot.untraced_vm_ids == {vm}
-    assert f"VM {vm} is copied from a host that nobody knows: VM {vm} cannot be read" in " ".join(snapshot.problems)
+    assert f"VM {vm} leaves a host that nobody knows: VM {vm} cannot be read" in " ".join(snapshot.problems)
 
 
 def test_nobody_is_asked_for_who_only_runs(row: FrontRow) -> None:
@@ -88,5 +88,5 @@ def test_nobody_is_asked_for_who_only_runs(row: FrontRow) -> None:
     row.run(4)
     assert row.is_running(vm)
     answers = asked(row)
-    assert OpenNebulaPoolReader(row.transport, row.clock).read().vms[vm].copied_from_host_id is None
+    assert OpenNebulaPoolReader(row.transport, row.clock).read().vms[vm].source_host_id is None
     assert answers == []
