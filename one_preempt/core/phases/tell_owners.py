@@ -1,10 +1,13 @@
 """What owners read in `onevm show`: LEASE_STATUS for leases, SCHED_MESSAGE for whatever waits.
 
 Written only where the text changes, so that a quiet cloud costs nothing. SCHED_MESSAGE also belongs to oned: it
-is written when empty or ours, and emptied when ours and no longer true.
+is written when empty or ours, and emptied when ours and no longer true. What oned's own rounds of placing wrote (7.x)
+nobody else empties once the VM runs: oned does so only where it runs by a plan of `place`.
 """
 
 from __future__ import annotations
+
+import re
 
 from one_preempt.core.lease_status import LEASE_STATUS, in_place_status, preempted_status
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -16,6 +19,8 @@ from one_preempt.core.phases.draft import PlanDraft
 
 SCHED_MESSAGE = "SCHED_MESSAGE"
 OUR_MARK = "one_preempt: "
+# oned heads what it writes itself with the time, as ctime has it.
+_ONEDS_HEAD = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?: ")
 LENGTH = 240
 # The first cycle over a full queue would otherwise spend minutes on messages.
 MESSAGES_A_CYCLE = 50
@@ -120,7 +125,7 @@ def _changes(vm: VirtualMachine, texts: dict[str, str]) -> tuple[tuple[str, str]
     for name, text in sorted(texts.items()):
         present = vm.user_template.get(name, ("",))
         now = present[0] if len(present) == 1 and isinstance(present[0], str) else None
-        if name == SCHED_MESSAGE and not _may_write(now, text):
+        if name == SCHED_MESSAGE and not (_may_write(now, text) or _has_had_its_day(vm, now)):
             continue
         if now != text and not (text and now and now.endswith(text)):
             changes.append((name, text))
@@ -130,6 +135,11 @@ def _changes(vm: VirtualMachine, texts: dict[str, str]) -> tuple[tuple[str, str]
 def _may_write(now: str | None, text: str) -> bool:
     """SCHED_MESSAGE is ours to write when empty or ours; emptying is only for ours. None: not one text, so not ours."""
     return now is not None and (OUR_MARK in now or (not now and bool(text)))
+
+
+def _has_had_its_day(vm: VirtualMachine, now: str | None) -> bool:
+    """oned wrote why the VM waits, and it runs by now, and is to go nowhere."""
+    return bool(now) and vm.is_running and not vm.resched and _ONEDS_HEAD.match(now or "") is not None
 
 
 def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], ...]) -> Action:

@@ -1,0 +1,44 @@
+"""SCHED_MESSAGE as oned's own rounds of placing leave it on a VM that the daemon started afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from one_preempt.core.model.plan import ActionKind
+from tests import scenario_reader
+
+ONEDS = "Thu Nov  6 20:59:34 2026: Cannot dispatch VM: No host meets SCHED_REQUIREMENTS"
+SERIES_6 = "Thu Nov 26 20:59:34 2026 : Cannot dispatch VM: No host meets SCHED_REQUIREMENTS"
+NO_HOST = 'NAME = "no such host"'
+
+
+def written(message: str, **vm: Any) -> list[tuple[str, str]]:
+    """What is written to a VM that shows this message."""
+    given = {"user": "paul", "attributes": {"SCHED_MESSAGE": message}, **vm}
+    document = {"story": "", "hosts": {0: {"cpu": 2}, 1: {"cpu": 2}}, "vms": {1: given}, "expect": {}}
+    plan = scenario_reader.play(document).plan
+    return [one for action in plan.actions if action.kind is ActionKind.MESSAGE for one in action.attributes]
+
+
+@pytest.mark.parametrize("message", [ONEDS, SERIES_6])
+def test_why_it_waited_is_emptied_once_it_runs(message: str) -> None:
+    assert written(message, host=0) == [("SCHED_MESSAGE", "")]
+
+
+def test_a_rank_that_cannot_be_read_is_told_in_its_place() -> None:
+    ((name, text),) = written(ONEDS, host=0, rank="3 +")
+    assert (name, "cannot be read" in text) == ("SCHED_MESSAGE", True)
+
+
+def test_while_it_waits_oneds_words_stand() -> None:
+    assert written(ONEDS, requirements=NO_HOST) == []
+
+
+def test_so_they_do_where_it_is_to_be_moved() -> None:
+    assert written(ONEDS, host=0, resched=True, requirements=NO_HOST) == []
+
+
+def test_words_that_oned_did_not_write_are_left_alone() -> None:
+    assert written("my own note", host=0) == []
