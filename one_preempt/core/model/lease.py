@@ -136,9 +136,12 @@ class Lease:
     @property
     def foreseen_s(self) -> int | None:
         """For how long it runs once it starts; None where nobody knows: it has no duration, or has had it already."""
-        if self.terms.duration_s is None or self.served_s >= self.terms.duration_s:
-            return None
-        return self.remaining_s
+        return None if self.is_served else self.remaining_s
+
+    @property
+    def is_served(self) -> bool:
+        """It has a duration, and has had all of it in runs that are over."""
+        return self.terms.duration_s is not None and self.served_s >= self.terms.duration_s
 
     @property
     def expected_end_at_s(self) -> int | None:

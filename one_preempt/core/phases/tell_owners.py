@@ -109,6 +109,8 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
         return waiting
     if lease.state in (LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER) and told:
         return told
+    if lease.state is LeaseState.PAUSED_BY_OWNER and lease.is_served:
+        return f"its DURATION is over, and it does not run: resume it to have it scheduled again ({lease.terms.type})"
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
         return f"leaving its hosts to make room ({lease.terms.type})"
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
