@@ -31,7 +31,7 @@ TAKEN_OVER = "taken-over"
 IN_USE = "in-use"
 FAILED = "failed"
 DONE = "done"
-POWER_CAME = "power-came"
+POWER_CAME = "came"
 STUCK = "stuck"
 """It was given power, and hangs in its boot."""
 _CANNOT = {
