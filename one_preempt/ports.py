@@ -22,6 +22,9 @@ from one_preempt.core.model.power_standing import PowerStanding, PowerStandings
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
 
+CHANGED_HANDS = "CHANGED_HANDS"
+"""The `CallResult.error_code` where the object was not as expected just before a call, so nothing was called."""
+
 
 class CloudUnavailable(OnePreemptError):
     """The endpoint gave no usable answer; the message says what was asked, where, and what to look at."""

@@ -14,7 +14,7 @@ from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.errors import OnePreemptError
 from one_preempt.explain import printable
-from one_preempt.ports import CallResult
+from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LINE_LENGTH = 500
@@ -161,6 +161,9 @@ def _leases(preemption: Preemption) -> str:
 
 
 def _level(action: Action, result: CallResult) -> int:
+    if action.kind is ActionKind.MESSAGE and result.error_code == CHANGED_HANDS:
+        # Its VM ended since it was seen, as VMs do: there is nobody left to be told, and nothing to be mended.
+        return logging.DEBUG
     if result.outcome is not Outcome.ACCEPTED:
         return logging.WARNING
     return logging.DEBUG if action.kind is ActionKind.MESSAGE else logging.INFO

@@ -9,12 +9,12 @@ import pytest
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import Plan
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerPhase, PowerSequence, PowerStepKind
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.entrypoints.cycle_log import CycleLog
-from one_preempt.ports import CallResult
+from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.scheduling_cycle import CycleReport
 
 LOGGER = logging.getLogger("one_preempt.test_cycle_log")
@@ -49,6 +49,22 @@ def test_a_firm_reservation_is_one_line_with_its_times_and_hosts(caplog: pytest.
 
 def test_promises_of_the_queue_come_and_go_without_a_line(caplog: pytest.LogCaptureFixture) -> None:
     assert logged(caplog, Booking(5, (Reservation(5, 3_600, 7_200),)), Booking(6)) == []
+
+
+@pytest.mark.parametrize(("kind", "code", "levels"), [
+    (ActionKind.MESSAGE, CHANGED_HANDS, []),
+    (ActionKind.MESSAGE, "UNREADABLE", [logging.WARNING]),
+    (ActionKind.DEPLOY, CHANGED_HANDS, [logging.WARNING]),
+])  # fmt: skip
+def test_nobody_is_alarmed_by_a_vm_that_ended_before_it_could_be_told_something(
+    caplog: pytest.LogCaptureFixture, kind: ActionKind, code: str, levels: list[int]
+) -> None:
+    action = Action("some/1", kind, 1, 1, Reason("why", "something"))
+    dropped = (action, CallResult(Outcome.DROPPED, code, "VM 1 does not exist any more"))
+    plan = Plan(made_at_s=0, policy="MOML", actions=(action,))
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        CycleLog(LOGGER).report(CycleReport(RaftState.SOLO, plan, results=(dropped,)))
+    assert [record.levelno for record in caplog.records] == levels
 
 
 def test_hosts_that_begin_to_sleep_and_advice_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,6 +20,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.ports import CallResult
+from one_preempt.scheduling_cycle import WITHDRAWN
 
 STOP = Action("stop-4", ActionKind.STOP, 4, 4, Reason("victim", "makes room for lease 9"), host_id=1)
 
@@ -127,6 +128,17 @@ def test_an_action_is_told_where_it_was_answered_not_where_it_was_decided(
     output = run(configuration, "lease", "show", "4").output
     story = [line.split()[1] for line in output.splitlines() if line.startswith("1970")]
     assert story == ["00:02:30", "00:03:22", "00:03:25", "00:03:30", "00:05:01"]
+
+
+def test_a_step_that_was_planned_and_never_sent_is_told_as_that(configuration: Path, store: SqlLeaseStore) -> None:
+    back = Action("return-4", ActionKind.DEPLOY, 4, 4, Reason("return", "goes on"), host_id=1)
+    store.record_plan(Plan(made_at_s=300, policy="MOML", actions=(back,)))
+    (record,) = (one for one in store.load(300).open_actions.values() if one.id == back.id)
+    unsent = replace(record, closed_at_s=301, succeeded=False, outcome=Outcome.DROPPED, error_code=WITHDRAWN)
+    store.apply(LedgerChanges(closed_actions=(unsent,)))
+    story = [line for line in run(configuration, "lease", "show", "4").output.splitlines() if "deploy on" in line]
+    assert ["never sent, and not wanted any more" in line for line in story] == [True]
+    assert "WITHDRAWN" not in story[0]
 
 
 def test_each_return_of_a_lease_stands_in_its_story(configuration: Path, store: SqlLeaseStore) -> None:

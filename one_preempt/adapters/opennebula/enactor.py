@@ -12,12 +12,11 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK, LockLevel, VirtualMachine, VmState
-from one_preempt.ports import CallResult, CloudUnavailable, PoolReader, VmNotTold
+from one_preempt.ports import CHANGED_HANDS, CallResult, CloudUnavailable, PoolReader, VmNotTold
 
 OWN_CHOICE = -1  # lets oned choose the datastore
 APPEND = 1  # one.vm.update: add to the user template, keep the rest
 NO_ANSWER = "NO_ANSWER"
-CHANGED_HANDS = "CHANGED_HANDS"
 FORBIDDEN_ATTRIBUTE = "FORBIDDEN_ATTRIBUTE"
 
 _SIMPLE_ACTIONS = frozenset({

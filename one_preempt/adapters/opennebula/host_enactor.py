@@ -14,7 +14,7 @@ from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, par
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
-from one_preempt.ports import CallResult, CloudUnavailable
+from one_preempt.ports import CHANGED_HANDS, CallResult, CloudUnavailable
 
 ENABLED, DISABLED, OFFLINE = 0, 1, 2  # one.host.status
 _STATUSES = {
@@ -23,7 +23,6 @@ _STATUSES = {
     PowerStepKind.PUT_OFFLINE: OFFLINE,
 }
 NO_ANSWER = "NO_ANSWER"
-CHANGED_HANDS = "CHANGED_HANDS"
 _NOT_DECRYPTED = False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK
-from one_preempt.ports import CallResult
+from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.simulation.simulated_cloud.calls.vm_actions import state_name
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
@@ -18,7 +18,6 @@ from one_preempt.simulation.simulated_cloud.templates import write_template
 OWN_CHOICE = -1
 _ACCEPTED = CallResult(Outcome.ACCEPTED)
 APPEND = 1
-CHANGED_HANDS = "CHANGED_HANDS"
 _DONE = VmState.DONE
 _DEPLOY = ActionKind.DEPLOY
 _LOCKING = frozenset({ActionKind.LOCK, ActionKind.UNLOCK})

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
-from one_preempt.ports import CallResult
+from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostStatus
-from one_preempt.simulation.simulator.enactor import CHANGED_HANDS
 
 _STATUSES = {
     PowerStepKind.DISABLE: HostStatus.DISABLED,

@@ -10,6 +10,7 @@ from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Transition
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.written_time import duration_text
 from one_preempt.explain import JsonObject, printable
+from one_preempt.scheduling_cycle import WITHDRAWN
 
 LIST_COLUMNS = ("lease", "name", "type", "owner", "VMs", "last seen", "arrived", "preempted", "")
 STORY_COLUMNS = ("when", "VM", "what", "why")
@@ -214,6 +215,8 @@ def _when(action: ActionRecord) -> int:
 
 def _what_was_done(action: ActionRecord) -> str:
     where = "" if action.host_id is None else f" on host {action.host_id}"
+    if action.error_code == WITHDRAWN:
+        return f"{action.kind.value}{where}: never sent, and not wanted any more"
     what = f"{action.kind.value}{where}: {action.outcome.value if action.outcome else 'intended'}"
     if action.error_code:
         what += f" ({action.error_code}: {printable(action.error_text)})"
