@@ -17,6 +17,8 @@ from lxml import etree
 # Texts, sections, and tags of nothing but a name. Possessive, so that no text makes it look back.
 _AS_WRITTEN = re.compile(rb"(?:[^<]++|<!\[CDATA\[(?s:.*?)\]\]>|</?+[A-Za-z_][A-Za-z0-9_.-]*+/?+>)*+")
 _DECLARATION = re.compile(rb"\s*<\?xml[^<>]*\?>")
+# Stands in the place of all that an object has but its id, where oned cannot send it.
+NOT_SENT_MARK = "NOT_SENT"
 # What a call can carry.
 GREATEST_ID = (1 << 31) - 1
 

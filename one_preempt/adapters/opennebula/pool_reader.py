@@ -19,6 +19,7 @@ from one_preempt.adapters.opennebula.oned_errors import (
 )
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import as_trusted
+from one_preempt.adapters.opennebula.untold_pools import whole_or_in_parts
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import (
     UNREADABLE_OBJECT,
@@ -111,8 +112,9 @@ def read_documents(transport: OnedTransport) -> dict[str, bytes]:
     documents: dict[str, bytes] = {}
     for name, parameters in CALLS:
         try:
-            answer = transport.document(f"one.{name}", *parameters)
-            documents[name] = as_trusted(transport, name, answer, partial(_holders, transport, name, documents))
+            wanted = partial(_holders, transport, name, documents)
+            answer = whole_or_in_parts(transport, name, parameters, wanted)
+            documents[name] = as_trusted(transport, name, answer, wanted)
         except OnedError as error:
             raise refused(f"one.{name}", error) from None
     return documents

@@ -106,7 +106,7 @@ class _Asking:
         if self.calls_left <= 0:
             return _id_alone(self.pool, object_id)
         self.calls_left -= 1
-        return _told(self.transport, self.pool, object_id)
+        return told_alone(self.transport, self.pool, object_id)
 
     def between(self, pieces: Pieces, first_id: int, last_id: int, depth: int = 0) -> Iterator[bytes]:
         """What a part of the pool holds of the ids from `first_id` to `last_id` between what is certainly oned's.
@@ -150,7 +150,7 @@ def _chosen(claimed: Sequence[Piece], depth: int) -> int:
     return torn if torn is not None and depth % 2 == 0 else ids[len(ids) // 2]
 
 
-def _told(transport: OnedTransport, pool: Pool, object_id: int) -> bytes:
+def told_alone(transport: OnedTransport, pool: Pool, object_id: int) -> bytes:
     """An object as oned tells it alone; nothing where there is none of this id."""
     if object_id > GREATEST_ID:
         return b""

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from lxml.etree import Comment, ProcessingInstruction, XPath, _Element
 
-from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, ids_named
+from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, NOT_SENT_MARK, ids_named
 from one_preempt.adapters.opennebula.xml_document import (
     amount,
     optional_number,
@@ -99,6 +99,11 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     `in_order`: refuse attributes that are not in oned's order, which a user's markup among them hardly keeps.
     """
     parts = {child.tag: child for child in element}
+    if parts.keys() == {"ID", NOT_SENT_MARK}:
+        raise ValueError(
+            "oned cannot send it, for there is a character in it beyond the first 65,536 (an emoji?): replace what its "
+            "owner wrote (onevm update), or terminate it"
+        )
     if parts.keys() <= {"ID", "STATE", "LCM_STATE"}:
         raise ValueError(f"its document is not as oned writes it{_SMUGGLED}")
     if len(parts) != len(element) and _stands_twice(element):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.parsers.expat import ExpatError
 
 PARSE_ERROR = -503
+NOT_SENT = -500
 
 _I4 = range(-(2**31), 2**31)
 # What may stand before the first element; a document type declaration may not.
@@ -17,6 +18,9 @@ _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\r\n<methodResponse>\r\n'
 _EPILOG = b"</methodResponse>\r\n"
 # What XML 1.0 forbids cannot reach oned by XML-RPC; where a description has it, it is left out.
 _NONCHARACTERS = (("\ufffe".encode(), b""), ("\uffff".encode(), b""))
+# oned's XML-RPC library takes and sends no character beyond the first 65,536 (plane 0 of Unicode).
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+_NO_SUCH_TEXT = "UTF-8 string contains a character not in the Basic Multilingual Plane"
 _NOT_IN_XML = bytes(set(range(0x20)) - set(b"\t\n\r"))
 _ESCAPED = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#x0d;"), *_NONCHARACTERS)
 
@@ -70,11 +74,19 @@ def decode_call(body: bytes) -> Call:
     for parameter in parameters:
         if isinstance(parameter, int) and parameter not in _I4:
             raise Fault(PARSE_ERROR, f"Call is not valid XML-RPC: {parameter} is beyond an i4")
+        if isinstance(parameter, str) and _BEYOND.search(parameter):
+            raise Fault(PARSE_ERROR, f"Call is not valid XML-RPC: {_NO_SUCH_TEXT}")
     return Call(method, tuple(parameters))
 
 
 def encode_reply(reply: Accepted | Refused) -> bytes:
-    """The reply body: three items where the call was accepted, five where it was refused."""
+    """The reply body: three items where the call was accepted, five where it was refused.
+
+    Raises `Fault` -500 where a text of it cannot be sent.
+    """
+    text = reply.value if isinstance(reply, Accepted) else reply.text
+    if isinstance(text, str) and _BEYOND.search(text):
+        raise Fault(NOT_SENT, f"Unexpected error executing code for particular method: {_NO_SUCH_TEXT}")
     if isinstance(reply, Accepted):
         items = [_value(True), _value(reply.value), _value(0)]
     else:

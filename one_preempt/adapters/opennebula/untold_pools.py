@@ -1,0 +1,69 @@
+"""Pools that oned cannot send whole: what cannot be sent is left out, and the rest is told in parts.
+
+The XML-RPC library of oned sends no character beyond the first 65,536, and users can store one: in a template of XML,
+as a character reference. From then on the answer with that object in it is a fault, to everybody. So the pool is asked
+for in parts, halved until the object that keeps them back is alone. It is there by its id: nothing is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from one_preempt.adapters.opennebula.oned_errors import OnedError, OtherFault
+from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, NOT_SENT_MARK
+from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
+from one_preempt.adapters.opennebula.trusted_pools import MOST_CALLS, POOLS, Pool, told_alone
+
+_NOT_SENT = -500
+
+
+def whole_or_in_parts(
+    transport: OnedTransport, name: str, parameters: tuple[Parameter, ...], wanted: Callable[[], Collection[int]]
+) -> bytes:
+    """The answer to the call `name`. Of a pool that oned does not tell in parts those that are `wanted` are in it.
+
+    Raises `OnedError` where it is refused for another reason, or too much of it cannot be sent; `CloudUnavailable`.
+    """
+    try:
+        return transport.document(f"one.{name}", *parameters)
+    except OtherFault as error:
+        pool = POOLS.get(name)
+        if pool is None or not _is_not_sent(error):
+            raise
+    if pool.part is None:
+        objects = [told_alone(transport, pool, object_id) for object_id in sorted(wanted())]
+    else:
+        objects = list(_Parts(transport, name, pool).between(0, GREATEST_ID))
+    return b"".join([f"<{pool.name}>".encode(), *objects, f"</{pool.name}>".encode()])
+
+
+def _is_not_sent(error: OnedError) -> bool:
+    return error.code == _NOT_SENT and "UTF-8" in error.text
+
+
+class _Parts:
+    """Asks for parts of one pool, with so many calls at most."""
+
+    def __init__(self, transport: OnedTransport, name: str, pool: Pool) -> None:
+        self._transport, self._name, self._pool = transport, name, pool
+        self._calls_left = MOST_CALLS
+
+    def between(self, first_id: int, last_id: int) -> Iterator[bytes]:
+        """The objects of these ids, without the pool around them."""
+        pool, part = self._pool, self._pool.part
+        assert part is not None
+        self._calls_left -= 1
+        try:
+            document = self._transport.document(f"one.{self._name}", *part(first_id, last_id)).strip()
+        except OtherFault as error:
+            if not _is_not_sent(error) or self._calls_left <= 0:
+                raise
+        else:
+            yield document.removeprefix(f"<{pool.name}>".encode()).removesuffix(f"</{pool.name}>".encode())
+            return
+        if first_id == last_id:
+            yield f"<{pool.tag}><ID>{first_id}</ID><{NOT_SENT_MARK}></{NOT_SENT_MARK}></{pool.tag}>".encode()
+            return
+        middle_id = (first_id + last_id) // 2
+        yield from self.between(first_id, middle_id)
+        yield from self.between(middle_id + 1, last_id)

@@ -1,0 +1,40 @@
+"""One character in one object keeps oned from sending the pool that it is in: the others are served all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from one_preempt.adapters.opennebula.oned_errors import OtherFault
+from tests.hostile.front_row import front_row
+
+EMOJI = "\U0001f600"
+PLACES = {"name": f'NAME="{EMOJI}"', "lease": f'LEASE=[TYPE="{EMOJI}"]', "words": f'NOTE="{EMOJI}"'}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_vm_that_cannot_be_told_is_left_out_and_the_others_are_served(tmp_path: Path, place: str) -> None:
+    with front_row(tmp_path) as row:
+        before = row.submit("eva", more='LEASE=[TYPE="BE-SUSPENDABLE"]')
+        untold = row.submit("paul", more=PLACES[place])
+        after = row.submit("paul")
+        with pytest.raises(OtherFault):
+            row.transport.document("one.vmpool.infoextended", -2, -1, -1, -1)
+        report = row.run(3)
+        assert report.plan is not None
+        assert row.is_running(before), row.log
+        assert row.is_running(after), row.log
+        assert not row.vm(untold).history
+        assert f"VM '{untold}' was left out: oned cannot send it" in "\n".join(row.log)
+
+
+def test_a_user_who_cannot_be_told_costs_nobody_a_start(tmp_path: Path) -> None:
+    with front_row(tmp_path) as row:
+        paul = row.caller("paul")
+        row.cloud.users[paul.uid].template["NOTE"] = [EMOJI]
+        with pytest.raises(OtherFault):
+            row.transport.document("one.userpool.info")
+        vm = row.submit("eva")
+        row.run(3)
+        assert row.is_running(vm), row.log
