@@ -106,6 +106,10 @@ def power_faults(settings: PowerSettings) -> list[str]:
     return found
 
 
+# MONITORING_INTERVAL_HOST of monitord.conf as shipped: so long a host in ERROR is not looked at again.
+ONEDS_SECOND_LOOK_S = 180
+
+
 def power_doubts(settings: PowerSettings) -> list[str]:
     """What can be used and yet is probably not meant, one sentence each."""
     found = [f"power.control.{doubt}" for doubt in doubts(settings.control)]
@@ -113,6 +117,15 @@ def power_doubts(settings: PowerSettings) -> list[str]:
         found.append("power.mode is enforce and power.hosts hands no host over: nothing is switched")
     if settings.mode == "enforce" and settings.hosts and settings.control.methods == {"none"}:
         found.append("power.mode is enforce and power.control.method is none: no host can be switched")
+    longest_boot_s = max(model.boot_s for model in (settings.model, *settings.models))
+    enabled_s = longest_boot_s if settings.enable_after_s is None else settings.enable_after_s
+    if settings.hosts and settings.boot_timeout_s <= enabled_s + ONEDS_SECOND_LOOK_S:
+        found.append(
+            f"power.boot_timeout_s ({settings.boot_timeout_s}) is not above {enabled_s + ONEDS_SECOND_LOOK_S}: a host "
+            f"that does not answer yet when it is enabled, {enabled_s} s after the order, is looked at by OpenNebula "
+            f"again after {ONEDS_SECOND_LOOK_S} s only (MONITORING_INTERVAL_HOST), and may have its power cut though "
+            "it is up"
+        )
     found += [
         f"power.quiet_hours: '{times}' lasts all day: nothing ever begins to be switched"
         for times in settings.quiet_hours

@@ -90,6 +90,19 @@ def test_enforcing_without_hosts_or_without_control_is_doubtful() -> None:
     assert any("power.control.method is none" in doubt for doubt in doubts(handed))
 
 
+@pytest.mark.parametrize(("timing", "is_doubtful"), [
+    ("boot_timeout_s: 300, model: {boot_s: 120}", True),
+    ("boot_timeout_s: 301, model: {boot_s: 120}", False),
+    ("boot_timeout_s: 301, model: {boot_s: 60}, models: [{host: 'node9', boot_s: 150}]", True),
+    ("boot_timeout_s: 241, enable_after_s: 60, model: {boot_s: 200}", False),
+])  # fmt: skip
+def test_a_boot_that_is_given_up_before_oned_looks_twice_is_doubtful(timing: str, is_doubtful: bool) -> None:
+    told = doubts(parse_settings(f"power: {{hosts: [{{host: 'node*'}}], {timing}}}", "f"))
+    assert any("MONITORING_INTERVAL_HOST" in doubt for doubt in told) is is_doubtful
+    nobody = doubts(parse_settings(f"power: {{{timing}}}", "f"))
+    assert not any("MONITORING_INTERVAL_HOST" in doubt for doubt in nobody)
+
+
 def test_programs_that_are_told_no_host_or_cannot_cut_its_power_are_doubtful() -> None:
     vectors = "on: [/bin/on, '{host}'], off: [/bin/off], status: [/bin/status, '-h{host}']"
     told = doubts(parse_settings(f"power: {{control: {{method: command, command: {{{vectors}}}}}}}", "f"))
