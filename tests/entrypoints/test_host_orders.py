@@ -330,6 +330,15 @@ def test_a_host_that_somebody_set_offline_is_listed_as_not_ours(cloud: Simulated
     assert rows["node1"][-1] == "on"
 
 
+def test_a_host_that_was_woken_once_is_not_ours_since_when_nobody_wrote_down(cloud: SimulatedCloud, site: Path) -> None:
+    with closing(open_store(load_settings(site))) as store:
+        woken = PowerSequence(HOST_IDS["node2"], "node2", PowerPhase.AWAKE, 100, "woken", "the queue waited for room")
+        store.apply(LedgerChanges(power_sequences=(woken,)))
+    cloud.host_status(ONEADMIN, HOST_IDS["node2"], 1)
+    row = next(line for line in run("host", "list").stdout.splitlines() if "node2" in line)
+    assert " ".join(row.split()).endswith("takes no VMs not ours")
+
+
 def test_a_host_that_failed_says_so_and_may_be_ordered_on_by_who_has_mended_it(
     cloud: SimulatedCloud, site: Path
 ) -> None:

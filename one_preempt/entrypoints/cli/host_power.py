@@ -110,8 +110,9 @@ class PowerView:
         sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
         ordered = [f"ordered {order.goal.value}, waits for the daemon"] if order is not None else []
         awake = ON if host.accepts_vms else NOT_OURS
-        if sequence is None:
-            power = awake if host.id in self.handed_over else ""
+        if sequence is None or (sequence.phase is PowerPhase.AWAKE and awake == NOT_OURS):
+            # Why and since when it was on by our hand says nothing of what an administrator did with it since.
+            power = awake if sequence is not None or host.id in self.handed_over else ""
             return power, reason_shown([*ordered, *self._pauses(host)], host.id, whole=whole)
         phase = awake if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
         why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
