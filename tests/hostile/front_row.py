@@ -38,13 +38,15 @@ REFUSED = 0x800
 
 class RewrittenAnswers(OnedTransport):
     """The way to oned, with answers changed on it: `rewrite` by the name of the call, ``hostpool.info``, and
-    `refuse` by the id of a VM that is to be deployed.
+    `refuse` by the id of a VM that is to be deployed. `asked` counts the documents.
     """
 
     rewrite: Mapping[str, Callable[[bytes], bytes]] = {}
     refuse: Mapping[int, str] = {}
+    asked = 0
 
     def document(self, method: str, *parameters: Parameter) -> bytes:
+        self.asked += 1
         told = super().document(method, *parameters)
         change = self.rewrite.get(method.removeprefix("one."))
         return told if change is None else change(told)

@@ -38,3 +38,19 @@ def test_a_user_who_cannot_be_told_costs_nobody_a_start(tmp_path: Path) -> None:
         vm = row.submit("eva")
         row.run(3)
         assert row.is_running(vm), row.log
+
+
+def test_what_cannot_be_told_is_searched_for_once(tmp_path: Path) -> None:
+    """Forty of them, each of which takes dozens of calls to find, keep the cycles going; mended ones are served."""
+    with front_row(tmp_path) as row:
+        untold = [row.submit("paul", more=f'NOTE="{EMOJI}"') for _ in range(40)]
+        vm = row.submit("eva")
+        row.run(3)
+        assert row.is_running(vm), row.log
+        before = row.transport.asked
+        row.run()
+        assert row.transport.asked - before < 80
+        row.vm(untold[7]).user_template["NOTE"] = ["mended"]
+        row.run(3)
+        assert row.is_running(untold[7]), row.log
+        assert not row.vm(untold[8]).history

@@ -19,7 +19,7 @@ from one_preempt.adapters.opennebula.oned_errors import (
 )
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import as_trusted
-from one_preempt.adapters.opennebula.untold_pools import whole_or_in_parts
+from one_preempt.adapters.opennebula.untold_pools import UntoldPools
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_virtual_machine
 from one_preempt.adapters.opennebula.xml_document import (
     UNREADABLE_OBJECT,
@@ -61,11 +61,12 @@ class OpenNebulaPoolReader:
         self._transport = transport
         self._clock = clock
         self._sources = MigrationSources(self.read_vm)
+        self._untold = UntoldPools(transport)
 
     def read(self) -> PoolSnapshot:
         """All pools. Raises `CloudUnavailable`."""
         observed_at_s = self._clock.now_s()
-        documents = read_documents(self._transport)
+        documents = read_documents(self._transport, self._untold)
         try:
             snapshot = pools.assemble_snapshot(documents, observed_at_s)
         except UnreadableDocument as error:
@@ -107,13 +108,17 @@ class OpenNebulaPoolReader:
         return parse_document(self._transport.document("one.vm.info", vm_id, False), [], f"VM {vm_id}")
 
 
-def read_documents(transport: OnedTransport) -> dict[str, bytes]:
-    """The answers to all `CALLS` under the names of the calls. Raises `CloudUnavailable`."""
+def read_documents(transport: OnedTransport, untold: UntoldPools | None = None) -> dict[str, bytes]:
+    """The answers to all `CALLS` under the names of the calls. Raises `CloudUnavailable`.
+
+    `untold` remembers what oned could not send; whoever reads but once has none.
+    """
+    untold = UntoldPools(transport) if untold is None else untold
     documents: dict[str, bytes] = {}
     for name, parameters in CALLS:
         try:
             wanted = partial(_holders, transport, name, documents)
-            answer = whole_or_in_parts(transport, name, parameters, wanted)
+            answer = untold.document(name, parameters, wanted)
             documents[name] = as_trusted(transport, name, answer, wanted)
         except OnedError as error:
             raise refused(f"one.{name}", error) from None

@@ -3,10 +3,12 @@
 The XML-RPC library of oned sends no character beyond the first 65,536, and users can store one: in a template of XML,
 as a character reference. From then on the answer with that object in it is a fault, to everybody. So the pool is asked
 for in parts, halved until the object that keeps them back is alone. It is there by its id: nothing is done with it.
+Which objects these are is kept from reading to reading, so that each costs its search, of some 60 calls, once.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 from one_preempt.adapters.opennebula.oned_errors import OnedError, OtherFault
@@ -17,24 +19,33 @@ from one_preempt.adapters.opennebula.trusted_pools import MOST_CALLS, POOLS, Poo
 _NOT_SENT = -500
 
 
-def whole_or_in_parts(
-    transport: OnedTransport, name: str, parameters: tuple[Parameter, ...], wanted: Callable[[], Collection[int]]
-) -> bytes:
-    """The answer to the call `name`. Of a pool that oned does not tell in parts those that are `wanted` are in it.
+class UntoldPools:
+    """Reads pools, and remembers which of their objects oned could not send the last time."""
 
-    Raises `OnedError` where it is refused for another reason, or too much of it cannot be sent; `CloudUnavailable`.
-    """
-    try:
-        return transport.document(f"one.{name}", *parameters)
-    except OtherFault as error:
-        pool = POOLS.get(name)
-        if pool is None or not _is_not_sent(error):
-            raise
-    if pool.part is None:
-        objects = [told_alone(transport, pool, object_id) for object_id in sorted(wanted())]
-    else:
-        objects = list(_Parts(transport, name, pool).between(0, GREATEST_ID))
-    return b"".join([f"<{pool.name}>".encode(), *objects, f"</{pool.name}>".encode()])
+    def __init__(self, transport: OnedTransport) -> None:
+        self._transport = transport
+        self._untold: defaultdict[str, set[int]] = defaultdict(set)
+
+    def document(self, name: str, parameters: tuple[Parameter, ...], wanted: Callable[[], Collection[int]]) -> bytes:
+        """The answer to the call `name`. Of a pool that oned does not tell in parts those that are `wanted` are in it.
+
+        Raises `OnedError` where it is refused for another reason, or too much of it cannot be sent; what was found of
+        that is known to the next reading. Raises `CloudUnavailable`.
+        """
+        try:
+            answer = self._transport.document(f"one.{name}", *parameters)
+        except OtherFault as error:
+            pool = POOLS.get(name)
+            if pool is None or not _is_not_sent(error):
+                raise
+        else:
+            self._untold.pop(name, None)
+            return answer
+        if pool.part is None:
+            objects = [told_alone(self._transport, pool, object_id) for object_id in sorted(wanted())]
+        else:
+            objects = list(_Parts(self._transport, name, pool, self._untold[name]).all())
+        return b"".join([f"<{pool.name}>".encode(), *objects, f"</{pool.name}>".encode()])
 
 
 def _is_not_sent(error: OnedError) -> bool:
@@ -42,16 +53,27 @@ def _is_not_sent(error: OnedError) -> bool:
 
 
 class _Parts:
-    """Asks for parts of one pool, with so many calls at most."""
+    """Asks for parts of one pool, with so many calls at most; `untold` are the ids that could not be sent, as found."""
 
-    def __init__(self, transport: OnedTransport, name: str, pool: Pool) -> None:
-        self._transport, self._name, self._pool = transport, name, pool
+    def __init__(self, transport: OnedTransport, name: str, pool: Pool, untold: set[int]) -> None:
+        self._transport, self._name, self._pool, self._untold = transport, name, pool, untold
         self._calls_left = MOST_CALLS
 
-    def between(self, first_id: int, last_id: int) -> Iterator[bytes]:
-        """The objects of these ids, without the pool around them."""
+    def all(self) -> Iterator[bytes]:
+        """All objects of the pool, without the pool around them: those known as untold each alone, in case they can be
+        told by now, and what lies between them at once."""
+        first_id = 0
+        for object_id in sorted(self._untold):
+            yield from self._between(first_id, object_id - 1)
+            yield from self._between(object_id, object_id)
+            first_id = object_id + 1
+        yield from self._between(first_id, GREATEST_ID)
+
+    def _between(self, first_id: int, last_id: int) -> Iterator[bytes]:
         pool, part = self._pool, self._pool.part
         assert part is not None
+        if first_id > last_id:
+            return
         self._calls_left -= 1
         try:
             document = self._transport.document(f"one.{self._name}", *part(first_id, last_id)).strip()
@@ -59,11 +81,14 @@ class _Parts:
             if not _is_not_sent(error) or self._calls_left <= 0:
                 raise
         else:
+            if first_id == last_id:
+                self._untold.discard(first_id)
             yield document.removeprefix(f"<{pool.name}>".encode()).removesuffix(f"</{pool.name}>".encode())
             return
         if first_id == last_id:
+            self._untold.add(first_id)
             yield f"<{pool.tag}><ID>{first_id}</ID><{NOT_SENT_MARK}></{NOT_SENT_MARK}></{pool.tag}>".encode()
             return
         middle_id = (first_id + last_id) // 2
-        yield from self.between(first_id, middle_id)
-        yield from self.between(middle_id + 1, last_id)
+        yield from self._between(first_id, middle_id)
+        yield from self._between(middle_id + 1, last_id)
