@@ -20,7 +20,8 @@ from one_preempt.core.phases.plan_preparations import plan_preparations
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
 from one_preempt.core.phases.repair_gangs import repair_gangs
 from one_preempt.core.phases.return_in_place import return_in_place
-from one_preempt.core.phases.supply import supply_reservations, supply_waiting
+from one_preempt.core.phases.supply_reservations import supply_reservations
+from one_preempt.core.phases.supply_waiting import supply_waiting
 from one_preempt.core.phases.tell_owners import tell_owners
 from one_preempt.core.policies import Policies
 

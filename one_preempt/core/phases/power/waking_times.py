@@ -11,9 +11,20 @@ from one_preempt.core.memory.known_wakings import Waking, Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.power_draft import PowerDraft
+from one_preempt.core.phases.reservations.promised import promised_leases
 
 # A boot that waits for the end of another one begins so long after it: that end must be seen first.
 TURN_S = 30
+
+
+def promised_wakings(draft: PlanDraft, power: PowerDraft) -> tuple[list[Lease], Wakings]:
+    """Who was promised a start, and when hosts are woken for them; boots due soon are noted in `power.due_soon`."""
+    waiting = [lease for lease in promised_leases(draft) if not lease.terms.at_once]
+    promised = sorted(waiting, key=lambda lease: (lease.arrived_at_s, lease.id))
+    wakings = waking_times(draft, power, promised)
+    soon_s = power.now_s + max(power.boots_s.values()) + TURN_S
+    power.due_soon = frozenset(row for row, waking in wakings.by_row.items() if waking.begin_s <= soon_s)
+    return promised, wakings
 
 
 def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease]) -> Wakings:
