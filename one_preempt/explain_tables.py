@@ -220,7 +220,7 @@ def victim_table(preemption: Preemption, names: Names) -> Table:
 
 def verdict_table(verdicts: Iterable[VerdictGiven], names: Names) -> Table:
     """What is said to leases that asked for a START or a DEADLINE, or to be served at once."""
-    table = titled_table("What was asked of time", "lease", "verdict", "why")
+    table = titled_table("Answers to START and DEADLINE", "lease", "verdict", "why")
     for given in verdicts:
         table.add_row(
             Text(names.lease(given.lease_id)),

@@ -225,7 +225,7 @@ def doubts(settings: PowerControlSettings) -> list[str]:
     found = []
     if "redfish" in settings.methods and not settings.redfish.verify_tls:
         found.append(
-            "redfish.verify_tls is off: whoever stands between can read the password; "
+            "redfish.verify_tls is off: anybody in between can read the password; "
             "name the controllers' certificate in redfish.ca_file instead"
         )
     if "ipmitool" in settings.methods and min(settings.ipmitool.cipher_suites) < 3:
@@ -259,7 +259,7 @@ def _doubts_about_hosts(settings: PowerControlSettings) -> Iterator[str]:
         for key in HostSettings.__struct_fields__:
             if method in _COUNTING and getattr(host, key) is not None and key not in _COUNTING[method]:
                 instead = f": see {_INSTEAD[method, key]}" if (method, key) in _INSTEAD else ""
-                yield f"hosts.{name}.{key} counts for nothing with {method}{instead}"
+                yield f"hosts.{name}.{key} has no effect with {method}{instead}"
 
 
 def _doubts_about_commands(settings: PowerControlSettings) -> Iterator[str]:

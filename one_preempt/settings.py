@@ -293,7 +293,9 @@ def parse_settings(text: str, source: str) -> Settings:
     if content is None:
         return Settings()
     if isinstance(content, dict) and isinstance(content.get("power"), str):
-        raise SettingsError(f"{source}: power is a section, and what stood there is its key mode: write power.mode")
+        raise SettingsError(
+            f"{source}: power is a section now, and this value belongs to its key mode: write power.mode"
+        )
     try:
         settings = msgspec.convert(content, Settings)
     except (msgspec.ValidationError, TypeError) as error:
@@ -353,7 +355,7 @@ def _check_victims(victims: VictimSettings, source: str) -> None:
         if not victims.suspend_in_place:
             raise SettingsError(
                 f"{source}: victims.methods.{name} has suspend, by which oned's books show more than runs: "
-                "set victims.suspend_in_place to true where that is meant, else take suspend out"
+                "set victims.suspend_in_place to true if you mean that, or else take suspend out"
             )
 
 

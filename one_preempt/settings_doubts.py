@@ -36,15 +36,15 @@ def doubts(settings: Settings) -> list[str]:
 
 def _doubts_about_victims(victims: VictimSettings) -> Iterator[str]:
     if victims.suspend_in_place and not any("suspend" in methods for methods in victims.methods.values()):
-        yield "victims.suspend_in_place counts for nothing: no type of victims.methods lists suspend"
+        yield "victims.suspend_in_place has no effect: no type of victims.methods lists suspend"
     for name, methods in sorted(victims.methods.items()):
         key = f"victims.methods.{name}"
         if name == NOBODY_LEAVES:
             if methods:
-                yield f"{key} counts for nothing: nobody preempts these leases"
+                yield f"{key} has no effect: nobody preempts these leases"
             continue
         if "terminate" in methods and name != "BE-CANCELLABLE":
-            yield f"{key} lists terminate, which counts for nothing: only BE-CANCELLABLE leases may be ended"
+            yield f"{key} lists terminate, which has no effect: only BE-CANCELLABLE leases may be ended"
         yield from (f"{key} lists {one} twice" for one in sorted(set(methods)) if methods.count(one) > 1)
         if not set(methods) - ({"terminate"} if name != "BE-CANCELLABLE" else set()):
             yield f"{key} lists nothing by which such a lease could leave: none is ever preempted"
@@ -83,7 +83,7 @@ def _doubts_about_places(settings: Settings) -> Iterator[str]:
         ("network", matchmaker.network_policy, matchmaker.network_rank),
     ):
         if rank and policy != "custom":
-            yield f"matchmaker.{key}_rank counts for nothing, for matchmaker.{key}_policy is {policy}, not custom"
+            yield f"matchmaker.{key}_rank has no effect, for matchmaker.{key}_policy is {policy}, not custom"
         elif policy == "custom" and not rank:
             yield f"matchmaker.{key}_policy is custom and matchmaker.{key}_rank is empty: all count as equal"
     if len(os.fsencode(settings.socket.path)) > LONGEST_SOCKET_PATH_BYTES:
@@ -101,13 +101,13 @@ def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
         if rule.may_preempt and rule.match.user is None and rule.match.group is None
     )
     yield from (
-        f"rule '{rule.name}': max_suspensions counts for nothing without duration_s, "
+        f"rule '{rule.name}': max_suspensions has no effect without duration_s, "
         "for a best-effort lease without an end may be suspended any number of times"
         for rule in leases.rules
         if rule.max_suspensions is not None and rule.duration_s is None and (rule.type or "").startswith("BE-")
     )
     yield from (
-        f"right '{right.name}': max_share counts for nothing, for max_ahead_s is 0: nothing may be reserved in advance"
+        f"right '{right.name}': max_share has no effect, for max_ahead_s is 0: nothing may be reserved in advance"
         for right in leases.rights
         if right.max_share is not None and right.max_ahead_s == 0
     )
@@ -118,26 +118,26 @@ def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
         if right.max_share is not None and abs(100 * right.max_share - round(100 * right.max_share)) > LEAST_PER_CENT
     )
     yield from (
-        f"right '{right.name}' bounds no reservation: by START and DEADLINE its owners may have all that is free, "
-        "however far ahead; write max_ahead_s (0 grants none), or max_share (1 where that is meant)"
+        f"right '{right.name}' does not limit reservations: by START and DEADLINE its owners may have all that is "
+        "free, however far ahead; write max_ahead_s (0 grants none), or max_share (1 if you mean that)"
         for right in leases.rights
         if right.max_ahead_s is None and right.max_share is None
     )
     for place, right in enumerate(leases.rights):
         earlier = (one for one in leases.rights[:place] if (one.user, one.group) == (right.user, right.group))
         if first := next(earlier, None):
-            yield f"right '{right.name}' counts for nothing: right '{first.name}' stands before it, for the same owners"
+            yield f"right '{right.name}' has no effect: right '{first.name}' comes before it, for the same owners"
     for place, rule in enumerate(leases.rules):
         if before := next((one for one in leases.rules[:place] if one.match == rule.match), None):
-            yield f"rule '{rule.name}' counts for nothing: rule '{before.name}' stands before it and matches the same"
+            yield f"rule '{rule.name}' has no effect: rule '{before.name}' comes before it and matches the same"
 
 
 def _doubts_about_time(settings: Settings) -> Iterator[str]:
     time, shipped, limits = settings.time, TimeSettings(), settings.limits
     if time.promised_leases != shipped.promised_leases and time.backfilling.casefold() != "intermediate":
-        yield f"time.promised_leases counts for nothing: it is for backfilling intermediate, not {time.backfilling}"
+        yield f"time.promised_leases has no effect: it is for backfilling intermediate, not {time.backfilling}"
     if time.suspension == "none" and time.least_run_before_suspension_s != shipped.least_run_before_suspension_s:
-        yield "time.least_run_before_suspension_s counts for nothing, for time.suspension is none"
+        yield "time.least_run_before_suspension_s has no effect, for time.suspension is none"
     if time.suspension != "none" and limits.minimum_run_time_s > time.least_run_before_suspension_s:
         yield (
             f"what runs for less than limits.minimum_run_time_s ({limits.minimum_run_time_s} s) is left alone, yet may "
@@ -145,11 +145,11 @@ def _doubts_about_time(settings: Settings) -> Iterator[str]:
             "time.least_run_before_suspension_s to at least the same"
         )
     if time.overrun == "keep" and time.overrun_grace_s != shipped.overrun_grace_s:
-        yield "time.overrun_grace_s counts for nothing, for time.overrun is keep"
+        yield "time.overrun_grace_s has no effect, for time.overrun is keep"
     if time.overrun in ("stop", "terminate"):
         yield from (
             f"rule '{rule.name}' gives a duration to VMs whose owners wrote none, and time.overrun is {time.overrun}: "
-            "they end without having been told by themselves"
+            "they are made to leave then, though their owners never set an end"
             for rule in settings.leases.rules
             if rule.duration_s is not None
         )

@@ -95,7 +95,7 @@ def _of_another_type(types: list[str], wanted: str, got: str, place: str) -> str
     if got == "null":
         if "object" in types and not place.endswith("]"):
             return "the section is empty: leave it out, or write a key of it below it"
-        return f"nothing stands there: leave it out, or write {wanted}"
+        return f"there is no value: leave it out, or write {wanted}"
     mend = ""
     if wanted != "a word" and "str" in types and got in _WITHOUT_QUOTATION_MARKS:
         mend = ": put it in quotation marks"

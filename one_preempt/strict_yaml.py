@@ -49,7 +49,7 @@ class _StrictLoader(yaml.SafeLoader):
             raise _refusal("an alias is not allowed here: write the value once more", event.start_mark)
         node: yaml.Node | None = super().compose_node(parent, index)
         if isinstance(node, yaml.ScalarNode) and not _is_plain(node.value):
-            raise _refusal(f"a control character stands in {node.value[:40]!r}", node.start_mark)
+            raise _refusal(f"there is a control character in {node.value[:40]!r}", node.start_mark)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -59,7 +59,7 @@ class _StrictLoader(yaml.SafeLoader):
                 if key.tag == _MERGE:
                     raise _refusal("<< is not allowed here: write the keys themselves", key.start_mark)
                 if key.value in seen:
-                    raise _refusal(f"the key '{key.value[:40]}' stands twice: keep one", key.start_mark)
+                    raise _refusal(f"the key '{key.value[:40]}' is written twice: keep one", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 

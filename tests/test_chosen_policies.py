@@ -111,10 +111,10 @@ DOUBTFUL = {
     "promises of another policy": ("time: {promised_leases: 9}", "intermediate, not easy"),
     "a threshold for nothing": (
         "time: {suspension: none, least_run_before_suspension_s: 60}",
-        "least_run_before_suspension_s counts for nothing",
+        "least_run_before_suspension_s has no effect",
     ),
     "started to be spared": ("limits: {minimum_run_time_s: 900}", "limits.minimum_run_time_s (900 s)"),
-    "a grace for nothing": ("time: {overrun_grace_s: 60}", "overrun_grace_s counts for nothing"),
+    "a grace for nothing": ("time: {overrun_grace_s: 60}", "overrun_grace_s has no effect"),
     "an end that nobody wrote": (
         "time: {overrun: terminate}\nleases: {rules: [{name: web, match: {group: w}, duration_s: 600}]}",
         "rule 'web' gives a duration to VMs whose owners wrote none",
@@ -125,15 +125,15 @@ DOUBTFUL = {
     ),
     "a guard without an end": (
         "leases: {rules: [{name: jobs, match: {group: j}, type: BE-SUSPENDABLE, max_suspensions: 2}]}",
-        "rule 'jobs': max_suspensions counts for nothing without duration_s",
+        "rule 'jobs': max_suspensions has no effect without duration_s",
     ),
     "a right that bounds no reservation": (
         "leases: {rights: [{name: r, group: g, may_claim: [BE-SUSPENDABLE]}]}",
-        "right 'r' bounds no reservation",
+        "right 'r' does not limit reservations",
     ),
     "a share of nothing": (
         "leases: {rights: [{name: r, group: g, max_share: 0.5, max_ahead_s: 0}]}",
-        "right 'r': max_share counts for nothing",
+        "right 'r': max_share has no effect",
     ),
 }
 
@@ -193,4 +193,4 @@ def test_suspending_in_place_by_half_is_refused(text: str, told: str) -> None:
 
 
 def test_allowing_what_nobody_lists_is_doubted() -> None:
-    assert "counts for nothing" in doubts(parse_settings("victims: {suspend_in_place: true}", "here"))[0]
+    assert "has no effect" in doubts(parse_settings("victims: {suspend_in_place: true}", "here"))[0]

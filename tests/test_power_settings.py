@@ -58,7 +58,7 @@ def test_what_cannot_be_used_is_one_message_that_names_the_key(text: str, messag
 
 
 def test_the_word_that_stood_there_before_is_told_its_new_place() -> None:
-    with pytest.raises(SettingsError, match=r"power is a section, .* write power\.mode"):
+    with pytest.raises(SettingsError, match=r"power is a section now, .* write power\.mode"):
         parse_settings("power: advise", "one_preempt.conf")
 
 

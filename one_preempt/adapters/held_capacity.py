@@ -46,7 +46,7 @@ class HeldCapacityFile:
 
 def _write(path: Path, rooms: tuple[HeldRoom, ...]) -> None:
     if path.exists() and not path.is_file():  # a device, say: root would put a file in its place
-        raise HeldCapacityError(f"cannot write {path}: what is there is no file; see store.held_capacity_file")
+        raise HeldCapacityError(f"cannot write {path}: what is there is not a file; see store.held_capacity_file")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     document = {"version": VERSION, "held": [asdict(room) for room in rooms]}
     aside = path.with_name(path.name + ".new")
@@ -77,7 +77,9 @@ def read_held_capacity(path: Path, now_s: int) -> tuple[HeldRoom, ...]:
     try:
         rooms = _rooms(json.loads(content))
     except (ValueError, TypeError, LookupError, RecursionError):
-        raise HeldCapacityError(f"{path} does not hold what the daemon writes; it is written anew by a cycle") from None
+        raise HeldCapacityError(
+            f"{path} does not hold what the daemon writes; the next cycle writes it again"
+        ) from None
     return tuple(sorted(room for room in rooms if room.expires_at_s > now_s))
 
 

@@ -81,7 +81,7 @@ def possible_victims(
             continue
         vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
         cause = "leaving or starting already" if lease_id in busy_leases else ""
-        cause = cause or ("would not leave lately" if lease_id in asked_in_vain else "")
+        cause = cause or ("that would not leave lately" if lease_id in asked_in_vain else "")
         cause = cause or _why_lease_is_spared(lease, outlived=outlived)
         cause = cause or next(filter(None, (_why_spared(state, vm, lease, limits, rules) for vm in vms)), "")
         methods = None if cause else first_methods(state.snapshot, lease, vms, rules)
@@ -151,7 +151,7 @@ def undisturbed_s(lease: Lease, limits: PreemptionLimits) -> int:
 def why_never(vm: VirtualMachine, lease: Lease, rules: VictimRules) -> str:
     """What spares a VM however long it has run, and whatever it is doing; "" where nothing does."""
     if vm.uid != lease.uid:
-        return "of another owner by now"
+        return "with another owner by now"
     if _is_service_member(vm, lease) and not rules.service_members:
         return "in OneFlow services"
     if vm.virtual_router_id is not None and not rules.virtual_routers:

@@ -86,7 +86,7 @@ class CycleLog:
     def _tell_clock(self, now_s: int) -> None:
         back_s = self._last_at_s - now_s
         if back_s >= CLOCK_BACK_S:
-            line = "the clock was set back by {} s or more: what lay ahead of it counts from now, reservations go by it"
+            line = "the clock was set back by {} s or more: times later than it count from now, reservations follow it"
             self._say(logging.WARNING, line.format(back_s))
         self._last_at_s = now_s
 

@@ -131,7 +131,7 @@ def _run_by_the_clock(
     while not alarm.stopped:
         began_s = time.monotonic()
         if alarm.take_hang_up():
-            LOGGER.warning("SIGHUP is not heeded: restart the daemon to have the configuration read")
+            LOGGER.warning("SIGHUP is ignored: restart the daemon to have the configuration read")
         report = _cycle(cycle, cycle_log, desk, kept_socket)
         if report is None:
             _sleep(alarm, next(pauses), interval_s)

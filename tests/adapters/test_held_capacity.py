@@ -105,7 +105,7 @@ def test_a_death_between_writing_and_replacing_leaves_the_former_promises(
 
 def test_what_is_no_file_is_not_replaced_by_one(path: Path) -> None:
     os.mkfifo(path)
-    with pytest.raises(HeldCapacityError, match=r"what is there is no file; see store\.held_capacity_file"):
+    with pytest.raises(HeldCapacityError, match=r"what is there is not a file; see store\.held_capacity_file"):
         HeldCapacityFile(path).replace(ROOMS)
     assert path.is_fifo()
 

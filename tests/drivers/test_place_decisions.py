@@ -165,7 +165,7 @@ def test_nobody_is_placed_by_what_another_says_of_his_vm() -> None:
         "]]></NOTE></USER_TEMPLATE></VM>" + fake.partition("</NOTE>")[0].partition("</USER_TEMPLATE>")[0]
     )
     assert 2 not in places(plan)
-    assert said == ["WARN: VM '2' was left out: its id stands twice in the document"]
+    assert said == ["WARN: VM '2' was left out: its id appears twice in the document"]
 
 
 def test_pools_of_a_users_own_are_refused() -> None:
@@ -182,7 +182,7 @@ def test_an_attribute_that_counts_cannot_be_said_twice() -> None:
     evil = vm(1, template="<NOTE><![CDATA[]]></NOTE><CPU>0</CPU><NOTE><![CDATA[]]></NOTE>")
     plan, said = placed(line(document({1: evil, 2: vm(2)}, {5: host(5)})))
     assert places(plan) == {2: ("deploy", 5)}
-    assert said[0].startswith("WARN: VM '1' was left out: CPU stands twice")
+    assert said[0].startswith("WARN: VM '1' was left out: CPU appears twice")
 
 
 BROKEN = {

@@ -83,7 +83,7 @@ def test_hosts_whose_power_control_does_not_answer_are_named(configuration: Path
     given = {"mode": "enforce", "hosts": [{"host": "node[12]"}]}
     control = answering(tmp_path, {"node1": "on", "node2": "off", "node3": "on"})
     assert found(configuration, **given, control=control)["power control"] == [
-        ("ok", "2 of 2 hosts handed over tell their power")
+        ("ok", "2 of 2 hosts handed over report their power")
     ]
     said = found(configuration, **given, control=answering(tmp_path, {"node1": "on"}))["power control"]
     assert [grade for grade, _ in said] == ["fail"]
@@ -108,7 +108,7 @@ def test_hosts_that_are_never_switched_for_their_names_are_named(
     control = answering(tmp_path, {"node1": "on", "node3": "off"})
     assert found(configuration, mode="enforce", hosts=[{}], control=control)["power control"] == [
         ("warn", "never switched, for their names: node2 spare"),
-        ("ok", "2 of 2 hosts handed over tell their power"),
+        ("ok", "2 of 2 hosts handed over report their power"),
     ]
 
 
@@ -132,7 +132,7 @@ def test_certificates_that_are_not_there_are_found(configuration: Path, tmp_path
 def test_passwords_that_opennebula_does_not_encrypt_are_found(cloud: SimulatedCloud, configuration: Path) -> None:
     next(iter(cloud.hosts.values())).template["POWER_PASSWORD"] = ["hunter-two"]
     assert found(configuration)["power secrets"] == [
-        ("warn", "POWER_PASSWORD of node1 stands in plain words in OpenNebula")
+        ("warn", "POWER_PASSWORD of node1 is stored unencrypted in OpenNebula")
     ]
 
 
@@ -179,7 +179,7 @@ def test_hosts_that_did_not_obey_and_a_pause_are_told_and_no_refused_login_is_re
     assert told[0] == "power actions are paused: no host is switched"
     assert told[1] == "host node1: it has no power"
     assert told[2].startswith("host node2: its power control is not asked until ")
-    assert said["power control"] == [("ok", "2 of 3 hosts handed over tell their power")]
+    assert said["power control"] == [("ok", "2 of 3 hosts handed over report their power")]
 
 
 def test_hosts_that_were_deleted_while_they_slept_are_told_until_they_are_back(

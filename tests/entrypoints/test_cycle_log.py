@@ -124,5 +124,5 @@ def test_a_clock_that_was_set_back_is_told_once(caplog: pytest.LogCaptureFixture
         for now_s in (5000, 5010, 5009, 1409, 1420):
             log.report(CycleReport(RaftState.SOLO, Plan(now_s, "MOML")))
     assert caplog.messages == [
-        "the clock was set back by 3600 s or more: what lay ahead of it counts from now, reservations go by it"
+        "the clock was set back by 3600 s or more: times later than it count from now, reservations follow it"
     ]

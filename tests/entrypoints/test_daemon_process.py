@@ -129,7 +129,7 @@ def test_who_hangs_up_is_told_to_restart_it_and_it_goes_on(tmp_path: Path, stack
     assert daemon.is_ready(), daemon.log.read_text()
     daemon.process.send_signal(signal.SIGHUP)
     assert daemon.has_run_a_cycle()
-    assert "SIGHUP is not heeded: restart the daemon to have the configuration read" in daemon.log.read_text()
+    assert "SIGHUP is ignored: restart the daemon to have the configuration read" in daemon.log.read_text()
     daemon.process.send_signal(signal.SIGTERM)
     assert daemon.process.wait(PATIENCE_S) == 0
     assert daemon.log.read_text().endswith("stopped\n")

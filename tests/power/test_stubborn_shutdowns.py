@@ -80,7 +80,7 @@ def test_who_needs_a_host_whose_stop_nobody_answers_does_not_wait_for_ever(is_gu
     begun_s = play.cloud.clock.now_s()
     play.until(lambda: controls[0].orders[-1] == ("on", "node0"), at_most_s=2 * TIMEOUT_S + 6 * play.pace_s)
     # The last order to stop had its time first.
-    told = next(one for report in play.reports for one in report.discrepancies if "nobody answered" in one.text)
+    told = next(one for report in play.reports for one in report.discrepancies if "there was no answer" in one.text)
     assert told.code == "power-failed"
     assert play.cloud.clock.now_s() - begun_s > TIMEOUT_S
     play.until(lambda: play.host_of(vm) == 0)

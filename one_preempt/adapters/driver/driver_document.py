@@ -176,7 +176,7 @@ class _Reader:
     def _begin_part(self, tag: str) -> None:
         """A user's markup that got out of its VM would have to bring pools of its own."""
         if tag not in self._parts_to_come:
-            raise UnreadableDocument(f"a <{shortened(tag)}> stands where oned writes none; did a user smuggle it in?")
+            raise UnreadableDocument(f"a <{shortened(tag)}> appears where oned writes none; did a user smuggle it in?")
         del self._parts_to_come[: self._parts_to_come.index(tag) + 1]
         self._requirements_began = tag == PARTS[-1]
 
@@ -202,7 +202,7 @@ class _Reader:
                 # One of them may be a user's, told in another's name.
                 pool.twice.add(item.id)
                 pool.found.pop(item.id, None)
-                raise ValueError("its id stands twice in the document")
+                raise ValueError("its id appears twice in the document")
             pool.found[item.id] = item
         except UNREADABLE_OBJECT as error:
             self._tell(why_left_out(element, error))

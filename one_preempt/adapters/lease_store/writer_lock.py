@@ -24,7 +24,7 @@ LOCK_NAME = "one_preempt_writer"
 SCHEMA_LOCK_NAME = "one_preempt_schema"
 # PostgreSQL names advisory locks by a number: the ASCII letters "onepreem".
 LOCK_NUMBER = int.from_bytes(b"onepreem", "big")
-_TAKEN_ANEW = "the next cycle takes the writer's lock anew, where no other daemon has it by then"
+_TAKEN_ANEW = "the next cycle takes the writer's lock again, unless another daemon has it by then"
 
 
 class WriterLock(Protocol):

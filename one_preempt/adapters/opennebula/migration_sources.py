@@ -41,7 +41,7 @@ class MigrationSources:
             except VmNotTold as error:
                 del vms[vm.id]
                 unreadable.add(vm.id)
-                problems.append(f"VM {vm.id} leaves a host that nobody knows: {error}")
+                problems.append(f"VM {vm.id} leaves a host that is not known: {error}")
                 continue
             if source_id is not None:
                 known[migration] = source_id

@@ -33,7 +33,7 @@ ON_HOLD = True
 NOT_PERSISTENT = False
 GREATEST_ID = (1 << 31) - 1  # what a call can carry
 LONGEST_FILE = 1 << 20
-_NO_TEMPLATES = "Who adds a LEASE to a VM template needs the right to create templates; without it submit a --file"
+_NO_TEMPLATES = "To add a LEASE to a VM template you need the right to create templates; without it, submit a --file"
 
 
 _ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML cannot carry
@@ -67,7 +67,7 @@ class OwnerAccount:
 
     def uid(self) -> int:
         """Who we are."""
-        user = self._parsed(self._document("you cannot be told apart", "one.user.info", MYSELF))
+        user = self._parsed(self._document("your user cannot be determined", "one.user.info", MYSELF))
         return amount(first_texts_of(user)["ID"])
 
     def vms(self, problems: list[str]) -> dict[int, VirtualMachine]:

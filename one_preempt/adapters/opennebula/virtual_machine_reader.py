@@ -61,7 +61,7 @@ def read_vm_pool(document: bytes, problems: list[str]) -> dict[int, VirtualMachi
     machines = read_objects(document, "VM_POOL", "VM", read_virtual_machine, problems)
     times = Counter(machine.id for machine in machines)
     twice = sorted(vm_id for vm_id, count in times.items() if count > 1)
-    problems.extend(f"VM {vm_id} was left out: it stands twice in the pool" for vm_id in twice)
+    problems.extend(f"VM {vm_id} was left out: it appears twice in the pool" for vm_id in twice)
     once = (machine for machine in machines if times[machine.id] == 1)
     return {machine.id: machine for machine in sorted(once, key=lambda machine: machine.id)}
 
@@ -107,7 +107,7 @@ def read_virtual_machine(element: _Element, *, in_order: bool = True) -> Virtual
     if parts.keys() <= {"ID", "STATE", "LCM_STATE"}:
         raise ValueError(f"its document is not as oned writes it{_SMUGGLED}")
     if len(parts) != len(element) and _stands_twice(element):
-        raise ValueError(f"an element stands twice in its document{_SMUGGLED}")
+        raise ValueError(f"an element appears twice in its document{_SMUGGLED}")
     # Only the short body of one.vmpool.info comes without permissions.
     extended = "PERMISSIONS" in parts
     if _hides_something(element, parts["TEMPLATE"], parts.get("USER_TEMPLATE") if extended else None):
@@ -181,7 +181,7 @@ def _template(template: _Element, *, is_sorted: bool) -> tuple[dict[str, str], V
             vectors.setdefault(tag, []).append(texts_of(child))
         elif tag in _SCALARS:
             if tag in scalars:
-                raise ValueError(f"{tag} stands twice in its template{_SMUGGLED}")
+                raise ValueError(f"{tag} appears twice in its template{_SMUGGLED}")
             scalars[tag] = child.text or ""
     if is_sorted:
         # Scheduled actions are appended to the rest.

@@ -143,7 +143,7 @@ class RedfishSession:
         for chunk in response.iter_content(_CHUNK_BYTES):
             body += chunk
             if len(body) > _LONGEST_BODY_BYTES:
-                raise self.failure(PowerAnswer.NO_ANSWER, "answers with more than can be an answer")
+                raise self.failure(PowerAnswer.NO_ANSWER, "sends more than an answer can be")
         return bytes(body)
 
     def _connection_failure(self, error: Exception, is_order: bool) -> PowerFailure:

@@ -113,7 +113,7 @@ def _answers(host: str, place: tuple[str, int], timeout_s: float) -> bool:
         return False
     except (socket.gaierror, UnicodeError):  # no name of a machine has such parts
         raise PowerFailure(
-            PowerAnswer.MISCONFIGURED, f"{host}: nobody knows the address of '{place[0]}': look at the name service"
+            PowerAnswer.MISCONFIGURED, f"{host}: the name '{place[0]}' has no known address: look at the name service"
         ) from None
     except OSError as error:
         if error.errno in _SILENCE:

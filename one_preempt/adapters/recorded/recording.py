@@ -127,7 +127,7 @@ def _demand_file(path: Path) -> None:
     """Nothing is there but, at most, a file: what is replaced must be no device, as /dev/null is, pipe or socket."""
     try:
         if path.exists() and not path.is_file():
-            raise RecordingError(f"cannot write the recording {path}: what is there is no file; name another place")
+            raise RecordingError(f"cannot write the recording {path}: what is there is not a file; name another place")
     except OSError as error:
         raise RecordingError(f"cannot write the recording {path}: {error.strerror or error}") from None
 

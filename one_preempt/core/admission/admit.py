@@ -279,7 +279,7 @@ class _AdmissionDesk:
             plain = replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text)
             self.leases.append(replace(plain, state=LeaseState.REFUSED))
             return
-        self.notes.append(AdmissionNote(code, f"its LEASE attribute counts for nothing: {text}", vm.id))
+        self.notes.append(AdmissionNote(code, f"its LEASE attribute has no effect: {text}", vm.id))
         rule = self.rules.rule_of(vm)
         if rule is not None and rule.gives_terms:
             self._record([vm], rule.terms, explicit=False)

@@ -187,7 +187,7 @@ def _instant_s(key: str, text: str) -> int:
             local_s = timegm(tuple(part[name] for name in ("year", "month", "day", "hour", "minute", "second")))
             zone_s = part["zone_hours"] * 3600 + part["zone_minutes"] * 60
             return local_s + zone_s if found["sign"] == "-" else local_s - zone_s
-        told = f"{key} {quoted(text)} is not usable: write a day that there is, from {FIRST_YEAR} to {LAST_YEAR}"
+        told = f"{key} {quoted(text)} is not usable: write a date that exists, from {FIRST_YEAR} to {LAST_YEAR}"
         raise _Unreadable(f"lease-{key.lower()}", told)
     also = ', or "+02:00:00" from now, or "now"' if key == "START" else ""
     raise _Unreadable(f"lease-{key.lower()}", f"{key} {quoted(text)} is not usable: write {_INSTANT_FORM}{also}")

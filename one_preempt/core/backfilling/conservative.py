@@ -9,5 +9,5 @@ from __future__ import annotations
 from one_preempt.core.backfilling.queue_walk import QueueWalk
 
 POLICY = QueueWalk(
-    "conservative", promises=None, description="all that wait are promised a start; nobody delays anybody"
+    "conservative", promises=None, description="all waiting leases are promised a start; none may delay another"
 )

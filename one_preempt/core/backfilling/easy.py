@@ -13,5 +13,5 @@ POLICY = QueueWalk(
     "easy",
     promises=1,
     shielded=True,
-    description="the first that waits is promised a start; whoever does not delay it may overtake",
+    description="the first waiting lease is promised a start; others may overtake if they do not delay it",
 )

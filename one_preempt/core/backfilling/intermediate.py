@@ -12,7 +12,7 @@ def with_promises(promises: int) -> QueueWalk:
     return QueueWalk(
         "intermediate",
         promises,
-        description="the first few (time.promised_leases) are promised a start; whoever delays none may overtake",
+        description="the first few (time.promised_leases) are promised a start; others may overtake if they delay none",
     )
 
 

@@ -145,8 +145,8 @@ def _deleted(before: PowerSequence, now_s: int) -> tuple[PowerSequence, list[Dis
 def _assumed_ours(before: PowerSequence) -> Discrepancy:
     """Nothing in a host's document says by whose hand, or when, it was disabled."""
     text = (
-        f"host {before.host_name} is DISABLED, and whether OpenNebula took our call was never heard: it is counted "
-        f"ours and goes to sleep; if it is yours, onehost enable {before.host_id} and disable it again"
+        f"host {before.host_name} is DISABLED, and it is not known whether OpenNebula took our call: it is taken "
+        f"to be ours and goes to sleep; if you disabled it, onehost enable {before.host_id} and disable it again"
     )
     return Discrepancy("power-assumed", text)
 

@@ -134,7 +134,7 @@ def to_be_woken(sequence: PowerSequence, now_s: int, code: str, text: str) -> Po
 
 
 def _taken_over(sequence: PowerSequence, now_s: int, seen: HostState) -> PowerSequence:
-    text = f"it is {seen.name} by somebody else's hand, and is left to him"
+    text = f"somebody else has made it {seen.name}: it is left to them"
     return entered(sequence, PowerPhase.AWAKE, now_s, TAKEN_OVER, text)
 
 
@@ -252,7 +252,7 @@ def _switching_off(sequence: PowerSequence, sight: HostSight, rules: PowerRules,
     if _is_unheard(sequence):
         # Each order that nobody answers is followed by another one, but for so long only.
         told_at_s = sequence.since_s + timeout_s if ordered_at_s is None else max(sequence.since_s, ordered_at_s)
-        text = f"it was told to switch off, nobody answered, and it did not within {timeout_s} s"
+        text = f"it was told to switch off, there was no answer, and it did not within {timeout_s} s"
     if now_s - told_at_s > timeout_s:
         return _with_failure(_to_be_told_again(sequence, now_s), rules, now_s, text)
     return sequence
@@ -282,7 +282,7 @@ def _asleep(sequence: PowerSequence, sight: HostSight, now_s: int) -> PowerSeque
     if state is not HostState.OFFLINE or sight.vm_ids:
         return to_be_woken(sequence, now_s, TAKEN_OVER, "it was enabled while it slept: it is switched on")
     if sight.status_since(sequence.since_s) is PowerStatus.ON:
-        text = "it was switched on by somebody else's hand: it is used again"
+        text = "somebody else has switched it on: it is used again"
         return replace(entered(sequence, PowerPhase.ENABLING, now_s, POWER_CAME, text), began_at_s=now_s)
     return sequence
 

@@ -33,9 +33,9 @@ INCOMPLETE = "incomplete-document"
 # In the order in which hosts are tested.
 _SENTENCES = {
     NOT_ENABLED: "{n} not enabled or not monitored",
-    OTHER_HOST_WANTED: "{n} it is to leave",
-    PINNED_ONLY: "{n} of the other PIN_POLICY",
-    NOT_AUTHORIZED: "{n} its owner may not use",
+    OTHER_HOST_WANTED: "{n} that it is to leave",
+    PINNED_ONLY: "{n} with the other PIN_POLICY",
+    NOT_AUTHORIZED: "{n} that its owner may not use",
     REQUIREMENTS: "{n} not meeting its requirements",
     NOT_AMONG: "{n} not considered",
     AFFINITY: "{n} against its VM group's rules",
@@ -43,7 +43,7 @@ _SENTENCES = {
     CAPACITY: "{n} without enough free CPU or memory",
     DEVICES: "{n} without the PCI devices",
     NUMA: "{n} without NUMA room",
-    DISPATCH_LIMIT: "{n} given all new VMs of this cycle",
+    DISPATCH_LIMIT: "{n} that take no more new VMs in this cycle",
     DATASTORE: "{n} without a system datastore with room",
     UNMONITORED: "{n} whose system datastores were never monitored",
     NETWORK: "{n} without networks with free leases",

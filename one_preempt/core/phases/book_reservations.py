@@ -36,7 +36,7 @@ MATCHED_AN_OWNER = 40
 PLACES_AN_OWNER = 10_000
 JUDGED_AGAIN_S = 10
 _LATER = Reason(
-    NEXT_CYCLE, "others of its owner that ask for devices, cores or by a VM group are judged first: it is next"
+    NEXT_CYCLE, "other requests of its owner for devices, cores or by a VM group are judged first: it is next"
 )
 
 
@@ -162,7 +162,7 @@ def _why_unsuited(draft: PlanDraft, vms: Sequence[VirtualMachine], when: str) ->
     unmet = match.refusal is None or match.refusal.reason.code == reasons.REQUIREMENTS
     if not unmet or not (match.follows_load or match.follows_current_vms):
         return None
-    text = f"no host meets its requirements {when} as far as is known: they speak of what is on the hosts"
+    text = f"as far as is known, no host meets its requirements {when}: they depend on what is on the hosts"
     return Reason(reasons.REQUIREMENTS, text)
 
 

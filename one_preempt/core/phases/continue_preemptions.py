@@ -164,7 +164,9 @@ def _wait_until_seen(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     """Keep all that it may need, but not for ever: an owner can make a VM unreadable on purpose."""
     preemption = open_preemption.preemption
     if _is_open_for_long(draft, open_preemption):
-        draft.ended.append(_give_up(preemption, "unreadable", "a VM of it could not be read for preemption_timeout_s"))
+        draft.ended.append(
+            _give_up(preemption, "unreadable", "one of its VMs could not be read for preemption_timeout_s")
+        )
         return
     draft.busy_leases.update({preemption.preemptor_lease_id, *preemption.victim_lease_ids})
     for placement in preemption.placements:
@@ -207,7 +209,7 @@ def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> Pree
     wanted = [vms.get(placement.vm_id) for placement in preemption.placements]
     present = [vm for vm in wanted if vm is not None]
     if lease is None or len(present) < len(wanted):
-        return _give_up(preemption, "preemptor-gone", "the preemptor, or a VM of it, was ended meanwhile")
+        return _give_up(preemption, "preemptor-gone", "the preemptor, or one of its VMs, was ended meanwhile")
     phases = {phase_of(vm) for vm in present}
     if phases == {VmPhase.RUNNING}:
         return PreemptionEnd(preemption.id, True, Reason("preemptor-running", "the preemptor runs"))
@@ -269,7 +271,9 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
             return PreemptionEnd(preemption.id, True, Reason("preemptor-starting", text))
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
     if lease is None or lease.id != victim.lease_id or not _gives_way(draft, lease) or vm.uid != lease.uid:
-        return _give_up(preemption, "victim-changed-hands", f"victim VM {vm.id} is no longer of the lease decided upon")
+        return _give_up(
+            preemption, "victim-changed-hands", f"victim VM {vm.id} no longer belongs to the lease that was to leave"
+        )
     own_lock = vm.is_locked_by_scheduler(draft.state.snapshot.own_uid)
     if (in_place and vm.lock_level is not LockLevel.NONE and not own_lock) or is_shielded(vm, lease) or vm.resched:
         return _give_up(preemption, "victim-shielded", f"victim VM {vm.id} was locked or marked for rescheduling")
@@ -279,7 +283,7 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     for step_id in (leave_id(preemption, victim), lock_id(preemption, victim.vm_id)):
         record = draft.last_attempt(step_id)
         if record is not None and record.succeeded is False and record.attempts >= draft.policies.limits.attempts:
-            why = record.error_text or "it fell back"
+            why = record.error_text or "it went back to its former state"
             text = f"victim VM {vm.id} did not leave after {record.attempts} attempts: {why}"
             return _give_up(preemption, "victim-would-not-leave", text)
     return None

@@ -105,7 +105,7 @@ def _end_overrun(draft: PlanDraft, lease: Lease) -> None:
     leaves_at_s = end_at_s + rules.overrun_grace_s
     if draft.state.now_s >= end_at_s:
         # Said in the last cycle as well: nothing is written to a VM that is on its way out.
-        draft.statuses[lease.id] = f"its DURATION is over: it is made to leave ({kind}) soon"
+        draft.statuses[lease.id] = f"its DURATION is over: it will be made to leave ({kind}) soon"
     if draft.state.now_s < leaves_at_s:
         draft.wake_by(leaves_at_s)
         return

@@ -37,7 +37,7 @@ from one_preempt.core.phases.reservations.stays import (
 
 # So long before and after the end of its boot a host counts as up any moment: then nobody else's hosts are looked at.
 ENABLED_WITHIN_S = 30
-_PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: sooner, others were promised what it needs")
+_PROMISED_TO_OTHERS = Reason("behind", "waits for its slot: until then, what it needs is promised to others")
 
 
 def keep_reservations(draft: PlanDraft) -> None:
@@ -180,7 +180,7 @@ def _come_up(draft: PlanDraft, stay: Stay) -> bool:
 def _waits_for_its_hosts(draft: PlanDraft, lease: Lease) -> None:
     draft.lacking_room.discard(lease.id)
     draft.waits[lease.id] = Reason("waking", "waits for hosts that are being switched on")
-    draft.statuses[lease.id] = "reserved: starts as soon as its hosts are up, which is any moment"
+    draft.statuses[lease.id] = "reserved: starts as soon as its hosts are up, which can be any moment"
     draft.wake_by(draft.state.now_s + 1)
 
 
@@ -208,7 +208,7 @@ def _keep_work(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) ->
         if stays and stays[0].start_s == now_s + 1:
             # Somebody who should have left is still there: no instant tells when he will have.
             if lease.terms.deadline_at_s is not None:
-                warn(draft, lease, f"its DEADLINE may not be kept: {STILL_THERE}")
+                warn(draft, lease, f"its DEADLINE might not be kept: {STILL_THERE}")
             else:
                 draft.statuses[lease.id] = "reserved: starts as soon as the room for it is really free"
             return

@@ -123,7 +123,10 @@ def _hindrance(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None
         tried_out = record is not None and record.attempts >= limits.attempts
         pause_s = limits.victim_retry_s if tried_out else None
         if record is not None and draft.must_pause_before(action_id, pause_s):
-            return Reason("refused", f"VM {vm.id} was not resumed: {record.error_text or 'it fell back'}; tried again")
+            return Reason(
+                "refused",
+                f"VM {vm.id} was not resumed: {record.error_text or 'it went back to its former state'}; tried again",
+            )
     return None
 
 

@@ -31,7 +31,7 @@ _STATE_TEXTS = {
     LeaseState.LEAVING: "leaving its hosts",
     LeaseState.RETURNING: "returning after a preemption",
     LeaseState.PAUSED_BY_OWNER: "paused by its owner: resume it to have it scheduled",
-    LeaseState.FAILED: "a VM of it failed: recover or terminate that VM",
+    LeaseState.FAILED: "one of its VMs has failed: recover or terminate that VM",
 }
 
 
@@ -114,7 +114,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
         return f"leaving its hosts to make room ({lease.terms.type})"
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
-        return f"OpenNebula does not see it run, and nobody knows whether it does ({lease.terms.type})"
+        return f"OpenNebula does not see it run, and it is not known whether it does ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"
 
 

@@ -94,4 +94,4 @@ def _what_was_seen(vm: VirtualMachine | None) -> str:
     """Why an accepted call counts as failed, as far as the VM tells."""
     if vm is None:
         return "the VM was ended meanwhile"
-    return f"the VM is {vm.state_name}" if phase_of(vm) is VmPhase.FAILED else "the VM fell back to where it was"
+    return f"the VM is {vm.state_name}" if phase_of(vm) is VmPhase.FAILED else "the VM went back to its former state"

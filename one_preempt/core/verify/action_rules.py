@@ -19,7 +19,7 @@ def _ids_are_unique(recount: Recount) -> Iterator[Violation]:
     seen: set[str] = set()
     for action in recount.plan.actions:
         if action.id in seen:
-            yield Violation("duplicate-id", f"action {action.id} stands twice in the plan")
+            yield Violation("duplicate-id", f"action {action.id} appears twice in the plan")
         seen.add(action.id)
 
 

@@ -74,7 +74,7 @@ def judge_power_passwords(configuration: bytes, hosts: Iterable[Host]) -> Iterat
     named = parse_document(configuration, [], "one.system.config").iterfind("HOST_ENCRYPTED_ATTR")
     having = [printable(host.name, LONGEST_NAME) for host in hosts if host.attributes.get(_PASSWORD_PATH)]
     if having and PASSWORD_ATTRIBUTE not in {(one.text or "").strip() for one in named}:
-        text = f"{PASSWORD_ATTRIBUTE} of {_first_of(having)} stands in plain words in OpenNebula"
+        text = f"{PASSWORD_ATTRIBUTE} of {_first_of(having)} is stored unencrypted in OpenNebula"
         mend = f'write HOST_ENCRYPTED_ATTR = "{PASSWORD_ATTRIBUTE}" into oned.conf, restart oned, and set them anew'
         yield Finding("power secrets", Grade.WARN, text, mend)
 
@@ -90,13 +90,15 @@ def judge_reachable_power(settings: Settings, hosts: Mapping[int, Host], transpo
     asked = [host.name for host in switched if PowerAttempt.LOGIN not in {one.attempt for one in view.pauses(host)}]
     silent = _silent(settings, asked, transport) if asked else []
     if asked and not silent:
-        yield Finding("power control", Grade.OK, f"{len(asked)} of {len(switched)} hosts handed over tell their power")
+        yield Finding(
+            "power control", Grade.OK, f"{len(asked)} of {len(switched)} hosts handed over report their power"
+        )
     for host, why in silent[:NAMED_HOSTS]:
         # Most answers name their host first.
         text = f"host {host}: {why.removeprefix(f'{host}: ')}"
         yield Finding("power control", Grade.FAIL, text, "see power.control, or hand it over no more")
     if len(silent) > NAMED_HOSTS:
-        yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not tell their power")
+        yield Finding("power control", Grade.FAIL, f"{len(silent) - NAMED_HOSTS} more hosts do not report their power")
 
 
 def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Iterator[Finding]:
@@ -126,9 +128,7 @@ def _left_unpowered(view: PowerView, hosts: Mapping[int, Host]) -> Iterator[Find
     deleted = view.left_unpowered(hosts.values())
     for one in deleted[:NAMED_HOSTS]:
         text = f"host {printable(one.host_name, LONGEST_NAME)}, {utc_text(one.since_s)}: {one.reason_text}"
-        mend = (
-            "by its controller or its button; then onehost create, or leave it: it is told of for store.keep_log_days"
-        )
+        mend = "by its controller or its button; then onehost create, or leave it: it is named for store.keep_log_days"
         yield Finding(SUBJECT, Grade.WARN, text, mend)
     if len(deleted) > NAMED_HOSTS:
         text = f"{len(deleted) - NAMED_HOSTS} more hosts were deleted and may be without power"

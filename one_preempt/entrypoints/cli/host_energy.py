@@ -140,7 +140,7 @@ def show(report: EnergyReport, by_host: bool) -> None:
         rows.append(("all together", str(len(hosts)), *_cells(_sum(report.accounts))))
     write_table(title, ("policy", "hosts", *figures), rows)
     if report.begins_s is not None:
-        click.echo(f"Nothing is known from before {utc_text(report.begins_s)}, but for what --all adds to it.")
+        click.echo(f"Nothing is known from before {utc_text(report.begins_s)}, except what --all adds.")
     if by_host:
         write_table("By host", ("host", "policy", *figures), _host_rows(report.accounts))
 

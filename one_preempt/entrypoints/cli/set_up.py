@@ -83,10 +83,10 @@ def judge_daemon(path: str, answer: Mapping[str, object] | None, writer: str = "
         text = f"it runs ({printable(writer, 200)}) and does not answer at {path}: place and hooks do not reach it"
         return Finding(subject, Grade.FAIL, text, "see its log; correct socket.path or its folder, and restart it")
     if answer is None:
-        return Finding(subject, Grade.OK, f"none answers at {path}; before it is started that is as it should be")
+        return Finding(subject, Grade.OK, f"none answers at {path}; that is right before it is started")
     if not answer["ok"]:
         text = printable(str(answer.get("error")), 200)
-        return Finding(subject, Grade.WARN, f"it does not say how it is: {text}", "run this as oneadmin")
+        return Finding(subject, Grade.WARN, f"its state is not known: {text}", "run this as oneadmin")
     last = answer.get("last_cycle")
     if answer.get("schedules") is True or not isinstance(last, Mapping):
         return Finding(subject, Grade.OK, "it schedules" if last else "its first cycle is not over yet")

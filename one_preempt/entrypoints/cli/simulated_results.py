@@ -81,7 +81,7 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
     workloads = list(_by_seed(runs).values())
     empty = sum(not len(workload) for workload in workloads)
     if empty == len(workloads):
-        return ["the source holds no request that can be played: all figures are of nothing"]
+        return ["the source holds no request that can be played: all figures are empty"]
     doubts = [f"with {empty} of {len(workloads)} seeds there is no request that can be played"] * bool(empty)
     counts = [_that_never_run(study, workload) for workload in workloads]
     if any(counts):

@@ -143,7 +143,7 @@ def _check(path: Path, scenario: Scenario) -> None:
     _check_draws(path, scenario)
     names = [policy.casefold() for policy in scenario.policies]
     if len(set(names)) < len(names) or len(set(scenario.seeds)) < len(scenario.seeds):
-        raise ScenarioError(f"{path}: a policy or a seed stands twice: keep one")
+        raise ScenarioError(f"{path}: a policy or a seed is written twice: keep one")
 
 
 def _check_draws(path: Path, scenario: Scenario) -> None:

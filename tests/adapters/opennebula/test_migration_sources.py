@@ -80,7 +80,7 @@ def test_a_vm_of_which_the_source_is_not_told_counts_as_unreadable(row: FrontRow
     snapshot = OpenNebulaPoolReader(row.transport, row.clock).read()
     assert vm not in snapshot.vms
     assert snapshot.unreadable_vm_ids == snapshot.untraced_vm_ids == {vm}
-    assert f"VM {vm} leaves a host that nobody knows: VM {vm} cannot be read" in " ".join(snapshot.problems)
+    assert f"VM {vm} leaves a host that is not known: VM {vm} cannot be read" in " ".join(snapshot.problems)
 
 
 def test_nobody_is_asked_for_who_only_runs(row: FrontRow) -> None:

@@ -113,9 +113,9 @@ def test_doubtful_settings_are_told() -> None:
         ),
         (
             {"method": "redfish", "hosts": {"a": {"address": "https://bmc", "port": 8443}}},
-            "hosts.a.port counts for nothing with redfish: see its address",
+            "hosts.a.port has no effect with redfish: see its address",
         ),
-        ({"hosts": {"a": {"method": "wake-on-lan", "user": "u"}}}, "hosts.a.user counts for nothing with wake-on-lan"),
+        ({"hosts": {"a": {"method": "wake-on-lan", "user": "u"}}}, "hosts.a.user has no effect with wake-on-lan"),
     ],
 )
 def test_what_would_switch_another_host_or_nothing_is_doubted(content: dict[str, Any], doubt: str) -> None:

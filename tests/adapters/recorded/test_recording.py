@@ -211,7 +211,7 @@ def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     for path in (pipe, link):
-        with pytest.raises(RecordingError, match=f"cannot write the recording {path}: what is there is no file"):
+        with pytest.raises(RecordingError, match=f"cannot write the recording {path}: what is there is not a file"):
             write_recording(Replayed("7.4.0"), path, SEEN_AT_S)
     assert pipe.is_fifo()
     assert link.is_symlink()

@@ -158,7 +158,7 @@ def test_an_interrupted_submission_leaves_nothing(users: CloudOfUsers, monkeypat
     ("user", "template", "told"),
     [
         ("eva", str(PRIVATE), f"Not authorized to perform USE TEMPLATE [{PRIVATE}]"),
-        ("paul", "0", "needs the right to create templates; without it submit a --file"),
+        ("paul", "0", "you need the right to create templates; without it, submit a --file"),
         ("eva", "99", "Error getting virtual machine template [99]"),
         ("eva", "private", "no VM template that you may use is called 'private'"),
     ],
@@ -191,7 +191,7 @@ def test_wrong_credentials_and_a_missing_endpoint_are_told(users: CloudOfUsers) 
         ((*TYPE, "--start", "2026-03-29 02:30 Mars/North"), "there is no time zone 'Mars/North'"),
         ((*TYPE, "--start", "0001-01-01 00:00 Asia/Tokyo"), "START '0001-01-01 00:00 Asia/Tokyo' is not usable"),
         ((*TYPE, "--start", "2126-02-30 09:00"), "--start: '2126-02-30 09:00' is not usable: there is no such day"),
-        ((*TYPE, "--start", "2126-02-30T09:00Z"), "is not usable: write a day that there is, from 1971"),
+        ((*TYPE, "--start", "2126-02-30T09:00Z"), "is not usable: write a date that exists, from 1971"),
         ((*OF_AN_HOUR, "--start", "2026-03-01T09:00Z"), "has passed by this machine's clock: write a later one"),
         ((*OF_AN_HOUR, "--deadline", "+00:30:00"), "cannot be met: with DURATION 01:00:00 it would have to start"),
         ((*TYPE, "--deadline", "+x"), "--deadline: '+x' is not usable: write +hours:minutes:seconds"),

@@ -263,7 +263,7 @@ def test_who_can_not_is_an_owner_and_is_told(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != closed and allowed(path, mode))
     result = users.run("eva", "lease", "list", ONE_PREEMPT_CONF=str(configuration))
     assert "1 lease of yours" in result.stdout
-    assert f"{closed} is not for you to read" in result.stderr
+    assert f"{closed} is not readable for you" in result.stderr
 
 
 def test_a_folder_that_is_closed_makes_an_owner(

@@ -230,7 +230,7 @@ def changed(**more: Any) -> dict[str, Any]:
         (changed(site={"hosts": [{"count": 2}], "durations": {"bot_s": 1}}), "no 'bot_s'; there are: boot_s"),
         (changed(workload={}), "either a trace or lublin99"),
         (changed(workload={"lublin99": {"requests": 5}, "mean_vms": 2}), "go together"),
-        (changed(policies=["moml", "MOML"]), "stands twice"),
+        (changed(policies=["moml", "MOML"]), "is written twice"),
         (changed(seeds=[]), r"length >= 1.*seeds"),
         (changed(leases={"types": {"BE": 1}}), "Invalid enum value 'BE'"),
         (changed(leases={"types": {"BE-SUSPENDABLE": 0.5, "DC-MIGRATABLE": 0.4}}), r"leases\.types add up to 0\.9"),

@@ -133,7 +133,7 @@ class Expressions:
                 return ""
             self.trials.spend(uid, reading_trials(text))
         known = self._read_rank(text)
-        return "" if isinstance(known, Rank) else f"{attribute} cannot be read and counts for nothing: {known}."
+        return "" if isinstance(known, Rank) else f"{attribute} cannot be read and has no effect: {known}."
 
     def _read_rank(self, text: str) -> Rank | ExpressionError:
         known = self._ranks.get(text)

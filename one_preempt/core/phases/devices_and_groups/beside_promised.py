@@ -357,7 +357,10 @@ def _would_leave_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachin
 
 def _promised_to_others(one: MatchedPromise, code: str) -> Unplaced:
     start = utc_text(one.stay.start_s)
-    text = f"Others were promised {_THINGS[code]} that it could have now, from {start} on: what ends by then may start."
+    text = (
+        f"Others were promised {_THINGS[code]} that it could have now, from {start} on: "
+        "only what ends by then may start."
+    )
     return Unplaced(Reason(code, text), {code: 1})
 
 

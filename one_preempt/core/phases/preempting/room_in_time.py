@@ -37,8 +37,8 @@ from one_preempt.core.phases.room_wanted import RoomWanted
 # Of reservations for devices, cores or by a VM group so many are matched with other hosts before others must leave for
 # them, the first ones first: whoever comes later is matched later.
 MATCHED_EARLY = 40
-STILL_THERE = "somebody who should have left its hosts is still there, and nobody knows for how long"
-_IS_THERE = "somebody is on its hosts, and nobody knows for how long"
+STILL_THERE = "a lease that should have left its hosts is still there, and it is not known for how long"
+_IS_THERE = "another lease is on its hosts, and it is not known for how long"
 
 
 def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> None:
@@ -58,7 +58,7 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
                 make_room_in_time(draft, lease, vms, elsewhere)
                 return
             text = STILL_THERE if _meets_overrun(draft, stay) else _IS_THERE
-            warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text}")
+            warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}: {text}")
         return
     prepared = draft.preparations.get(lease.id)
     # Who really leaves may take longer than who was counted on: it is looked at in good time.
@@ -73,7 +73,7 @@ def make_room_in_time(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachi
     lock = lock_on(vms)
     if lock is not None:
         # Whoever left would be out, and his room idle, for as long as it is locked.
-        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
+        warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}, and nobody leaves for it: {lock.text}")
         return
     if is_early:
         draft.wake_by(look_at_s)
@@ -102,7 +102,7 @@ def _tell_of_leavers(draft: PlanDraft, wanted: RoomWanted, obstacle: Reason | No
     """Warn of what keeps others from leaving in time."""
     lease = wanted.lease
     if obstacle is not None:
-        warn(draft, lease, f"it may not start at {utc_text(wanted.start_s)}: {obstacle.text}")
+        warn(draft, lease, f"it might not start at {utc_text(wanted.start_s)}: {obstacle.text}")
     elif lease.id in draft.busy_leases and lease.id not in draft.preparations:
         warn_of_late_leavers(draft, lease, wanted.start_s)
 
@@ -113,11 +113,11 @@ def _make_up_for(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
         return
     elsewhere = _moves_to_who_can_leave(draft, lease, vms, stay)
     if elsewhere is None:
-        text = f"others have {things} of its hosts, as far as is known also then"
+        text = f"others have {things} of its hosts, and as far as is known will have them then"
         if _meets_overrun(draft, stay):
             text = STILL_THERE
         never = never_placed(draft, vms)
-        warn(draft, lease, f"it may not start at {utc_text(stay.start_s)}: {text if never is None else never.text}")
+        warn(draft, lease, f"it might not start at {utc_text(stay.start_s)}: {text if never is None else never.text}")
     elif elsewhere.host_rows != stay.host_rows:
         make_room_in_time(draft, lease, vms, elsewhere)
 

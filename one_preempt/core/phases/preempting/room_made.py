@@ -81,7 +81,7 @@ def preempt_in_time(draft: PlanDraft, wanted: RoomWanted, *, is_last: bool = Fal
         return never
     looks = draft.choices_ahead + (not is_last) if is_ahead else draft.choices
     if looks >= (CHOICES_AHEAD_A_CYCLE if is_ahead else CHOICES_A_CYCLE):
-        return Reason(NEXT_CYCLE, "does not fit; who could make room is looked at in the next cycle")
+        return Reason(NEXT_CYCLE, "does not fit; which leases could make room is looked at in the next cycle")
     if is_ahead:
         draft.choices_ahead += 1
     else:
@@ -126,14 +126,16 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
     if not lease.preempts:
         return Reason("may-not-preempt", "does not fit; it takes no room from others")
     if lease.state is not LeaseState.WAITING:
-        return Reason("returns", "does not fit; what returns takes no room from others")
+        return Reason("returns", "does not fit; a lease that returns takes no room from others")
     if draft.state.paused:
         return Reason("paused", "does not fit, and preempting is paused")
     if not draft.policies.preempts_anew:
-        return Reason("checked", "does not fit; no room is made in this cycle, for a plan was refused by its own check")
+        return Reason(
+            "checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check"
+        )
     if refused_too_often(draft, lease):
         return Reason(
-            "refused-too-often", "does not fit; no room is made for it, for it was not started when it had room"
+            "refused-too-often", "does not fit; no room is made for it, because it was not started when it had room"
         )
     return None
 

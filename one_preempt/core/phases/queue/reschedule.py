@@ -53,7 +53,7 @@ def _hindrance(draft: PlanDraft, vm: VirtualMachine, action_id: str) -> Reason |
         return Reason("cannot-be-saved", text)
     if draft.must_pause_before(action_id):
         record = draft.last_attempt(action_id)
-        answer = record.error_text if record is not None and record.error_text else "it fell back"
+        answer = record.error_text if record is not None and record.error_text else "it went back to its former state"
         return Reason("refused", f"VM {vm.id} was not moved: {answer}; it is tried again")
     return None
 

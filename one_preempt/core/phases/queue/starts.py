@@ -81,7 +81,7 @@ def hindrance_of(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
         action_id = start_id(vm, returning=returning)
         record = draft.last_attempt(action_id)
         if record is not None and draft.must_pause_before(action_id, _pause_s(draft, lease, record.attempts)):
-            answer = record.error_text or "it fell back"
+            answer = record.error_text or "it went back to its former state"
             return Reason("refused", f"VM {vm.id} was not started: {answer}; it is tried again")
     return None
 

@@ -18,5 +18,5 @@ def warn(draft: PlanDraft, lease: Lease, text: str) -> None:
 
 def warn_of_late_leavers(draft: PlanDraft, lease: Lease, start_at_s: int) -> None:
     """Say that room is being made, and perhaps not by its start."""
-    text = "others leave for it, and may not have left by then"
+    text = "others are leaving for it, and might not have left by then"
     warn(draft, lease, f"it may start later than {utc_text(start_at_s)}: {text}")

@@ -90,4 +90,4 @@ def _show_own(lease: OwnLease, as_json: bool) -> None:
         return
     write_table(f"Lease {lease.id}", ("", ""), own_term_rows(lease))
     write_table("\nVMs", VM_COLUMNS, map(own_vm_row, lease.vms))
-    write_table("\nWhat OpenNebula tells of it", CHANGE_COLUMNS, map(change_row, story))
+    write_table("\nWhat OpenNebula says about it", CHANGE_COLUMNS, map(change_row, story))

@@ -19,7 +19,7 @@ _WHEN_ROOM_IS_SHORT = {
     LeaseType.BE_CANCELLABLE: "terminated when others need the room",
     LeaseType.BE_SUSPENDABLE: "stopped when others need the room, and back later",
     LeaseType.DC_MIGRATABLE: "moved when others need the room",
-    LeaseType.DC_NON_PREEMPTABLE: "stays whoever needs the room",
+    LeaseType.DC_NON_PREEMPTABLE: "stays, even if others need the room",
 }
 
 

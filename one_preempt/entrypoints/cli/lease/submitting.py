@@ -35,7 +35,7 @@ LONGEST_WAIT_S = 7 * 86_400
     help="Create the VMs from a file, as for onevm create.",
 )
 @click.option("--type", "lease_type", required=True, metavar="TYPE", help=f"One of {', '.join(LeaseType)}.")
-@click.option("--name", help="How you name the lease; needed where SIZE is above 1.")
+@click.option("--name", help="How you name the lease; needed if SIZE is above 1.")
 @click.option("--size", metavar="NUMBER", help="How many VMs form the lease.  [default: 1]")
 @click.option("--duration", metavar="HH:MM:SS", help="How long it is to run; 1.12:00:00 is a day and a half.")
 @click.option(
@@ -97,7 +97,7 @@ def _tell(vm_ids: list[int], terms: LeaseTerms) -> None:
         click.echo(f"start     {start_in_words(terms)}")
     if terms.deadline_at_s is not None:
         click.echo(f"deadline  {in_both(terms.deadline_at_s)}")
-    click.echo(f"how it stands: one-preempt lease show {vm_ids[0]}")
+    click.echo(f"see its state with: one-preempt lease show {vm_ids[0]}")
 
 
 def _wait(account: OwnerAccount, vm_ids: list[int], timeout_s: float) -> int:

@@ -21,8 +21,8 @@ class Waited(Enum):
 
     RUNNING = "it runs"
     REFUSED = "it was refused: correct the attribute with onevm update, or cancel the lease"
-    FAILED = "a VM of it failed: see onevm show"
-    GONE = "VMs of it have ended"
+    FAILED = "one of its VMs has failed: see onevm show"
+    GONE = "some of its VMs have ended"
     TOO_LATE = "it does not run yet: the time to wait is over, and it goes on waiting without you"
 
 
