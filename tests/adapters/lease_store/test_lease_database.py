@@ -435,7 +435,7 @@ def test_a_lock_that_was_lost_is_taken_anew_after_it_was_told(
     store, other = open_store(), open_store()
     store.acquire_writer()
     Path(f"{database}.lock").unlink()
-    with pytest.raises(LeaseStoreError, match="was removed; the next cycle takes the writer's lock anew"):
+    with pytest.raises(LeaseStoreError, match="was removed; the next cycle takes the writer's lock again"):
         store.acquire_writer()
     store.acquire_writer()
     store.set_paused(True, NOW_S)
