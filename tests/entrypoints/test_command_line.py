@@ -45,6 +45,11 @@ def test_the_version_is_told_by_the_installed_command() -> None:
     assert done.stdout == f"one-preempt {__version__}\n"
 
 
+def test_the_package_is_run_as_the_command() -> None:
+    asked = [sys.executable, "-m", "one_preempt", "--version"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == f"one-preempt {__version__}\n"
+
+
 def test_the_version_is_also_told_beside_other_options() -> None:
     assert run("--version").output == f"one-preempt {__version__}\n"
 
