@@ -62,6 +62,10 @@ def test_words_that_were_written_once_stay_as_they_are(text: str, longest: int) 
     assert plain_words(once, longest + 10) == once
 
 
+def test_what_oned_cannot_carry_is_replaced() -> None:
+    assert plain_words("for Zo\xeb \U0001f600!", 250) == "for Zo\xeb \ufffd!"
+
+
 def test_line_breaks_become_spaces() -> None:
     assert plain_words("one\r\n two\tthree\x00four", 250) == "one two three four"
 
