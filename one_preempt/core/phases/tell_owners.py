@@ -141,7 +141,7 @@ def _may_write(now: str | None, text: str) -> bool:
 
 def _has_had_its_day(vm: VirtualMachine, now: str | None) -> bool:
     """oned wrote why the VM waits, and it runs by now, and is to go nowhere."""
-    return bool(now) and vm.is_running and not vm.resched and _ONEDS_HEAD.match(now or "") is not None
+    return now is not None and vm.is_running and not vm.resched and _ONEDS_HEAD.match(now) is not None
 
 
 def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], ...]) -> Action:

@@ -171,6 +171,15 @@ def test_a_phase_is_left_for_what_is_seen(
         assert (found.since_s, found.attempts, found.outcome) == (NOW_S, 0, None)
 
 
+def test_a_host_that_somebody_else_switched_on_is_told_of_with_the_word_power_once() -> None:
+    before = PowerSequence(0, "host-0", P.ASLEEP, NOW_S - 60, "idle", "", began_at_s=NOW_S - 60)
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), state=S.OFFLINE)}, {})
+    accepted = PowerOutcome(PowerAnswer.ACCEPTED, "")
+    report = PowerReport(0, PowerStepKind.READ_POWER, accepted, NOW_S - 1, PowerStatus.ON)
+    observed = observe_power(snapshot, Ledger(power_sequences={0: before}), {0: report}, RULES, NOW_S)
+    assert [one.code for one in observed.discrepancies] == ["power-came"]
+
+
 def test_a_reading_from_before_the_order_says_nothing_of_its_effect() -> None:
     later = {"since_s": NOW_S, "attempts": 1, "outcome": Outcome.ACCEPTED, "outcome_at_s": NOW_S}
     assert seen(P.SWITCHING_OFF, S.OFFLINE, power=PowerStatus.OFF, **later).phase is P.SWITCHING_OFF  # type: ignore[arg-type]
