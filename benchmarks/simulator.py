@@ -27,10 +27,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.policies import Verification

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.ports import Clock, EventSource, LeaseStore, PoolReader, PowerCalls, PowerControl
@@ -39,8 +40,7 @@ DAY_S = 86_400
 _NEVER_BY_LOAD = frozenset({"packing", "striping", "fixed"})
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCycle:
+class PlannedCycle(Struct, frozen=True):
     """A rehearsed cycle: what would be done, from which state, and what the recount says."""
 
     plan: Plan

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.observed_overhead import OverheadKind
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 NAME_LENGTH = 40
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedOverhead:
+class LearnedOverhead(Struct, frozen=True):
     """One operation on one system datastore; the two values in `unit`."""
 
     kind: OverheadKind

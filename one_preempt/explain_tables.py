@@ -6,9 +6,9 @@ Names come from users, so they enter as plain `Text`, never as markup.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from msgspec import Struct
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -38,8 +38,7 @@ KIND_STYLES = {
 VERDICT_STYLES = {Verdict.ACCEPTED: "green", Verdict.REFUSED: "red", Verdict.CONVERTED: "yellow"}
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """How ids are shown, from what was observed."""
 
     snapshot: PoolSnapshot

@@ -7,8 +7,9 @@ implementation. Times are seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
@@ -65,8 +66,7 @@ class PoolReader(Protocol):
         """One VM afresh, or None where it does not exist any more; raises `VmNotTold` where it alone cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """What oned answered to one action. `error_code` is the name of oned's code (ACTION, AUTHORIZATION, LOCKED,
     ...), NO_ANSWER where none came, CHANGED_HANDS where the VM was not in an expected state, or UNREADABLE where what
     oned tells of it alone cannot be read. `retry_at_s`: it makes no sense before, where whoever answered said so."""

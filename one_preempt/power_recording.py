@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from one_preempt.core.energy.host_use import stays_to_write
 from one_preempt.core.energy.power_rules import PowerRules

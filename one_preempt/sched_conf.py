@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.errors import OnePreemptError
 
@@ -48,8 +49,7 @@ class SchedConfError(OnePreemptError):
     """The file cannot be read, or says what the matchmaker would not take; the message names the place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """Our configuration by section ("" for the whole), and what was not taken over, one sentence each."""
 
     sections: Mapping[str, Mapping[str, Yaml]]

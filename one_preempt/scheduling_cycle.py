@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
@@ -22,7 +24,6 @@ from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
@@ -53,8 +54,7 @@ RECOUNT_EVERY = 100
 _lease_id = attrgetter("lease_id")
 
 
-@dataclass(frozen=True, slots=True)
-class CycleReport:
+class CycleReport(Struct, frozen=True):
     """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
 
     With `violations` the first plan was refused by its recount; `plan` is then what is sound of one that was decided
@@ -74,9 +74,6 @@ class CycleReport:
     def discrepancies(self) -> tuple[Discrepancy, ...]:
         """What was not as the ledger had it."""
         return self.state.discrepancies if self.state is not None else ()
-
-
-_report = quick_constructor(CycleReport)
 
 
 class SchedulingCycle:
@@ -139,7 +136,7 @@ class SchedulingCycle:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state.now_s)
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
-        return _report(
+        return CycleReport(
             raft_state=snapshot.raft_state,
             plan=plan,
             state=state,

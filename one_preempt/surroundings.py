@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.ports import Clock, Enactor, EventSource, GangIssuer, HeldCapacity, LeaseStore, PoolReader
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.power_recording import PowerRecorder
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """The cloud, the ledger and the time of a cycle, and what else there is around it.
 
     Attributes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 import pytest
 
@@ -38,7 +36,7 @@ def test_every_key_about_time_reaches_the_core() -> None:
         "exclusion": "host",
     }
     rules = time_rules(Settings(time=msgspec.convert(written, TimeSettings)))
-    assert dataclasses.asdict(rules) == written
+    assert msgspec.structs.asdict(rules) == written
     elsewhere = {"backfilling", "promised_leases"}
     assert set(written) == {field.name for field in msgspec.structs.fields(TimeSettings)} - elsewhere
 

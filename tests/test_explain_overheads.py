@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from io import StringIO
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from one_preempt.core.model.cluster_state import ClusterState

@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def a_policy_file(folder: Path, file: str, name: str) -> None:
     source = (
-        "from dataclasses import replace\n"
+        "from msgspec.structs import replace\n"
         "from one_preempt.core.preemption.mov import POLICY as MOV\n"
         f"POLICY = replace(MOV, name={name!r})\n"
     )

@@ -136,11 +136,10 @@ def test_alpha_and_mawt_reach_the_policy() -> None:
 
 
 PATIENT = """
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 from one_preempt.core.energy.always_on import AlwaysOn
 
-@dataclass(frozen=True)
-class Patient(AlwaysOn):
+class Patient(AlwaysOn, frozen=True):
     name: str = "patient"
     promise: tuple = ()
 

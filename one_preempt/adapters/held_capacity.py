@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.errors import OnePreemptError
 
 VERSION = 1
 MAX_BYTES = 16 << 20
-KEYS = tuple(field.name for field in fields(HeldRoom))
+KEYS = HeldRoom.__struct_fields__
 
 
 class HeldCapacityError(OnePreemptError):

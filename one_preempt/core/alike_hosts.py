@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom
@@ -14,7 +14,6 @@ from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.matching.placement import Matchmaker
 from one_preempt.core.model.cluster_state import ClusterState, IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
@@ -23,8 +22,7 @@ _WAITING = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETUR
 Kind = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """Of which kind all VMs of a lease are. `follows_load`: that may change while nothing but a host's load does.
 
     `is_odd`: it is promised room beside what it has.
@@ -34,9 +32,6 @@ class _Seen:
     kind: Kind | None
     follows_load: bool
     is_odd: bool
-
-
-_seen = quick_constructor(_Seen)
 
 
 class AlikeHosts:
@@ -121,7 +116,7 @@ class AlikeHosts:
         kinds = {(vm.cpu_centi, vm.memory_mib) for vm in vms}
         is_odd = _is_odd(lease, room)
         if len(kinds) > 1 or is_odd or not all(map(_is_plain, vms)):
-            return _seen(lease, None, False, is_odd)
+            return _Seen(lease, None, False, is_odd)
         anywhere, follows_load = True, False
         before: tuple[object, ...] = ()
         for vm in vms:
@@ -133,7 +128,7 @@ class AlikeHosts:
                 before, match = asked, matchmaker.match(vm)
                 anywhere = anywhere and self._suits_anywhere(match, room)
                 follows_load = follows_load or match.follows_load
-        return _seen(lease, kinds.pop() if anywhere else None, follows_load, is_odd)
+        return _Seen(lease, kinds.pop() if anywhere else None, follows_load, is_odd)
 
     def _suits_anywhere(self, match: HostMatch, room: ObservedRoom) -> bool:
         """No host that takes VMs is ruled out."""
@@ -147,8 +142,7 @@ class AlikeHosts:
         return suits
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True):
     """How many VMs of a kind have room on the hosts that some arrays describe."""
 
     kind: Kind

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, start_s
@@ -25,8 +26,7 @@ Amounts = tuple[int, int]
 _STUCK = frozenset({LeaseState.FAILED, LeaseState.PAUSED_BY_OWNER})
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What concerns all leases: `resting` VMs are suspended in place, for `preemptors` room is being made.
 
     `victims` are the leases that were chosen to leave for them, and have not left yet.
@@ -40,8 +40,7 @@ class Surroundings:
     victims: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRoom:
+class LeaseRoom(Struct, frozen=True):
     """The stays of one lease, and what its hosts offer more than oned's books say, by row: for all, and firmly.
 
     `lasts`: the free space of a host's own disks changes nothing about it, nor does time alone before `until_s`, or
@@ -59,7 +58,6 @@ class LeaseRoom:
 
 NO_ROOM = LeaseRoom()
 _size = attrgetter("cpu_centi", "memory_mib")
-_lease_room, _stay = quick_constructor(LeaseRoom), quick_constructor(Stay)
 
 
 def is_return_promised(lease: Lease) -> bool:
@@ -120,7 +118,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         known += _arriving_stays(state, policies, rates, lease, vms, surroundings.preemptors[lease.id])
     if reserved:
         known += _reserved_stays(state, lease, vms, reserved, known)
-    return _lease_room(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts, until_s)
+    return LeaseRoom(tuple(known), tuple(rows), amounts if rows else (), firm_rows, firmly_more, lasts, until_s)
 
 
 def _given_back_resting(
@@ -187,7 +185,7 @@ def _running_stay(
     index = state.hosts.index_by_id
     rows = tuple([index[vm.history[-1].host_id] for vm in vms])
     firm = not gives_way and not is_late
-    return _stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
+    return Stay(lease.id, min(began_at_s, now_s), end_at_s, rows, amounts, firm), is_late
 
 
 def _came_at_s(vms: Sequence[VirtualMachine]) -> int:
@@ -274,9 +272,7 @@ def _reserved_stays(
                 return []
             is_displaced = True
             takes = tuple(amount for row, amount in zip(rows, amounts, strict=True) if row in usable)
-        stays.append(
-            _stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), takes, one.firm, promise=not one.firm)
-        )
+        stays.append(Stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), takes, one.firm, promise=not one.firm))
     return _as_displaced(stays) if is_displaced else stays
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from one_preempt.core.backfilling.easy import POLICY as EASY
 from one_preempt.core.backfilling.policy import BackfillingPolicy
@@ -16,8 +16,7 @@ from one_preempt.core.preemption.problem import SearchLimits
 from one_preempt.core.queue_order.order import QueueOrder
 
 
-@dataclass(frozen=True, slots=True)
-class Policies:
+class Policies(Struct, frozen=True):
     """Each field answers one question; see its type.
 
     `preempts_anew`: may a preemption be begun? Those under way are carried on all the same.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
@@ -12,8 +13,7 @@ from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """The VMs of a lease that are to start, or one VM that is `marked` to move elsewhere."""
 
     lease: Lease

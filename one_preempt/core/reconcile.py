@@ -7,8 +7,9 @@ last reconciliation found only saves looking again at what has not changed since
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
@@ -19,7 +20,6 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
 from one_preempt.core.reconciliation.counted_on import CountedOn
@@ -36,20 +36,13 @@ _DONE = "DONE"
 _GONE = ("", _DONE)
 
 _Value = TypeVar("_Value")
-_state, _transition = quick_constructor(ClusterState), quick_constructor(Transition)
-_changes, _watch = quick_constructor(LedgerChanges), quick_constructor(Watch)
-_update, _heard = quick_constructor(RecordUpdate), quick_constructor(Heard)
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciliation:
+class Reconciliation(Struct, frozen=True):
     """The state to decide upon, and the changes to write before."""
 
     state: ClusterState
     changes: LedgerChanges
-
-
-_reconciliation = quick_constructor(Reconciliation)
 
 
 def reconcile(
@@ -76,13 +69,13 @@ def reconcile(
     records = _records(ledger, concerned, admission, snapshot)
     resting = in_place(snapshot, settled.open, records.values()).occasions
     lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S
-    told = _heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
-    update = _update(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
+    told = Heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
+    update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
     updated = update.of(records)
     records.update(updated)
     leases = reconciled_leases(snapshot.vms, admission, records, resting, concerned)
     admitted = {record.id: records[record.id] for record in admission.records}
-    changes = _changes(
+    changes = LedgerChanges(
         admitted=tuple(admitted.values()),
         updated=tuple(record for lease_id, record in updated.items() if lease_id not in admitted),
         closed_actions=settled.closed,
@@ -90,10 +83,10 @@ def reconcile(
         host_capacities=_host_capacities(
             hosts.hosts if rows is None else [hosts.hosts[row] for row in rows], ledger, now_s
         ),
-        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, _watch(now_s, last_at_s, heard)),
+        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
     )
     footing = concerned.footing
-    state = _state(
+    state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
         hosts=hosts,
@@ -112,7 +105,7 @@ def reconcile(
         unsettled_lease_ids=unsettled(leases, records, admission),
         changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
     )
-    return _reconciliation(state, changes)
+    return Reconciliation(state, changes)
 
 
 def _records(
@@ -182,11 +175,11 @@ def _transitions(
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
             if vm is None:
                 if before not in _GONE and vm_id not in unreadable:
-                    found.append(_transition(vm_id, lease_id, now_s, before, _DONE, None, 0))
+                    found.append(Transition(vm_id, lease_id, now_s, before, _DONE, None, 0))
                 continue
             after = vm.state_name
             if before != after and vm_id not in unreadable:
-                found.append(_transition(vm_id, lease_id, now_s, before, after, vm.host_id, vm.memory_mib))
+                found.append(Transition(vm_id, lease_id, now_s, before, after, vm.host_id, vm.memory_mib))
     return tuple(found)
 
 

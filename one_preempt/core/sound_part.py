@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.plan import Plan, Reason, Refusal
 
@@ -12,8 +14,7 @@ TRIALS = 100
 _LEFT_OUT = Reason("checked", "left out in this cycle: the plan with it was refused by its own check")
 
 
-@dataclass(frozen=True, slots=True)
-class SoundPart:
+class SoundPart(Struct, frozen=True):
     """`plan` is sound, and has nothing of `left_out`, leases; `breaks_preemptions`: some of them take part in one."""
 
     plan: Plan

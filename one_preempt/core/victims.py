@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
+
+from msgspec import Struct
 
 from one_preempt.core.matching.datastores import is_monitored
 from one_preempt.core.matching.room import Room
@@ -29,16 +30,14 @@ SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
 _ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
 
 
-@dataclass(frozen=True, slots=True)
-class PossibleVictim:
+class PossibleVictim(Struct, frozen=True):
     """A lease that may be preempted now, with the method for each VM in the order of `lease.vm_ids`."""
 
     lease: Lease
     methods: tuple[PreemptionMethod, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hindered:
+class Hindered(Struct, frozen=True):
     """Why those who were chosen cannot leave; others might if these leases stayed, nobody else where there are none.
 
     `host_rows`: nor would it help if they left, for these hosts lack something else.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.adapters.daemon_socket.messages import Message
 from one_preempt.core.model.pool_snapshot import RaftState
@@ -16,8 +17,7 @@ RECENT_INTERVALS = 3
 RECENT_LENGTHS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LastCycle:
+class LastCycle(Struct, frozen=True):
     """How a cycle went; `error` is empty where it went well. `ended_s` is of the monotonic clock."""
 
     ended_s: float

@@ -6,10 +6,10 @@ All must be the same, and what is said to have stayed as it was must be the very
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
 from typing import TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.core.admission.rules import AdmissionRules
@@ -118,20 +118,20 @@ def _untold(snapshot: PoolSnapshot, told_snapshot: PoolSnapshot, ledger: Ledger,
 
 
 def _state_differences(fresh: ClusterState, kept: ClusterState) -> Iterator[str]:
-    for each in fields(ClusterState):
-        one, other = getattr(fresh, each.name), getattr(kept, each.name)
-        if each.name == "hosts":
+    for name in ClusterState.__struct_fields__:
+        one, other = getattr(fresh, name), getattr(kept, name)
+        if name == "hosts":
             same = one.hosts == other.hosts and one.index_by_id == other.index_by_id
             same = same and all(
                 np.array_equal(getattr(one, name), getattr(other, name))
                 for name in ("ids", "free", "capacity", "accepts_vms")
             )
-        elif each.name in ("leases", "records"):
+        elif name in ("leases", "records"):
             same = list(one.items()) == list(other.items())
         else:
-            same = not each.compare or each.name == "snapshot" or one == other
+            same = name in ("snapshot", "changed_lease_ids") or one == other
         if not same:
-            yield f"{each.name} is {other} instead of {one}"
+            yield f"{name} is {other} instead of {one}"
 
 
 def _stale(last: ClusterState | None, state: ClusterState) -> Iterator[str]:

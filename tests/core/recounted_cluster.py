@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.core.model.cluster_state import ClusterState, HostTable
 from one_preempt.core.model.host import Host, HostState, PciDevice

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide

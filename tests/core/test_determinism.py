@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
@@ -31,7 +32,7 @@ LEASES = (
     {"TYPE": "BE-SUSPENDABLE", "NAME": "pair", "SIZE": "2"},
 )
 
-Part = TypeVar("Part")
+Part = TypeVar("Part", bound=Struct)
 Decision = tuple[Plan, LedgerChanges]
 
 
@@ -79,13 +80,13 @@ def decision(document: dict[str, Any], shuffle: Random | None = None) -> Decisio
 def _reordered(part: Part, shuffle: Random) -> Part:
     """`part` with each mapping among its fields in another order."""
     changed: dict[str, Any] = {}
-    for field in fields(part):  # type: ignore[arg-type]
-        value = getattr(part, field.name)
+    for name in part.__struct_fields__:
+        value = getattr(part, name)
         if isinstance(value, Mapping):
             keys = list(value)
             shuffle.shuffle(keys)
-            changed[field.name] = {key: value[key] for key in keys}
-    return replace(part, **changed)  # type: ignore[type-var]
+            changed[name] = {key: value[key] for key in keys}
+    return replace(part, **changed)
 
 
 def crowded_cloud(shuffle: Random) -> dict[str, Any]:

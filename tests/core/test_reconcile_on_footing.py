@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
@@ -196,7 +197,7 @@ def running_on(vm: VirtualMachine, host_id: int, now_s: int) -> VirtualMachine:
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("beyond_rights", BeyondRights)
 def test_whatever_happens_a_footing_changes_nothing(seed: int, beyond_rights: BeyondRights) -> None:
-    world, rules = World(seed), replace(RULES, beyond_rights=beyond_rights)
+    world, rules = World(seed), dataclasses.replace(RULES, beyond_rights=beyond_rights)
     twice = ReconciledTwice(rules)
     for _ in range(STEPS):
         world.happen()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.access import Directory, Group, Quota, User
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostCapacity, HostState
@@ -50,7 +49,7 @@ def state(
 
 
 def in_phase(phase: PowerPhase, **more: object) -> PowerSequence:
-    return replace(BEGUN, phase=phase, **more)  # type: ignore[arg-type]
+    return replace(BEGUN, phase=phase, **more)
 
 
 def step(kind: PowerStepKind, *states: HostState, must_be_empty: bool = True) -> Plan:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.cluster_state import ClusterState

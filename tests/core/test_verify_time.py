@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from one_preempt.core import verify as verify_package
 from one_preempt.core.model.cluster_state import ClusterState
@@ -24,7 +25,7 @@ DEADLINE: dict[str, Any] = {"deadline_at_s": NOW_S + 500, "duration_s": 200}
 def timed(lease_id: int, *vm_ids: int, kind: LeaseType = LeaseType.DC_NON_PREEMPTABLE, **more: Any) -> Lease:
     """A lease that waits, its terms and its other fields mixed."""
     members = vm_ids or (lease_id,)
-    asked = {name: more.pop(name) for name in list(more) if name in LeaseTerms.__dataclass_fields__}
+    asked = {name: more.pop(name) for name in list(more) if name in LeaseTerms.__struct_fields__}
     plain = Lease(
         lease_id, LeaseTerms(type=kind, size=len(members), **asked), 5, 100, members, LeaseState.WAITING, NOW_S
     )

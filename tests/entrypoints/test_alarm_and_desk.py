@@ -7,13 +7,13 @@ import signal
 import socket
 import threading
 import time
-from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.daemon_socket.messages import Message
 from one_preempt.core.model.pool_snapshot import RaftState

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.snapshot_assembly import assemble_snapshot
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState

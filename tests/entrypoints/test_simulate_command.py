@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
-from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from one_preempt.entrypoints.cli import simulate
 from one_preempt.entrypoints.cli.command_line import cli

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.expressions import owners_trials

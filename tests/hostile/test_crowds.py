@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
 from one_preempt.chosen_policies import admission_rules, policies

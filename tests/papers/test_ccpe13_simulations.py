@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.simulation.experiments import ccpe13_sweeps, ccpe13_table1, ccpe13_workloads

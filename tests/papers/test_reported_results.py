@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.simulation.experiments import pemp12_energy
 from one_preempt.simulation.experiments.ccpe13_table1 import PUBLISHED, measure

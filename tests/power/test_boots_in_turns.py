@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.power_sequence import PowerStepKind
 from one_preempt.core.model.reservation import Verdict

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.energy.host_power_state import HostPowerState
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, QuietHours

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome

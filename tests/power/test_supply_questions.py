@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.energy.gesp import POLICY as GESP
 from one_preempt.core.energy.look_ahead import POLICY as LOOK_AHEAD

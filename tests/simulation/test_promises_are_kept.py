@@ -6,13 +6,13 @@ leave would do so at once, others may be chosen in the end.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Literal
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings

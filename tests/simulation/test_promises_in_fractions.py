@@ -5,11 +5,11 @@ Long leases with deadlines are sent out again and again for short requests, unti
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.settings import OverheadSettings, Settings, TimeSettings

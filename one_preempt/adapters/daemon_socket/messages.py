@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.adapters.daemon_socket.client import PROTOCOL_VERSION
 
@@ -16,8 +17,7 @@ class MessageError(ValueError):
     """The line is no message; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A checked message. `hook_type` and `hook_id` name the object of a ``hook``; all else that came is dropped."""
 
     kind: str

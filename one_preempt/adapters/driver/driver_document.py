@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from lxml import etree
 from lxml.etree import _Element
+from msgspec import Struct, field
 
 from one_preempt.adapters.driver.requirement_lists import BEGIN, EMPTY, RequirementLists
 from one_preempt.adapters.opennebula.host_reader import HostReader
@@ -43,8 +43,7 @@ _CONTROL_CHARACTERS = bytes(code for code in range(32) if code not in (9, 10, 13
 _NONCHARACTERS = ("\ufffe", "\uffff")
 
 
-@dataclass(frozen=True, slots=True)
-class DriverDocument:
+class DriverDocument(Struct, frozen=True):
     """The pools as a snapshot, and what oned matched for each VM that it wants a decision for."""
 
     snapshot: PoolSnapshot
@@ -65,8 +64,7 @@ def read_driver_document(pieces: Iterable[bytes]) -> DriverDocument:
         raise UnreadableDocument(f"the document is not well-formed XML: {error.msg}") from None
 
 
-@dataclass(slots=True)
-class _Pool:
+class _Pool(Struct):
     """What is read from one pool: `tag` below `name`."""
 
     name: str

@@ -6,7 +6,8 @@ The second frame repeats it with the whole document; it is not looked at, the po
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Every change is published under two topics; these two prefixes bring each once. API calls stay away.
 SUBSCRIPTIONS = (b"EVENT VM ", b"EVENT HOST ")
@@ -14,8 +15,7 @@ _TOPIC = re.compile(rb"EVENT (VM|HOST) ([0-9]{1,9})/([A-Z_]{1,40})/([A-Z_]{0,40}
 _ACTIVE = "ACTIVE"
 
 
-@dataclass(frozen=True, slots=True)
-class StateEvent:
+class StateEvent(Struct, frozen=True):
     """A VM or host entered a state, named as `VirtualMachine.state_name` and `HostState` name it."""
 
     kind: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Row, delete, insert, or_, select
@@ -13,8 +12,8 @@ from one_preempt.adapters.lease_store.rows import word
 from one_preempt.adapters.lease_store.tables import host_use, host_use_totals
 from one_preempt.core.model.power_history import HostUse, HostUseStay, HostUseTotal, with_stay
 
-_STAY = tuple(field.name for field in fields(HostUseStay))
-_TOTAL = tuple(field.name for field in fields(HostUseTotal))
+_STAY = HostUseStay.__struct_fields__
+_TOTAL = HostUseTotal.__struct_fields__
 _BY_KEY = (
     host_use_totals.c.host_id, host_use_totals.c.use, host_use_totals.c.policy, host_use_totals.c.load_percent,
 )  # fmt: skip

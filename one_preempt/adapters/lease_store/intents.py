@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, ActionKind, Plan
 from one_preempt.core.model.power_sequence import PowerSequence
-from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.ports import CallResult
 
 # A failed action is remembered this long, so that it is not tried again at once.
@@ -20,19 +20,11 @@ VICTIM_WINDOW_S = 3600
 OVERHEADS_KEPT = 64
 VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
 
-_action_record = quick_constructor(ActionRecord)
-_with_answer = quick_variant(ActionRecord, "attempts", "outcome", "outcome_at_s", "error_code", "error_text")
-_power_attempt = quick_variant(PowerSequence, "attempts", "outcome", "outcome_at_s", "answer_text")
-_power_answer = quick_variant(PowerSequence, "outcome", "outcome_at_s", "answer_text", "not_before_s")
-_with_end = quick_variant(
-    ActionRecord, "outcome", "outcome_at_s", "error_code", "error_text", "closed_at_s", "succeeded"
-)
-
 
 def intended(action: Action, now_s: int) -> ActionRecord:
     """The record of an action that a plan wants and nobody has issued yet."""
     reason = action.reason
-    return _action_record(
+    return ActionRecord(
         action.id, action.kind, action.vm_id, action.lease_id, action.preemption_id, action.host_id,
         action.datastore_id, reason.code, reason.text, intended_at_s=now_s,
     )  # fmt: skip
@@ -62,41 +54,52 @@ def is_told_later(known: ActionRecord) -> bool:
 
 def attempted(record: ActionRecord) -> ActionRecord:
     """The record while a call is under way: one attempt more, nothing answered."""
-    return _with_answer(record, record.attempts + 1, None, None, "", "")
+    return replace(record, attempts=record.attempts + 1, outcome=None, outcome_at_s=None, error_code="", error_text="")
 
 
 def answered(record: ActionRecord, result: CallResult, now_s: int) -> ActionRecord:
     """The record once a call was answered, or known to have none."""
-    return _with_answer(record, record.attempts, result.outcome, now_s, result.error_code, result.error_text)
+    return replace(
+        record,
+        attempts=record.attempts,
+        outcome=result.outcome,
+        outcome_at_s=now_s,
+        error_code=result.error_code,
+        error_text=result.error_text,
+    )
 
 
 def accepted(record: ActionRecord, now_s: int) -> ActionRecord:
     """The record after one more attempt that was accepted."""
-    return _with_answer(record, record.attempts + 1, Outcome.ACCEPTED, now_s, "", "")
+    return replace(
+        record, attempts=record.attempts + 1, outcome=Outcome.ACCEPTED, outcome_at_s=now_s, error_code="", error_text=""
+    )
 
 
 def closed_like(known: ActionRecord, closed: ActionRecord) -> ActionRecord:
     """The known action with what became of it: the intent and its attempts stay."""
-    return _with_end(
+    return replace(
         known,
-        closed.outcome,
-        closed.outcome_at_s,
-        closed.error_code,
-        closed.error_text,
-        closed.closed_at_s,
-        closed.succeeded,
+        outcome=closed.outcome,
+        outcome_at_s=closed.outcome_at_s,
+        error_code=closed.error_code,
+        error_text=closed.error_text,
+        closed_at_s=closed.closed_at_s,
+        succeeded=closed.succeeded,
     )
 
 
 def power_attempted(sequence: PowerSequence) -> PowerSequence:
     """The sequence while the call of its phase is under way."""
-    return _power_attempt(sequence, sequence.attempts + 1, None, None, "")
+    return replace(sequence, attempts=sequence.attempts + 1, outcome=None, outcome_at_s=None, answer_text="")
 
 
 def power_answered(sequence: PowerSequence, result: CallResult, now_s: int) -> PowerSequence:
     """The sequence once that call was answered."""
     not_before_s = sequence.not_before_s if result.retry_at_s is None else result.retry_at_s
-    return _power_answer(sequence, result.outcome, now_s, result.error_text, not_before_s)
+    return replace(
+        sequence, outcome=result.outcome, outcome_at_s=now_s, answer_text=result.error_text, not_before_s=not_before_s
+    )
 
 
 def unknown_host(host_id: int) -> LookupError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.intents import (
     RETRY_WINDOW_S,
@@ -32,13 +33,11 @@ from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerOrder, PowerSequence
 from one_preempt.core.model.power_standing import PowerStanding
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation, VerdictGiven
 from one_preempt.ports import CallResult
 
 Id = TypeVar("Id", int, str)
 Value = TypeVar("Value")
-_ledger = quick_constructor(Ledger)
 
 
 class MemoryLeaseStore:
@@ -91,7 +90,7 @@ class MemoryLeaseStore:
             del self._victims_out_at_s[:first_victim]
             first_victim = 0
         changed, self._changed = self._changed, set()
-        return _ledger(
+        return Ledger(
             leases=self._handed_out(self._live.in_order()),
             preemptions=tuple(sorted(self._preemptions.values(), key=_age)) if self._preemptions else (),
             open_actions=self._handed_out(self._actions.open_in_order()),

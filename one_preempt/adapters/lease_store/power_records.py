@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -27,7 +26,7 @@ from one_preempt.core.model.power_sequence import (
 from one_preempt.ports import CallResult
 
 POWER_ASKED = "power-asked"
-_COLUMNS = tuple(field.name for field in fields(PowerSequence))
+_COLUMNS = PowerSequence.__struct_fields__
 # What every cycle asks is put into SQL once.
 _SEQUENCES = select(host_power).order_by(host_power.c.host_id)
 _ORDERS = select(power_orders).order_by(power_orders.c.host_id)

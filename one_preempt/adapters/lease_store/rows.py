@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -19,17 +18,17 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
 
-_TERMS = tuple(field.name for field in fields(LeaseTerms))
-_LEASE = tuple(field.name for field in fields(LeaseRecord) if field.name not in ("terms", "vm_ids"))
+_TERMS = LeaseTerms.__struct_fields__
+_LEASE = tuple(name for name in LeaseRecord.__struct_fields__ if name not in ("terms", "vm_ids"))
 # Thousands of leases may live, so their rows are read by position.
 LEASE_COLUMNS = tuple(leases.c[name] for name in _TERMS + _LEASE)
 _VERDICT = _LEASE[3:].index("verdict")
 RESERVATION_COLUMNS = tuple(reservations.c[name] for name in ("lease_id", "start_at_s", "end_at_s", "firm", "host_ids"))
 _HOST_IDS = msgspec.json.Decoder(tuple[int, ...])
-_ACTION = tuple(field.name for field in fields(ActionRecord))
-_TRANSITION = tuple(field.name for field in fields(Transition))
-_HOST_CAPACITY = tuple(field.name for field in fields(HostCapacity))
-_OVERHEAD = tuple(field.name for field in fields(ObservedOverhead))
+_ACTION = ActionRecord.__struct_fields__
+_TRANSITION = Transition.__struct_fields__
+_HOST_CAPACITY = HostCapacity.__struct_fields__
+_OVERHEAD = ObservedOverhead.__struct_fields__
 
 _Word = TypeVar("_Word", bound=StrEnum)
 

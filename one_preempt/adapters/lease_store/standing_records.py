@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Row, delete, func, insert, select
@@ -13,7 +12,7 @@ from one_preempt.adapters.lease_store.rows import word
 from one_preempt.adapters.lease_store.tables import power_standings
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 
-_COLUMNS = tuple(field.name for field in fields(PowerStanding))
+_COLUMNS = PowerStanding.__struct_fields__
 
 
 def standings(connection: Connection) -> tuple[PowerStanding, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from lxml import etree
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.adapters.opennebula.xml_document import read_objects
@@ -22,8 +22,7 @@ STATES: Mapping[str, Mapping[str, str]] = {
 _NOT_KEPT = frozenset({"NAME", "TYPE", "ON"})
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledHook:
+class InstalledHook(Struct, frozen=True):
     """One hook as oned has it; `attributes` are those of its template."""
 
     id: int

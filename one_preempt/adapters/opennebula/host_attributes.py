@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 
 from lxml.etree import _Element
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.transport import OnedTransport
@@ -21,8 +21,7 @@ KEPT_S = 300
 Attributes = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pool:
+class _Pool(Struct, frozen=True):
     """The hosts as their pool lists them, where encrypted values stay so, read at `read_at_s`."""
 
     read_at_s: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from lxml import etree
 from lxml.etree import _Element
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.pool_pieces import ids_named
 from one_preempt.adapters.opennebula.xml_document import (

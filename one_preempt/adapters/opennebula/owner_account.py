@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lxml.etree import _Element
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
 from one_preempt.adapters.opennebula.owner_template import SUBMISSION, added_attributes, with_lease
@@ -43,16 +43,14 @@ class Refused(OnePreemptError):
     """oned refused what its user asked for; the message is one sentence with oned's own words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """What VMs are made of: a VM template of the cloud by its id, or the text of a whole one."""
 
     template_id: int | None = None
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(Struct, frozen=True):
     id: int
     uid: int
     name: str

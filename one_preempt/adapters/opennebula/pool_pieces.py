@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 
 from lxml import etree
+from msgspec import Struct
 
 # Texts, sections, and tags of nothing but a name. Possessive, so that no text makes it look back.
 _AS_WRITTEN = re.compile(rb"(?:[^<]++|<!\[CDATA\[(?s:.*?)\]\]>|</?+[A-Za-z_][A-Za-z0-9_.-]*+/?+>)*+")
@@ -23,16 +23,14 @@ NOT_SENT_MARK = "NOT_SENT"
 GREATEST_ID = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """An object of a pool with what stands behind it, up to the next; `id` is the one that its head names."""
 
     id: int
     text: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """The pieces of a pool in their order: those `before` and `behind` are oned's, `suspect` ones may be forged."""
 
     before: tuple[Piece, ...]

@@ -6,11 +6,11 @@ import time
 import xmlrpc.client
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import requests
+from msgspec import Struct
 from requests import exceptions as failures
 from urllib3.exceptions import HTTPError
 
@@ -38,8 +38,7 @@ _CHUNK_BYTES = 1 << 20
 _LOOPBACK = ("localhost", "::1")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How long and how much: `total_s` bounds a whole answer however slowly it drips.
 
     A read-only call is tried `attempts` times, with growing pauses, but once where the answer takes too long.

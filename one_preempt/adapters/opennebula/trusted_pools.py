@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
-from dataclasses import dataclass, field
 
 from lxml import etree
+from msgspec import Struct, field
 
 from one_preempt.adapters.opennebula import snapshot_assembly as pools
 from one_preempt.adapters.opennebula.oned_errors import NoExistsError, OnedError
@@ -30,8 +30,7 @@ FEW = 16
 MOST_CALLS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """A pool in whose objects users write, and the call that tells one of them.
 
     `part` are the parameters of the pool's call for the ids between two, both included; None where it takes none.
@@ -85,8 +84,7 @@ def _is_whole(document: bytes, pool: Pool) -> bool:
     return whole.startswith(f"<{pool.name}>".encode()) and whole.endswith(f"</{pool.name}>".encode())
 
 
-@dataclass(slots=True)
-class _Asking:
+class _Asking(Struct):
     """Asks oned for objects, and for parts of a pool, with so many calls at most."""
 
     transport: OnedTransport

@@ -7,9 +7,9 @@ the text is unescaped as bytes and parsed once; every other shape goes through a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lxml.etree import _Element
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.oned_errors import fault, refusal
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, parse_document, shortened, whole_number
@@ -27,8 +27,7 @@ _TEXT_ENDS = re.compile(
 _ENTITIES = ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&apos;", b"'"), (b"&amp;", b"&"))
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """The items of oned's answer: success has three (ok, value, 0), failure five."""
 
     ok: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.power_control_settings import PatienceSettings

@@ -7,10 +7,11 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import IO
+
+from msgspec import Struct
 
 from one_preempt.adapters.power_control.wanted import demand_wanted
 
@@ -62,8 +63,7 @@ class TookTooLong(Exception):
     """The program did not end in time and was killed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """A program that ended by itself: its exit code, and the start of what it wrote."""
 
     code: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.host_names import checked_host, with_host
@@ -27,8 +28,7 @@ def no_attributes(_host: str) -> Mapping[str, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Controller:
+class Controller(Struct, frozen=True):
     """A host's baseboard controller. `address` is a name, an IP address, or for Redfish a URL."""
 
     host: str
@@ -39,8 +39,7 @@ class Controller:
     system: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UsualLogin:
+class UsualLogin(Struct, frozen=True):
     """What holds for hosts of which nothing else is said; {host} in `address` is replaced."""
 
     address: str | None

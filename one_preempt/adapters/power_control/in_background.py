@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from threading import Lock
+
+from msgspec import Struct
 
 from one_preempt.adapters.power_control import child_process
 from one_preempt.adapters.power_control.wanted import NotWanted, demand_wanted, while_wanted
@@ -16,8 +17,7 @@ from one_preempt.ports import PowerControl
 LastLook = Callable[[HostPowerStep], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Put:
+class _Put(Struct, frozen=True):
     """What was put, and when."""
 
     step: HostPowerStep

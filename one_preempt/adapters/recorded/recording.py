@@ -8,11 +8,11 @@ import os
 import tempfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxml import etree
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.snapshot_assembly import VERSION
 from one_preempt.adapters.opennebula.xml_document import parse_document
@@ -41,8 +41,7 @@ class RecordingError(OnePreemptError):
     """A file or folder that is no usable recording."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """oned's documents by the call they answer, and when they were read, where that is known."""
 
     observed_at_s: int | None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.core.admission.gangs import GangKey, form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, quoted
@@ -17,7 +19,6 @@ from one_preempt.core.admission.standing import asks_alike, may_preempt, review
 from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconciliation.concerned import Concerned
@@ -25,12 +26,8 @@ from one_preempt.core.reconciliation.concerned import Concerned
 PLAIN = LeaseTerms()
 RESERVATION_REFUSED = "reservation-refused"
 
-_gang_key = quick_constructor(GangKey)
-_new_lease, _new_record = quick_constructor(Lease), quick_constructor(LeaseRecord)
 
-
-@dataclass(frozen=True, slots=True)
-class AdmissionNote:
+class AdmissionNote(Struct, frozen=True):
     """Something the administrator may want to know: a code and one sentence."""
 
     code: str
@@ -38,8 +35,7 @@ class AdmissionNote:
     vm_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """The leases of all VMs, by ascending id.
 
     A lease's `state` is REFUSED or INCOMPLETE, with `refusal_code` and `refusal_text`, where its VMs must wait;
@@ -53,7 +49,6 @@ class Admission:
 
 
 NOTHING_NEW = Admission(())
-_admission = quick_constructor(Admission)
 
 
 def admit(
@@ -89,15 +84,14 @@ def admit(
         if vm is not None and vm_id not in desk.served and vm.state != VmState.DONE:
             desk.receive(vm)
     desk.close_gangs()
-    return _admission(
+    return Admission(
         leases=tuple(sorted(desk.leases, key=lambda lease: lease.id)),
         records=tuple(sorted(desk.records, key=lambda record: record.id)),
         notes=tuple(desk.notes),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Judgement:
+class _Judgement(Struct, frozen=True):
     """What a VM claims, and what stands against it; the same for all that ask alike."""
 
     vm: VirtualMachine
@@ -110,11 +104,7 @@ class _Judgement:
         return asks_alike(self.vm, vm) and (self.vm.state in NOT_STARTED) == (vm.state in NOT_STARTED)
 
 
-_judged = quick_constructor(_Judgement)
-
-
-@dataclass(slots=True)
-class _AdmissionDesk:
+class _AdmissionDesk(Struct):
     """One admission while it is being worked out. `reviewed`: what was recorded and looked at; None has no VMs left."""
 
     rules: AdmissionRules
@@ -230,7 +220,7 @@ class _AdmissionDesk:
         else:
             # A VM that has started had its START; it is new here only because the ledger was lost.
             impossible = impossible_wish(terms, self.now_s) if vm.state in NOT_STARTED else None
-            judgement = _judged(vm, terms, claim_beyond(terms, self.rules, vm, self.now_s), impossible)
+            judgement = _Judgement(vm, terms, claim_beyond(terms, self.rules, vm, self.now_s), impossible)
         self.last_judgement = judgement
         return judgement
 
@@ -254,7 +244,7 @@ class _AdmissionDesk:
     def _record(self, members: list[VirtualMachine], terms: LeaseTerms, *, explicit: bool) -> None:
         first = members[0]
         rule = self.rules.rule_of(first)
-        record = _new_record(
+        record = LeaseRecord(
             id=first.id,
             terms=counted_from(terms, self.now_s),
             uid=first.uid,
@@ -288,7 +278,7 @@ class _AdmissionDesk:
 
 
 def _plain_lease(vm: VirtualMachine) -> Lease:
-    return _new_lease(
+    return Lease(
         id=vm.id,
         terms=PLAIN,
         uid=vm.uid,
@@ -308,8 +298,8 @@ def _lease(
     """
     refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
     if not refused and all_seen and len(members) < len(record.vm_ids) and _never_began(record, members):
-        return _incomplete_lease(_gang_key(record.uid, record.terms), members, _why_incomplete(record, members), record)
-    return _new_lease(
+        return _incomplete_lease(GangKey(record.uid, record.terms), members, _why_incomplete(record, members), record)
+    return Lease(
         id=record.id,
         terms=record.terms,
         uid=record.uid,

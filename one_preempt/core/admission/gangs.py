@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.admission.lease_attribute import quoted
 from one_preempt.core.model.lease import LeaseTerms
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 SHOWN_VMS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class GangKey:
+class GangKey(Struct, frozen=True):
     """What all VMs of one gang have in common: the owner, and equal terms with the same NAME and SIZE."""
 
     uid: int
     terms: LeaseTerms
 
 
-@dataclass(frozen=True, slots=True)
-class Gangs:
+class Gangs(Struct, frozen=True):
     """VMs sorted into gangs, each oldest first. `waiting` and `extra` say in a text what their owner reads."""
 
     complete: tuple[tuple[GangKey, tuple[VirtualMachine, ...]], ...]
     waiting: tuple[tuple[GangKey, tuple[VirtualMachine, ...], str], ...]
     extra: tuple[tuple[VirtualMachine, str], ...]
-
-
-_gang_key, _gangs = quick_constructor(GangKey), quick_constructor(Gangs)
 
 
 def form_gangs(
@@ -43,7 +38,7 @@ def form_gangs(
     for vm, terms in sorted(candidates, key=lambda candidate: candidate[0].id):
         # Members mostly come one after the other, with the very same terms.
         if key is None or key.terms is not terms or key.uid != vm.uid:
-            key = _gang_key(vm.uid, terms)
+            key = GangKey(vm.uid, terms)
             alike = groups.setdefault(key, [])
         alike.append(vm)
     named = _by_name(groups)
@@ -64,7 +59,7 @@ def form_gangs(
         if surplus:
             members = running.get(key) or tuple([vm.id for vm in vms[:size]])
             extra.extend((vm, _why_extra(key, members)) for vm in surplus)
-    return _gangs(tuple(complete), tuple(waiting), tuple(extra))
+    return Gangs(tuple(complete), tuple(waiting), tuple(extra))
 
 
 def _by_name(groups: Iterable[GangKey]) -> dict[tuple[int, str], list[GangKey]]:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from calendar import monthrange, timegm
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
+
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import AttributeValue
 
 LEASE = "LEASE"
@@ -44,11 +44,8 @@ _INSTANT = re.compile(
     r"(?:Z|(?P<sign>[+-])(?P<zone_hours>[01][0-9]):?(?P<zone_minutes>[0-5][0-9]))"
 )
 
-_lease_terms = quick_constructor(LeaseTerms)
 
-
-@dataclass(frozen=True, slots=True)
-class MalformedLease:
+class MalformedLease(Struct, frozen=True):
     """Why a LEASE attribute cannot be read: a code, and what to write instead, fit for its owner's eyes."""
 
     code: str
@@ -106,7 +103,7 @@ def _terms(texts: Mapping[str, str]) -> LeaseTerms:
         raise _Unreadable("lease-type", f"LEASE has no TYPE: write one of {TYPES}")
     start = texts.get("START", "")
     relative, at_once = start.startswith("+"), start.upper() == AT_ONCE
-    terms = _lease_terms(
+    terms = LeaseTerms(
         type=_type(texts["TYPE"]),
         name=_name(texts["NAME"]) if "NAME" in texts else "",
         size=_number("SIZE", texts["SIZE"], 1, MAX_SIZE) if "SIZE" in texts else 1,

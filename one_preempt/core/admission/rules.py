@@ -7,9 +7,12 @@ more than that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute, quoted
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
@@ -27,8 +30,7 @@ class BeyondRights(StrEnum):
     FALL_BACK = "fall_back"
 
 
-@dataclass(frozen=True, slots=True)
-class VmMatch:
+class VmMatch(Struct, frozen=True):
     """Which VMs a rule is for: everything that is given must hold. A user or group is a name, or an id in digits.
 
     `attributes` are shell patterns by name of a user template attribute. Users write those themselves, so a
@@ -38,7 +40,7 @@ class VmMatch:
     user: str | None = None
     group: str | None = None
     template_id: int | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = {}
 
     def matches(self, vm: VirtualMachine) -> bool:
         """Does everything given hold for `vm`?"""
@@ -50,8 +52,7 @@ class VmMatch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRule:
+class LeaseRule(Struct, frozen=True):
     """Gives VMs without a LEASE attribute a type or a duration, and any VM the right to preempt or to lose its lock's
     shield. `type` and `duration_s` None leave it as it is.
     """
@@ -82,8 +83,7 @@ class LeaseRule:
         return replace(terms, max_suspensions=suspension_limit(terms, NO_RIGHTS))
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRights:
+class GroupRights(Struct, frozen=True):
     """What the LEASE attributes of a user or a group may claim; a cap of None caps nothing.
 
     DC-NON-PREEMPTABLE may be claimed without being granted, for it is what every VM is, unless a rule makes the VM
@@ -168,8 +168,7 @@ class AdmissionRules:
         return terms if limit == terms.max_suspensions else replace(terms, max_suspensions=limit)
 
 
-@dataclass(frozen=True, slots=True)
-class BeyondRightsClaim:
+class BeyondRightsClaim(Struct, frozen=True):
     """A claim that goes too far: how far, and what would be granted."""
 
     code: str

@@ -8,22 +8,22 @@ DURATION see `time_wish`.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease
 from one_preempt.core.admission.rules import AdmissionRules, claim_beyond
 from one_preempt.core.admission.time_wish import as_asked, asks_anew, counted_from, spared_after, why_wish_stays
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Struct, frozen=True):
     """The record as it stands now (the same object where nothing changed), and what there is to say about it."""
 
     record: LeaseRecord
@@ -31,8 +31,7 @@ class Review:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """What a VM asks for now: by its LEASE attribute, or by the rule that is for it."""
 
     terms: LeaseTerms | MalformedLease
@@ -40,15 +39,12 @@ class _Request:
     rule: str = ""
 
 
-_review, _request = quick_constructor(Review), quick_constructor(_Request)
-
-
 def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
     """What `vm` asks for now."""
     rule = rules.rule_of(vm)
     rule_name = rule.name if rule is not None else ""
     if LEASE in vm.user_template:
-        return _request(rules.claimed_terms(vm), True, rule_name)
+        return _Request(rules.claimed_terms(vm), True, rule_name)
     return _Request(rule.terms if rule is not None else LeaseTerms(), False, rule_name)
 
 
@@ -99,7 +95,7 @@ def review(
     same_owner = all((vm.uid, vm.gid) == (record.uid, record.gid) for vm in unlike)
     stands = request.terms == as_asked(record.terms) or _fell_back(record, first, request, rules, now_s)
     if same_owner and stands and _agree(unlike[1:], request, rules):
-        return _review(current)
+        return Review(current)
     shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
     granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken)
     if isinstance(granted, str):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
@@ -17,8 +19,7 @@ NOT_STARTED = frozenset({VmState.INIT, VmState.PENDING, VmState.HOLD, VmState.CL
 _NOT_GRANTED = frozenset({Verdict.REFUSED, Verdict.CONVERTED})
 
 
-@dataclass(frozen=True, slots=True)
-class ImpossibleWish:
+class ImpossibleWish(Struct, frozen=True):
     """A wish that no room could fulfil: a code, and what its owner may write instead."""
 
     code: str

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from one_preempt.core.availability.profile import AvailabilityProfile
 from one_preempt.core.availability.stay_windows import StayWindow
 from one_preempt.core.availability.timed_request import TimedRequest
-from one_preempt.core.model.quick_construction import quick_constructor
 
 # Before anything came free: a search is due.
 NEVER = -1
 
 
-@dataclass(frozen=True, slots=True)
-class HeldNodes:
+class HeldNodes(Struct, frozen=True):
     """Nodes that a lease has or is promised; `end_s` None = nobody knows the end."""
 
     nodes: int
     start_s: int
     end_s: int | None
-
-
-_held_nodes = quick_constructor(HeldNodes)
 
 
 class AlikeNodes:
@@ -184,7 +180,7 @@ class AlikeNodes:
         """
         if request.lease_id in self._held:
             raise ValueError(f"lease {request.lease_id} holds nodes already")
-        held = _held_nodes(request.demand, start_s, request.end_s(start_s))
+        held = HeldNodes(request.demand, start_s, request.end_s(start_s))
         self.profile.reserve(held.start_s, held.end_s, held.nodes)
         self._held[request.lease_id] = held
         self._freed_when_placed[request.lease_id] = self._times_freed

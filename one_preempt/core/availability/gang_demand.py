@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.preemption.packing import Packing
@@ -15,8 +15,7 @@ from one_preempt.core.preemption.problem import PreemptionProblem, SearchLimits
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LikeVms:
+class LikeVms(Struct, frozen=True, eq=False):
     """VMs of a gang that nothing tells apart: they are counted.
 
     `members` are rows of the gang's `needs`, `need` has shape (R,), `allowed` (H,); a host takes at most
@@ -30,8 +29,7 @@ class LikeVms:
     fewest_per_host: int = 1
 
 
-@dataclass(frozen=True, eq=False)
-class GangDemand:
+class GangDemand(Struct, frozen=True, eq=False, dict=True):
     """N VMs that start together or not at all. A serial VM is a gang of one.
 
     Attributes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.availability import stay_windows, steps
 from one_preempt.core.availability.gang_demand import BoolArray, LikeVms
@@ -27,8 +27,7 @@ _PLENTY = 2**62
 _FEW = 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """The steps of all hosts in a line, each host's followed by one that begins at the end of time.
 
     `cells` are positions in a raveled (H, K) array, `rows` the host of each, `firsts` where each host begins.

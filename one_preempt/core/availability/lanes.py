@@ -7,15 +7,15 @@ SHARED_STORAGE for every operation. Lanes know nothing of each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.availability.profile import AvailabilityProfile
 
 SHARED_STORAGE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """An operation that takes `duration_s` seconds of a lane."""
 
     lane: int

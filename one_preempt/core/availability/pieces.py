@@ -7,8 +7,9 @@ hosts, where there is room again. Each suspend and each resume takes the room, t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from one_preempt.core.availability.piece_search import PieceSearch, PlannedPiece
 from one_preempt.core.availability.stay_windows import StayWindow
@@ -16,8 +17,7 @@ from one_preempt.core.availability.stay_windows import StayWindow
 DemandT = TypeVar("DemandT", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class PieceRules:
+class PieceRules(Struct, frozen=True):
     """Whether a lease may be split, and what that costs.
 
     Where it may be split, no piece serves less than `minimum_piece_s` seconds of its time (at least 1). The room of a
@@ -37,8 +37,7 @@ class PieceRules:
             raise ValueError(f"{self}: minimum_piece_s must be at least 1, the other times at least 0")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Room between two instants, the resume before and the suspend after it included, for `useful_s` of the lease.
 
     `host_rows` has the row of a host for each VM; it is empty where nodes are counted and picked late.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SlotReservation:
+class SlotReservation(Struct, frozen=True, order=True):
     """Room for VMs of one lease. Times in seconds since the epoch; `end_s` None = nobody knows the end.
 
     `host_rows` and `amounts` have one entry a VM: the row of its host, and what it takes of each resource there.

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import add
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.availability import stay_windows
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand, LikeVms
@@ -34,16 +34,14 @@ _TOGETHER = 10
 _ASIDES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SlotTableChange:
+class SlotTableChange(Struct, frozen=True):
     """A reservation that was made or, where not `made`, taken back."""
 
     reservation: SlotReservation
     made: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GangSlot:
+class GangSlot(Struct, frozen=True):
     """Where and when a gang fits: the row of a host for each VM."""
 
     start_s: int

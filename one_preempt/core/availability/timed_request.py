@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 DemandT = TypeVar("DemandT")
 
 
-@dataclass(frozen=True, slots=True)
-class TimedRequest(Generic[DemandT]):
+class TimedRequest(Struct, Generic[DemandT], frozen=True):
     """A lease that wants room for `duration_s` seconds, in one piece; None = nobody knows for how long.
 
     `demand` is a number of nodes (`AlikeNodes`) or a `GangDemand` (`UnlikeHosts`). It cannot start before `ready_at_s`.

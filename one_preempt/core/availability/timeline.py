@@ -11,9 +11,10 @@ been made anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes, HeldNodes
 from one_preempt.core.availability.gang_demand import BoolArray
@@ -22,11 +23,9 @@ from one_preempt.core.availability.slot_table import GangSlot, SlotTable
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.unlike_hosts import UnlikeHosts
 from one_preempt.core.model.cluster_state import IntArray
-from one_preempt.core.model.quick_construction import quick_constructor
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(Struct, frozen=True):
     """Room that a lease has or is promised. `host_rows` and `amounts` have one entry a VM, (CPU in hundredths, MiB).
 
     `firm`: nothing may be promised in its place. `promise`: one of the backfilling policy, which the queue may improve.
@@ -48,8 +47,7 @@ class Stay:
         return SlotReservation(self.lease_id, self.start_s, self.end_s, self.host_rows, self.amounts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ObservedRoom:
+class ObservedRoom(Struct, frozen=True, eq=False):
     """What a timeline is told. `base` and `firm_base`, shape (H, 2), are what would be free if none of `stays` were.
 
     `accepting`, shape (H,): the hosts that take VMs. `host_ids` are the rows' hosts; `stays` by lease, in the order of
@@ -69,9 +67,6 @@ class ObservedRoom:
     def changed_since(self, number: int) -> frozenset[int] | None:
         """The leases that may have changed since an observation; None: any may."""
         return self.changed if number == self.number - 1 else None
-
-
-_stay, _held_nodes = quick_constructor(Stay), quick_constructor(HeldNodes)
 
 
 class Timeline:
@@ -290,7 +285,7 @@ class Timeline:
             held = self.alike.held().get(lease_id)
             if held is None:
                 return None
-            return _stay(lease_id, held.start_s, held.end_s, (), amounts, firm=False, promise=True)
+            return Stay(lease_id, held.start_s, held.end_s, (), amounts, firm=False, promise=True)
         slot = self.all_stays.stay_of(lease_id)
         if slot is None:
             return None
@@ -385,7 +380,7 @@ def _count(nodes: AlikeNodes, stays: tuple[Stay, ...]) -> None:
             nodes.hold(TimedRequest(stay.lease_id, len(stay.amounts), duration_s), stay.start_s)
             nodes.search_again(stay.lease_id)
         else:
-            taken.append(_held_nodes(len(stay.amounts), stay.start_s, stay.end_s))
+            taken.append(HeldNodes(len(stay.amounts), stay.start_s, stay.end_s))
     if taken:
         nodes.take(stays[0].lease_id, taken)
 

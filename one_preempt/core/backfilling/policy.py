@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from one_preempt.core.availability.timed_request import TimedRequest
 
@@ -50,8 +51,7 @@ class PromisedStart(NamedTuple):
     before_s: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillingDecision:
+class BackfillingDecision(Struct, frozen=True):
     """What becomes of each lease in the queue, in the order of the queue.
 
     `starting` lease ids start now, their room is held; `promised` wait for a start; `waiting` lease ids wait for

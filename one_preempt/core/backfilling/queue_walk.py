@@ -8,18 +8,15 @@ Feitelson 2001).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec import Struct
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.backfilling.policy import AnyDemand, Availability, BackfillingDecision, PromisedStart
-from one_preempt.core.model.quick_construction import quick_constructor
-
-_decision = quick_constructor(BackfillingDecision)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueWalk:
+class QueueWalk(Struct, frozen=True):
     """A backfilling policy by how many leases are promised a start (None = all).
 
     `overtaking`: those behind may start before them. `shielded`: they do not count on room that comes free in the very
@@ -28,7 +25,7 @@ class QueueWalk:
 
     name: str
     promises: int | None
-    description: str = field(compare=False, kw_only=True)
+    description: str
     overtaking: bool = True
     shielded: bool = False
 
@@ -67,7 +64,7 @@ class QueueWalk:
                 if self.shielded:
                     availability.shield(lease_id)
         availability.unshield()
-        return _decision(tuple(starting), tuple(promised), tuple(waiting))
+        return BackfillingDecision(tuple(starting), tuple(promised), tuple(waiting))
 
     def _kept_promises(
         self, before: Mapping[int, int | None], availability: Availability[AnyDemand], now_s: int

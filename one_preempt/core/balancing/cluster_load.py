@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.resources import Resources
@@ -15,8 +14,7 @@ FULL = 100_000
 _LARGEST_AMOUNT = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """How much CPU and memory count in the load of a host; whole numbers, not both 0."""
 
     cpu: int = 1

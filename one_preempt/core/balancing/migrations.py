@@ -7,9 +7,9 @@ migration is over, carries plans out in part, and several at a time. So every pa
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from one_preempt.core.balancing.cluster_load import ClusterLoad, Weights
 from one_preempt.core.matching.expressions.attributes import BoolArray
@@ -23,8 +23,7 @@ TRIES = 64
 """How many hosts are tried for a VM, best first: those that fail do so by rules that mostly forbid the others too."""
 
 
-@dataclass(frozen=True, slots=True)
-class BalancingLimits:
+class BalancingLimits(Struct, frozen=True):
     """At most so many migrations (UNLIMITED: as many as help), and what counts as load.
 
     `trials` bounds the search: it ends once so many migrations were tried against all rules.

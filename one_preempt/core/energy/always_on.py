@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.energy.policy import BINDING, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.supply_split import split_supply
 
 
-@dataclass(frozen=True, slots=True)
-class AlwaysOn:
+class AlwaysOn(Struct, frozen=True):
     """Wakes whatever sleeps, and lets nothing sleep."""
 
     name: str = "always-on"

@@ -7,7 +7,9 @@ has its past counted with them as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.energy.energy_integration import kwh
 from one_preempt.core.energy.power_model import FULL_PERCENT, HostPower
@@ -17,8 +19,7 @@ PowerOfHost = Callable[[str, str], HostPower]
 """The power of a host by its name and its cluster's."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyAccount:
+class EnergyAccount(Struct, frozen=True):
     """What one host took under one policy ('': none was obeyed). Energies in millijoules, times in seconds.
 
     `always_on_mj`: had it been on all that time, with the same load while it was on, and idle else. `boots`: begun in

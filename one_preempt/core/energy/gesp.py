@@ -9,14 +9,13 @@ wants that, so that it has to be asked for; the experiment does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.supply_split import split_supply
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyEnergySaver:
+class GreedyEnergySaver(Struct, frozen=True):
     """Preempts whatever it can, wakes what then lacks."""
 
     name: str = "GESP"

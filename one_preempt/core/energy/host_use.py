@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_history import HostUse, HostUseStay

@@ -9,16 +9,14 @@ them takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 
-@dataclass(frozen=True, slots=True)
-class LookAhead:
+class LookAhead(Struct, frozen=True):
     """Relies on the boot time that it is told: hosts woken that long before a reservation's start are up by then."""
 
     name: str = "look-ahead"

@@ -7,9 +7,11 @@ scheduled for reservations. For each reservation that arrives, and periodically 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.energy.consolidation import can_spare
 from one_preempt.core.energy.fuzzy.engine import FuzzyEngine
@@ -19,8 +21,7 @@ from one_preempt.core.energy.policy import BINDING, Occasion, SupplyDecision, Su
 from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionAware:
+class PreemptionAware(Struct, frozen=True):
     """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations; `promised_wait_s`
     is that wait itself (MAWT), where it is given."""
 

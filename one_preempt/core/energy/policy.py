@@ -7,13 +7,14 @@ slot table; a simulation of alike nodes counts them. Both pick the very hosts af
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from one_preempt.core.energy.power_model import HostPower
 
@@ -38,8 +39,7 @@ BINDING = frozenset({Occasion.ARRIVAL, Occasion.DUE})
 """The occasions at which a reservation is bound to nodes, if the policy does not put it off."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCounts:
+class NodeCounts(Struct, frozen=True):
     """Nodes in numbers. Those on are `free`, `preemptable`, or held by what may not be preempted.
 
     `free` and `preemptable` are those that could serve the request for all of its time: not the ones promised to
@@ -62,8 +62,7 @@ class NodeCounts:
 NO_TIMES = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedWork:
+class QueuedWork(Struct, frozen=True):
     """Best-effort requests that wait, the next one first. Seconds.
 
     `waited_s` is the time so far in which they were not served, that after preemptions included. `duration_s` is the
@@ -76,8 +75,7 @@ class QueuedWork:
     remaining_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
 
 
-@dataclass(frozen=True, slots=True)
-class TimedWork:
+class TimedWork(Struct, frozen=True):
     """What holds, or will hold, nodes from a start to an expected end. Seconds since the epoch."""
 
     nodes: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
@@ -85,8 +83,7 @@ class TimedWork:
     end_s: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
 
 
-@dataclass(frozen=True, slots=True)
-class EmptiableNodes:
+class EmptiableNodes(Struct, frozen=True):
     """Nodes that are on and could be emptied, in the order in which they would be: the fewest leases first.
 
     Only nodes whose leases are allowed to leave and keep their deadlines. `empty_s` is when a node is expected to be
@@ -97,6 +94,10 @@ class EmptiableNodes:
     energy_mj: npt.NDArray[np.int64] = field(default_factory=NO_TIMES.copy)
 
 
+_NO_QUEUE, _NO_WORK, _NO_NODES, _SHIPPED_POWER = QueuedWork(), TimedWork(), EmptiableNodes(), HostPower()
+
+
+# A dataclass, for one that counts late what is seldom looked at has properties in place of fields.
 @dataclass(frozen=True, slots=True)
 class SupplyQuestion:
     """All that a policy may look at. `nodes_asked` is 0 where there is no request: no boot helps the queue."""
@@ -106,17 +107,16 @@ class SupplyQuestion:
     nodes_asked: int
     start_s: int
     nodes: NodeCounts
-    queue: QueuedWork = field(default_factory=QueuedWork)
-    running: TimedWork = field(default_factory=TimedWork)
-    put_off: TimedWork = field(default_factory=TimedWork)
+    queue: QueuedWork = _NO_QUEUE
+    running: TimedWork = _NO_WORK
+    put_off: TimedWork = _NO_WORK
     """Accepted reservations that are not bound to nodes yet."""
-    emptiable: EmptiableNodes = field(default_factory=EmptiableNodes)
-    power: HostPower = field(default_factory=HostPower)
+    emptiable: EmptiableNodes = _NO_NODES
+    power: HostPower = _SHIPPED_POWER
     """Of the nodes that would be woken."""
 
 
-@dataclass(frozen=True, slots=True)
-class SupplyDecision:
+class SupplyDecision(Struct, frozen=True):
     """Where a request's nodes come from, and what becomes of the others.
 
     The request takes the woken and the preempted nodes and for the rest free ones; leases leave when it starts, not

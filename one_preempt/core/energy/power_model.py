@@ -6,8 +6,9 @@ Whole milliwatts and millijoules, so that energies compare as integers. `CONSTAN
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from one_preempt.core.energy.host_power_state import HostPowerState
 
@@ -15,8 +16,7 @@ MW_PER_W = 1000
 FULL_PERCENT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class PowerCurve:
+class PowerCurve(Struct, frozen=True):
     """Power over utilization: straight lines between points.
 
     `points` are (utilization in per cent, power in milliwatts), the utilizations ascending from 0 to 100, the powers
@@ -89,8 +89,7 @@ CONSTANT_117_W = constant_power(117)
 """The average of a comparable machine in SPECpower (PEMP12 section IV-A)."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostPower:
+class HostPower(Struct, frozen=True):
     """All that is known of the power of one kind of host. Times in seconds, powers in milliwatts.
 
     `boot_s` is the time after which a woken host is surely up. `boot_mw` and `shutdown_mw` are the mean power during

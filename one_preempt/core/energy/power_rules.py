@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from one_preempt.core.energy.always_on import POLICY as ALWAYS_ON
 from one_preempt.core.energy.policy import EnergyPolicy
@@ -30,8 +31,7 @@ class PowerMode(StrEnum):
     ENFORCE = "enforce"
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(Struct, frozen=True):
     """Hosts by shell patterns of their name and their cluster's."""
 
     host: str = "*"
@@ -52,8 +52,7 @@ def _matches(pattern: str, name: str) -> bool:
     return fnmatchcase(name, pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class QuietHours:
+class QuietHours(Struct, frozen=True):
     """A time of day, in minutes since midnight, from `begins` until before `ends`; over midnight where it ends earlier.
 
     Every day where both are equal.
@@ -67,8 +66,7 @@ class QuietHours:
         return (minute - self.begins) % MINUTES_A_DAY < ((self.ends - self.begins) % MINUTES_A_DAY or MINUTES_A_DAY)
 
 
-@dataclass(frozen=True, slots=True)
-class PowerRules:
+class PowerRules(Struct, frozen=True):
     """The bounds within which `policy` is asked and obeyed. All times in whole seconds.
 
     `period_s`: how often the policy looks after the queue. `handed_over`: the hosts that may be switched, none as

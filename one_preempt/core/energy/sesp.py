@@ -5,16 +5,17 @@ While V < 1 as few as under GESP, from V = 1 on all the nodes that a request ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.energy.load import violation_risk
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.supply_split import split_supply, wake_for_queue
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceLevelEnergySaver:
+class ServiceLevelEnergySaver(Struct, frozen=True):
     """`waiting_factor` is alpha: the mean wait promised to best-effort requests, in mean durations; `promised_wait_s`
     is that wait itself (MAWT), where it is given."""
 

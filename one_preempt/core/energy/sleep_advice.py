@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_model import most_economical_first
@@ -13,8 +14,7 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class SleepAdvice:
+class SleepAdvice(Struct, frozen=True):
     """Hosts, by their ids in ascending order, and by how many milliwatts all hosts together draw less then.
 
     What the migrations alone change is in the sum; the energy of a boot that ends the sleep is not.

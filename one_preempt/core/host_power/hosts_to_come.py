@@ -8,25 +8,20 @@ on it, for nobody has woken it, and nobody may ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import compress
 from operator import is_, is_not
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.energy.power_rules import MINUTES_A_DAY, PowerRules
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.host import KIB_PER_MIB, Host, HostCapacity, HostState
-from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
-from one_preempt.core.model.quick_construction import quick_variant
 
-_host_on = quick_variant(Host, "state", "max_cpu_centi", "max_memory_kib", "total_cpu_centi", "total_memory_kib")
-_loaded_host = quick_variant(Host, "cpu_usage_centi", "memory_usage_kib")
-_seen_state = quick_variant(ClusterState, "snapshot", "hosts")
-_seen_snapshot = quick_variant(PoolSnapshot, "hosts", "changed_host_ids")
 # Stays of no lease, one for each host that somebody seems to take.
 _NO_LEASE = -(1 << 40)
 # On the way to sleep, and from where it will be woken when it is needed.
@@ -35,8 +30,7 @@ SLEEPING = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HostsToCome:
+class HostsToCome(Struct, frozen=True, eq=False):
     """The rows of hosts that are not on. `up_at_s`, shape (H,), says of these alone something.
 
     `room`, shape (H, 2): what will be free there, with nobody on it but who is there now. `asleep`, shape (H,): those
@@ -50,8 +44,7 @@ class HostsToCome:
     expected: ExpectedHosts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpectedHosts:
+class ExpectedHosts(Struct, frozen=True, eq=False):
     """All of it that time does not change. `full` are the hosts by row as the decision sees them: on, with no room.
 
     `boot_s` by row of those asleep, `due_s` when those that come are expected; `takes_s`, shape (H,), both. `free` and
@@ -168,7 +161,7 @@ def _look_at(found: ExpectedHosts, row: int, state: ClusterState, rules: PowerRu
     else:
         return
     awake = awake_host(host, capacity)
-    full = _loaded_host(awake, awake.max_cpu_centi + 1, awake.max_memory_kib + KIB_PER_MIB)
+    full = replace(awake, cpu_usage_centi=awake.max_cpu_centi + 1, memory_usage_kib=awake.max_memory_kib + KIB_PER_MIB)
     # The very host that it was where it is the same: whoever compares has less to look at.
     found.full[row] = known if known == full else full
     found.free[row] = _free_of(awake)
@@ -202,13 +195,13 @@ def last_switching_s(rules: PowerRules, before_s: int, from_s: int) -> int:
 def awake_host(host: Host, capacity: HostCapacity) -> Host:
     """The host as it will be once it is on."""
     shows_none = host.max_cpu_centi <= 0
-    return _host_on(
+    return replace(
         host,
-        HostState.MONITORED,
-        capacity.max_cpu_centi if shows_none else host.max_cpu_centi,
-        capacity.max_memory_kib if shows_none else host.max_memory_kib,
-        capacity.total_cpu_centi if shows_none else host.total_cpu_centi,
-        capacity.total_memory_kib if shows_none else host.total_memory_kib,
+        state=HostState.MONITORED,
+        max_cpu_centi=capacity.max_cpu_centi if shows_none else host.max_cpu_centi,
+        max_memory_kib=capacity.max_memory_kib if shows_none else host.max_memory_kib,
+        total_cpu_centi=capacity.total_cpu_centi if shows_none else host.total_cpu_centi,
+        total_memory_kib=capacity.total_memory_kib if shows_none else host.total_memory_kib,
     )
 
 
@@ -223,7 +216,7 @@ def expecting(state: ClusterState, to_come: HostsToCome) -> ClusterState:
     free[seen], capacity[seen] = -1, to_come.expected.capacity[seen]
     expected = HostTable(table.ids, free, capacity, table.accepts_vms | seen, table.index_by_id, tuple(ordered))
     hosts = dict(zip(table.index_by_id, ordered, strict=True))
-    return _seen_state(state, _seen_snapshot(state.snapshot, hosts, None), expected)
+    return replace(state, snapshot=replace(state.snapshot, hosts=hosts, changed_host_ids=None), hosts=expected)
 
 
 def with_hosts_to_come(

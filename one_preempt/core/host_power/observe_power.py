@@ -6,7 +6,9 @@ How one host goes on from phase to phase is in `phase_transitions`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.host_power.guests import Guests
@@ -44,8 +46,7 @@ _WITH_POWER = (*_DISABLED, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING, PowerP
 _TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK, LOSING_POWER)
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedPower:
+class ObservedPower(Struct, frozen=True):
     """What is known now, what of it is to be written, and what was not as the ledger had it."""
 
     known: KnownPower

@@ -6,7 +6,8 @@ that effect is seen in an observation that began later. Nothing here depends on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host, HostState
@@ -18,7 +19,6 @@ from one_preempt.core.model.power_sequence import (
     PowerReport,
     PowerSequence,
 )
-from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.reconciliation.observation import SETTLING_S
 
 # What is to be switched on and was not told to yet has its boot counted from so long before at most.
@@ -39,14 +39,9 @@ _CANNOT = {
     PowerPhase.SWITCHING_ON: "it cannot be switched on",
     PowerPhase.CUTTING_POWER: "its power cannot be cut",
 }
-_in_phase = quick_variant(
-    PowerSequence, "phase", "since_s", "reason_code", "reason_text", "attempts", "outcome", "outcome_at_s",
-    "answer_text", "emptied_vm_ids", "enabled",
-)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class HostSight:
+class HostSight(Struct, frozen=True):
     """One host as it is seen now; `vm_ids` are those on it, None where VMs exist that could not be read."""
 
     host: Host
@@ -115,7 +110,19 @@ def entered(sequence: PowerSequence, phase: PowerPhase, now_s: int, code: str, t
     """The same sequence in another phase; nothing was called for that yet."""
     emptied_vm_ids = sequence.emptied_vm_ids if phase is PowerPhase.EMPTYING else ()
     enabled = sequence.enabled and phase is not PowerPhase.AWAKE
-    return _in_phase(sequence, phase, now_s, code, text, 0, None, None, "", emptied_vm_ids, enabled)
+    return replace(
+        sequence,
+        phase=phase,
+        since_s=now_s,
+        reason_code=code,
+        reason_text=text,
+        attempts=0,
+        outcome=None,
+        outcome_at_s=None,
+        answer_text="",
+        emptied_vm_ids=emptied_vm_ids,
+        enabled=enabled,
+    )
 
 
 def next_phase(sequence: PowerSequence, phase: PowerPhase, now_s: int) -> PowerSequence:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from one_preempt.core.matching.expressions.attributes import AttributeTable
 from one_preempt.core.matching.expressions.known_expressions import Expressions, speaks_of_load
@@ -29,8 +30,7 @@ class HostSelection(Protocol):
         """One number for each host by itself; the highest is taken first, of equal ones the highest id."""
 
 
-@dataclass(frozen=True, slots=True)
-class ByRank:
+class ByRank(Struct, frozen=True):
     """Prefers hosts by a rank expression over their attributes."""
 
     name: str

@@ -7,11 +7,11 @@ HOST MANAGE, DATASTORE USE and NET USE. Members of the administrators' group pas
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntFlag
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from one_preempt.core.matching.expressions.attributes import BoolArray
 from one_preempt.core.model.access import ADMINISTRATORS_GID, ONEADMIN_UID, AclRule, Directory
@@ -47,8 +47,7 @@ class Right(IntFlag):
     CREATE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """What the rules grant one user on one type of object: everything, or by id, group and cluster."""
 
     everything: bool = False
@@ -66,8 +65,7 @@ class Granted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """On whose behalf a VM is placed: the user with all groups, ascending.
 
     The administrators' group is among them where the VM belongs to it, whoever owns the VM.
@@ -156,8 +154,7 @@ def have_same_owners(one: Directory, other: Directory) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Collected:
+class _Collected(Struct):
     everything: bool = False
     ids: set[int] = field(default_factory=set)
     group_ids: set[int] = field(default_factory=set)

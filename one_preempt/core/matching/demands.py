@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.model.virtual_machine import Disk, HistoryAction, VirtualMachine, VmState
 
@@ -12,8 +13,7 @@ _LEFT_THE_HOST = frozenset({HistoryAction.STOP, HistoryAction.UNDEPLOY, HistoryA
 _OUT_STATES = frozenset({VmState.STOPPED, VmState.UNDEPLOYED})
 
 
-@dataclass(frozen=True, slots=True)
-class DatastoreDemand:
+class DatastoreDemand(Struct, frozen=True):
     """Space in MiB: on the system datastore, and on image datastores by id."""
 
     system_mib: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from one_preempt.core.matching.numa import RESERVED_THREAD
 from one_preempt.core.model.cluster_state import HostTable

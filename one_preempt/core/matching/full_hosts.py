@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.datastores import DatastoreMatch
@@ -13,8 +14,7 @@ from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class SaidFull:
+class SaidFull(Struct, frozen=True):
     """What was said where no host has room, and what that followed from."""
 
     first: VirtualMachine

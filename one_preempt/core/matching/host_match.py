@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.access import AccessRules
@@ -36,8 +36,7 @@ from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class HostMatch:
+class HostMatch(Struct, frozen=True):
     """The hosts that suit a VM, by row of the host table, and how many were ruled out by which test.
 
     `refusal` is set where none suits; it names no VM, for one match is for all of a kind. `follows_current_vms`: the
@@ -57,8 +56,7 @@ class HostMatch:
 KINDS_KEPT = 4096
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """What was found for VMs of a kind, and the hosts that `met` their requirements, after so many changes of hosts."""
 
     match: HostMatch

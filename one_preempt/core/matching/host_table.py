@@ -10,9 +10,7 @@ import numpy as np
 
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import Host
-from one_preempt.core.model.quick_construction import quick_constructor
 
-_host_table = quick_constructor(HostTable)
 _size, _state = attrgetter("max_cpu_centi", "max_memory_kib"), attrgetter("state")
 
 
@@ -70,7 +68,7 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
     columns = (before.ids, free, capacity, accepts_vms)
-    return _host_table(*columns, before.index_by_id, tuple(ordered), made_from=before.mark, renewed=rows)
+    return HostTable(*columns, before.index_by_id, tuple(ordered), made_from=before.mark, renewed=rows)
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:

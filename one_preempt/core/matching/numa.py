@@ -7,8 +7,9 @@ by guest node. Both are followed here, so that a VM is kept from exactly those h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import gcd
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host, NumaCore, NumaNode
 from one_preempt.core.model.virtual_machine import NumaNodeRequest, Topology, VirtualMachine
@@ -18,8 +19,7 @@ RESERVED_THREAD = -2
 _FREE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Core:
+class _Core(Struct, frozen=True):
     """One core: the VMs on each of its threads that are not reserved for the host itself."""
 
     threads: tuple[tuple[int, ...], ...]
@@ -34,8 +34,7 @@ class _Core:
         return 1 if self.dedicated else sum(map(len, self.threads))
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(Struct, frozen=True):
     """What is left of one host node: memory in KiB, free huge pages by their size in KiB.
 
     Rooms share it, and put another one in its place. `counted` are the groups of its cores that were asked for.
@@ -78,8 +77,7 @@ class _Node:
         return _Node(self.id, tuple(cores), self.memory_kib, self.pages, self.distance)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """The guest nodes of a VM that ask for something, and what decides for all of them: there may be thousands."""
 
     requests: Sequence[NumaNodeRequest]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.host_selection import striping
 from one_preempt.core.host_selection.selection import HostSelection
@@ -12,8 +12,7 @@ _DATASTORE_RANKS = {"packing": "- FREE_MB", "striping": "FREE_MB", "fixed": "PRI
 _NETWORK_RANKS = {"packing": "USED_LEASES", "striping": "- USED_LEASES", "fixed": "PRIORITY"}
 
 
-@dataclass(frozen=True, slots=True)
-class MatchOptions:
+class MatchOptions(Struct, frozen=True):
     """Limits (0 = none) and default policies; a VM's own SCHED_RANK and SCHED_DS_RANK win.
 
     `max_vm` VMs are looked at in a cycle, `max_dispatch` started, `max_host` of them on one host. The ranks of

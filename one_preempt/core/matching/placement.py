@@ -24,7 +24,7 @@ from one_preempt.core.matching.known_gangs import KnownGangs
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.matching.room import Room
-from one_preempt.core.matching.single_placement import SinglePlacement, new_placement
+from one_preempt.core.matching.single_placement import SinglePlacement
 from one_preempt.core.matching.vm_groups import are_tied, group_rules
 from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.plan import Placement
@@ -298,7 +298,7 @@ class Matchmaker(SinglePlacement):
             if like is not None:
                 taken_rows += [row] * fitting
                 several = vms[len(found) : len(found) + fitting]
-                found += [new_placement(one.id, host.id, like.datastore_id, like.nics) for one in several]
+                found += [Placement(one.id, host.id, like.datastore_id, like.nics) for one in several]
             if len(found) == len(vms):
                 break
         if found:

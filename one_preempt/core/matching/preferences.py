@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.host_selection.selection import HostSelection
 from one_preempt.core.matching.expressions.attributes import AttributeTable
@@ -14,8 +13,7 @@ from one_preempt.core.matching.host_match import StaticHostMatch
 from one_preempt.core.model.cluster_state import IntArray
 
 
-@dataclass(slots=True)
-class _Order:
+class _Order(Struct):
     """The scores by row and the rows by score, as after so many changes of hosts."""
 
     scores: IntArray

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from one_preempt.core.model.plan import Reason
 
@@ -68,8 +69,7 @@ _MENDS = {
 _DECISIVE = (DISPATCH_LIMIT, CAPACITY, DEVICES, NUMA)
 
 
-@dataclass(frozen=True, slots=True)
-class Unplaced:
+class Unplaced(Struct, frozen=True):
     """No placement. `counts`: hosts by the test that ruled them out (see the codes of this module)."""
 
     reason: Reason

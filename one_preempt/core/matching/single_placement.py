@@ -29,10 +29,7 @@ from one_preempt.core.model.host import Host
 from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
-
-new_placement = quick_constructor(Placement)
 
 
 class SinglePlacement:
@@ -288,7 +285,7 @@ class SinglePlacement:
         if store is None:
             return self._datastores.why_none(vm, host)
         networks = self._networks_on(vm, host, room, nics)
-        return reasons.NETWORK if networks is None else new_placement(vm.id, host.id, store.id, networks)
+        return reasons.NETWORK if networks is None else Placement(vm.id, host.id, store.id, networks)
 
     def unserved_at(self, vms: Sequence[VirtualMachine], rows: Sequence[int], room: Room) -> Unplaced | None:
         """What VMs lack of datastores and networks, each on the host of its row, whatever else is free there.

@@ -8,9 +8,9 @@ the others follow once it has started. So do members that are to be rescheduled,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.matching.demands import moves
 from one_preempt.core.matching.expressions.attributes import BoolArray
@@ -23,8 +23,7 @@ _AFFINED = "AFFINED"
 _ANTI_AFFINED = "ANTI_AFFINED"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRules:
+class GroupRules(Struct, frozen=True):
     """What the rules say of one VM now.
 
     `companions` must find room on the same host; `follows` is the VM whose start this one has to wait for.
@@ -59,8 +58,7 @@ def group_rules(vm: VirtualMachine, room: Room) -> GroupRules | None:
     return GroupRules(mask, tuple(room.snapshot.vms[vm_id] for vm_id in companions))
 
 
-@dataclass(frozen=True, slots=True)
-class RoleRules:
+class RoleRules(Struct, frozen=True):
     """What the rules of a role name, whoever is where: VMs it keeps apart from, and sets each of which shares a host.
 
     `mask` are the hosts that it may be on at all, shape (H,).

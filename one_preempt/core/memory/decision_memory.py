@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from one_preempt.core.alike_hosts import AlikeHosts
 from one_preempt.core.availability.timeline import Timeline
@@ -24,8 +24,7 @@ from one_preempt.core.memory.stays_ahead import StaysAhead
 from one_preempt.core.overhead.learned import Learner
 
 
-@dataclass(slots=True, eq=False)
-class DecisionMemory:
+class DecisionMemory(Struct, eq=False):
     """Parts of which each knows for itself what it was made from, and what of it still holds.
 
     Only speed depends on it: with any memory or none the plan is the same. A decision changes it in place.

@@ -6,9 +6,8 @@ nobody can leave after all, it is asked several times in each cycle, without tho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.preemption.problem import (
@@ -24,8 +23,7 @@ from one_preempt.core.preemption.victim_choice import choose_victims
 REQUESTS_KEPT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     problem: PreemptionProblem
     policy: PreemptionPolicy
     limits: SearchLimits

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.model.cluster_state import IntArray
@@ -13,8 +13,7 @@ from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class GivingWay:
+class GivingWay(Struct, frozen=True):
     """A lease on hosts that would be taken off them for a reservation; `ends_at_s` None: nobody knows."""
 
     lease: Lease

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
@@ -13,8 +13,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 Leavers = tuple[tuple[VirtualMachine, PreemptionMethod], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InTheWay:
+class InTheWay(Struct, frozen=True):
     """What the answer for a stay follows from beside its hosts.
 
     `own` are all stays of its lease, `there` those who will still be on its hosts, `gone` the ids of those among them
@@ -27,8 +26,7 @@ class InTheWay:
     gone: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     table: SlotTable
     number: int
     asked: InTheWay

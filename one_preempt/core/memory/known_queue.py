@@ -7,12 +7,12 @@ same object, and the rates are the same by which it is known how long its start 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
+
+from msgspec import Struct
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observed_room import needed_s
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -21,8 +21,7 @@ from one_preempt.core.queue_turn import Turn, startable
 from one_preempt.core.quotas import counts_anew
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePlace:
+class QueuePlace(Struct, frozen=True):
     """Where a lease, or a VM that moves, stands in the queue: that of the lowest `key` is served first.
 
     `free_to_start`: neither a lock nor a quota can stand against its start.
@@ -36,9 +35,6 @@ class QueuePlace:
     def lease(self) -> Lease:
         """The lease that has this place in the queue."""
         return self.request.demand.lease
-
-
-_turn, _queue_place = quick_constructor(Turn), quick_constructor(QueuePlace)
 
 
 class KnownQueue:
@@ -76,8 +72,8 @@ class KnownQueue:
                 continue
             changed = True
             members = [vms[vm_id] for vm_id in lease.vm_ids]
-            turn = _turn(lease, tuple(startable(lease, members)))
-            places[lease_id] = _queue_place(
+            turn = Turn(lease, tuple(startable(lease, members)))
+            places[lease_id] = QueuePlace(
                 queue_key(policies, lease, members),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
                 not [vm for vm in turn.vms if vm.lock_level is not LockLevel.NONE or counts_anew(vm)],

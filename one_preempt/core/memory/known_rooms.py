@@ -6,17 +6,16 @@ Only speed depends on it: what is remembered is what `lease_room` would say agai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import ObservedRoom, Stay
 from one_preempt.core.model.cluster_state import ClusterState, HostTable, IntArray
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.observed_room import NO_ROOM, LeaseRoom, Surroundings, lease_room
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -26,15 +25,13 @@ from one_preempt.core.victims import has_left, shared_free_mib
 NOTHING: tuple[Reservation, ...] = ()
 NO_LEASE = -1
 _NEVER_S = 2**62
-_observed_room, _surroundings = quick_constructor(ObservedRoom), quick_constructor(Surroundings)
 
 
 # Rows, shape (n,), and what is to be added there, shape (n, 2).
 _Amounts = tuple[IntArray, IntArray] | None
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """What was said of a lease; good until `until_s`. `more` and `firmly_more` are that part of `room` in arrays."""
 
     lease: Lease
@@ -78,7 +75,7 @@ class KnownRooms:
             for victim in one.preemption.victims
             if not has_left(state.snapshot, victim)
         )
-        surroundings = _surroundings(state, policies, rates, resting, preemptors, victims)
+        surroundings = Surroundings(state, policies, rates, resting, preemptors, victims)
         anew = self._begin(surroundings)
         # Of these more is said than they themselves, their reservations and the time tell.
         preempting = {*preemptors, *victims, *(state.lease_of_vm.get(vm_id, NO_LEASE) for vm_id in resting)}
@@ -97,7 +94,7 @@ class KnownRooms:
             self._reserved = dict(state.reservations)
         self._count_up(state.hosts)
         self._number += 1
-        return _observed_room(
+        return ObservedRoom(
             self._host_ids,
             self._base,
             self._firm_base,

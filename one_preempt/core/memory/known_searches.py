@@ -7,14 +7,14 @@ looked at again, for some may suit the lease that did not before.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.matching.host_match import HostMatch
 from one_preempt.core.model.lease import Lease
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchedFor:
+class SearchedFor(Struct, frozen=True, eq=False):
     """A lease with its VMs, for how long, which hosts suit these, and what else was told of hosts.
 
     A lease and a match are the very objects of before where nothing of them has changed.

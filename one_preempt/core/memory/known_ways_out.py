@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, PreemptionMethod
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.suspendable import is_on_shared_storage, ways_out
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     lease: Lease
     methods: tuple[PreemptionMethod, ...] | None
-
-
-_new_known = quick_constructor(_Known)
 
 
 class KnownWaysOut:
@@ -45,7 +40,7 @@ class KnownWaysOut:
         if not state.paused and is_on_shared_storage(state, lease):
             if len(self._known) > 2 * len(state.leases):
                 self._known.clear()
-            self._known[lease.id] = _new_known(lease, methods)
+            self._known[lease.id] = _Known(lease, methods)
         return methods
 
 

@@ -11,15 +11,15 @@ it would have written down is written down at the next one: when a VM began to r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.lease_concerns import Concern, LeaseConcerns
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import ActionKind, Plan
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.overhead.planning import start_s
@@ -32,8 +32,7 @@ _RESTLESS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Quiet:
+class Quiet(Struct, frozen=True):
     """What may happen next without being looked at for itself.
 
     `started_vm_ids` were just started: no decision depends on whether they run by now. `ends`: nor on whether a whole
@@ -46,7 +45,6 @@ class Quiet:
 
 
 NOTHING_QUIET = Quiet()
-_quiet = quick_constructor(Quiet)
 
 
 def quiet_changes(
@@ -73,12 +71,12 @@ def quiet_changes(
     waits_on_hold = _waits_on_hold(state, started)
     promised = _promised_to_others(state, plan, started)
     if not (promised or plan.refusals) and _nobody_else_waits(concerns, started):
-        return _quiet(started, plan.wake_at_s is None and not waits_on_hold)
+        return Quiet(started, plan.wake_at_s is None and not waits_on_hold)
     # Whoever waits was asked already, and gets the same answer if what was started runs from now on, as was planned.
     # Of several promises each look may bring one forward, and what is behind it.
     if waits_on_hold or promised > 1 or not _start_at_once(state, memory, started, policies):
         return NOTHING_QUIET
-    return _quiet(started)
+    return Quiet(started)
 
 
 def _only_refuses(state: ClusterState, plan: Plan, memory: DecisionMemory) -> bool:

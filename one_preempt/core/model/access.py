@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 ADMINISTRATORS_GID = 0
 ONEADMIN_UID = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """VM quota of a user or group in one cluster (-1 or '': all clusters): limits and use by name.
 
     Names are oned's (CPU, MEMORY, VMS, RUNNING_CPU, ...); a limit of -1 means the default, -2 unlimited.
@@ -21,8 +21,7 @@ class Quota:
     used: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """One user with all its groups."""
 
     id: int
@@ -34,8 +33,7 @@ class User:
     vm_quotas: tuple[Quota, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """One group."""
 
     id: int
@@ -44,8 +42,7 @@ class Group:
     vm_quotas: tuple[Quota, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AclRule:
+class AclRule(Struct, frozen=True):
     """One rule of one.acl.info: four bit fields as oned packs them in hexadecimal (see `core/matching/access.py`)."""
 
     id: int
@@ -55,8 +52,7 @@ class AclRule:
     zone: int
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Struct, frozen=True):
     """Who exists and who may do what. The default quotas stand in where a limit is -1."""
 
     users: Mapping[int, User] = field(default_factory=dict)

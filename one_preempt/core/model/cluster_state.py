@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import is_not
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.lease import Lease
@@ -21,8 +21,7 @@ from one_preempt.core.model.reservation import Reservation
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class HostTable:
+class HostTable(Struct, frozen=True):
     """Hosts in ascending id as columns: `free` and `capacity` have shape (hosts, 2): CPU in hundredths, MiB.
 
     The columns are not to be written to: tables of following cycles share them. `hosts` are the rows' hosts. A table
@@ -37,7 +36,7 @@ class HostTable:
     hosts: tuple[Host, ...] = ()
     made_from: object = None
     renewed: Sequence[int] = ()
-    mark: object = field(default_factory=object, compare=False)
+    mark: object = field(default_factory=object)
 
     def rows_since(self, before: HostTable) -> list[int]:
         """The rows that have other hosts than in an earlier table of as many."""
@@ -46,8 +45,7 @@ class HostTable:
         return list(compress(count(), map(is_not, before.hosts, self.hosts)))
 
 
-@dataclass(frozen=True, slots=True)
-class Discrepancy:
+class Discrepancy(Struct, frozen=True):
     """Something that was not as the ledger had it, for the log: a code and one sentence."""
 
     code: str
@@ -55,8 +53,7 @@ class Discrepancy:
     vm_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
+class ClusterState(Struct, frozen=True):
     """All that `decide` may know. `leases` by lease id; `lease_of_vm` maps each VM to its lease.
 
     `records` are the leases' records as they are to be written; of the leases `unsettled_lease_ids` another thing may
@@ -86,4 +83,4 @@ class ClusterState:
     unsettled_lease_ids: frozenset[int] = frozenset()
     discrepancies: tuple[Discrepancy, ...] = ()
     power: KnownPower = NOTHING_KNOWN
-    changed_lease_ids: frozenset[int] | None = field(default=None, compare=False)
+    changed_lease_ids: frozenset[int] | None = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class HeldRoom:
+class HeldRoom(Struct, frozen=True, order=True):
     """What one VM is going to take on a host. Once the VM is on that host, oned counts it and the promise is kept.
 
     `expires_at_s`: the promise holds no longer than that, in seconds since the epoch.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 
-from one_preempt.core.model.resources import Resources, resources
+from msgspec import Struct, field
+
+from one_preempt.core.model.resources import Resources
 
 KIB_PER_MIB = 1024
 
@@ -25,8 +26,7 @@ class HostState(IntEnum):
     OFFLINE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class PciDevice:
+class PciDevice(Struct, frozen=True):
     """One PCI device of a host; `vm_id` is -1 while the device is free. Ids are lower-case hexadecimal."""
 
     address: str
@@ -38,8 +38,7 @@ class PciDevice:
     numa_node: int
 
 
-@dataclass(frozen=True, slots=True)
-class NumaCore:
+class NumaCore(Struct, frozen=True):
     """One core: its hardware threads as (cpu id, id of the VM pinned to it or -1)."""
 
     id: int
@@ -48,8 +47,7 @@ class NumaCore:
     dedicated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HugePages:
+class HugePages(Struct, frozen=True):
     """Huge pages of one size on one NUMA node, in pages; `size_kib` is the size of one page."""
 
     size_kib: int
@@ -58,8 +56,7 @@ class HugePages:
     free_pages: int
 
 
-@dataclass(frozen=True, slots=True)
-class NumaNode:
+class NumaNode(Struct, frozen=True):
     """One NUMA node; memory in KiB as oned writes it."""
 
     id: int
@@ -70,8 +67,7 @@ class NumaNode:
     distance: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HostDatastore:
+class HostDatastore(Struct, frozen=True):
     """Space of one datastore as seen on one host (non-shared system datastores)."""
 
     datastore_id: int
@@ -80,8 +76,7 @@ class HostDatastore:
     used_mib: int
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """One host of the pool.
 
     `attributes` holds every scalar element of the document as {path below HOST: values in document order},
@@ -115,12 +110,12 @@ class Host:
     @property
     def capacity(self) -> Resources:
         """What VMs may use in all; memory rounded down to whole MiB."""
-        return resources(self.max_cpu_centi, self.max_memory_kib // KIB_PER_MIB)
+        return Resources(self.max_cpu_centi, self.max_memory_kib // KIB_PER_MIB)
 
     @property
     def free(self) -> Resources:
         """What is left by oned's accounting; negative where the host is overcommitted."""
-        return resources(*self.free_amounts)
+        return Resources(*self.free_amounts)
 
     @property
     def free_amounts(self) -> tuple[int, int]:
@@ -139,8 +134,7 @@ class Host:
         return self.attributes.get("TEMPLATE/PIN_POLICY", ("",))[0].upper() == "PINNED"
 
 
-@dataclass(frozen=True, slots=True)
-class HostCapacity:
+class HostCapacity(Struct, frozen=True):
     """Last known capacity of a host; oned zeroes it while the host is OFFLINE (node06 in the recordings)."""
 
     host_id: int

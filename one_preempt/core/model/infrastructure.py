@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 
 class DatastoreType(IntEnum):
@@ -16,8 +17,7 @@ class DatastoreType(IntEnum):
     BACKUP = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Permissions:
+class Permissions(Struct, frozen=True):
     """USE, MANAGE and ADMIN of owner, group and others."""
 
     owner_use: bool = True
@@ -31,8 +31,7 @@ class Permissions:
     other_admin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """One cluster; `attributes` are its template's texts by name."""
 
     id: int
@@ -43,8 +42,7 @@ class Cluster:
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Datastore:
+class Datastore(Struct, frozen=True):
     """One datastore; space in MiB. `attributes`: {path below DATASTORE: values}, as for hosts."""
 
     id: int
@@ -64,8 +62,7 @@ class Datastore:
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """One virtual network; `size_leases` adds up its address ranges."""
 
     id: int
@@ -79,8 +76,7 @@ class Network:
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class VmGroupRole:
+class VmGroupRole(Struct, frozen=True):
     """One role of a VM group: its members and how they stand to each other and to hosts."""
 
     id: int
@@ -91,8 +87,7 @@ class VmGroupRole:
     host_anti_affined: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VmGroup:
+class VmGroup(Struct, frozen=True):
     """One VM group; `affined` and `anti_affined` are the rules between roles, each a set of role names."""
 
     id: int

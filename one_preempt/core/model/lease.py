@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.resources import Resources
@@ -48,8 +49,7 @@ class PreemptionMethod(StrEnum):
     LIVE_MIGRATE = "live-migrate"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTerms:
+class LeaseTerms(Struct, frozen=True):
     """What a lease was promised. Times in seconds since the epoch; None = not asked for.
 
     `start_offset_s` is a START of the form "+hh:mm:ss", counted from the admission; `at_once` is START = "now":
@@ -89,8 +89,7 @@ class LeaseState(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """One lease as the decision sees it. A VM without lease attributes is a lease of its own.
 
     `id` is the id of its oldest VM. `explicit` says that its owner wrote a LEASE attribute (it then waits on

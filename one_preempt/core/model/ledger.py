@@ -7,8 +7,9 @@ The ledger is the store's content as a value. `reconcile` holds it against what 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.power_standing import PowerStanding
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(Struct, frozen=True):
     """One admitted lease. Written once at admission; counters and the end are updated later.
 
     Only leases with terms of their own (a LEASE attribute or a rule) and privileged requests are recorded.
@@ -52,8 +52,7 @@ class LeaseRecord:
     run_began_at_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ActionRecord:
+class ActionRecord(Struct, frozen=True):
     """One intent and what became of it. `outcome` None: intended, and then nothing was written.
 
     `closed_at_s` is set once the action was observed as done (`succeeded` True) or as failed (False).
@@ -79,16 +78,14 @@ class ActionRecord:
     succeeded: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPreemption:
+class OpenPreemption(Struct, frozen=True):
     """A preemption that is not over, as stored."""
 
     preemption: Preemption
     opened_at_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """One observed change of a VM's state, for the log and for learning overheads."""
 
     vm_id: int
@@ -100,8 +97,7 @@ class Transition:
     memory_mib: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """The store's content that a cycle needs. `vm_states`: last logged state name of VMs of recorded leases.
 
     `open_actions`: not yet closed. `failed_actions`: closed as failed and still inside the retry window.
@@ -127,11 +123,10 @@ class Ledger:
     power_sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
     power_orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     power_asked_at_s: int | None = None
-    changed_lease_ids: frozenset[int] | None = field(default=None, compare=False)
+    changed_lease_ids: frozenset[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerChanges:
+class LedgerChanges(Struct, frozen=True):
     """What one reconciliation found out; written in one transaction before anything is decided."""
 
     admitted: tuple[LeaseRecord, ...] = ()

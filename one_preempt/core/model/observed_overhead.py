@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class OverheadKind(StrEnum):
@@ -17,8 +18,7 @@ class OverheadKind(StrEnum):
     SHUT_DOWN = "shut-down"
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedOverhead:
+class ObservedOverhead(Struct, frozen=True):
     """One observed operation: how long it took, for how much memory, on which system datastore.
 
     `took_s` is its own share of the time where several shared the storage. For MIGRATE, the copy of a cold migration,

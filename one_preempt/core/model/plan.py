@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.reservation import Booking, VerdictGiven
@@ -48,16 +49,14 @@ class MigrationType(IntEnum):
     POWEROFF_HARD = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why: a stable code for programs and one sentence for people."""
 
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """One step. `id` is the same in every cycle that still wants the step, so that it is issued once.
 
     `after` names the actions that must have been observed as done before. `expected_states` are the names
@@ -87,8 +86,7 @@ class Action:
     lock_owner_uid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Where one VM goes. `datastore_id` None lets oned choose."""
 
     vm_id: int
@@ -97,8 +95,7 @@ class Placement:
     nics: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(Struct, frozen=True):
     """One VM that leaves its host for a preemptor; `target_host_id` for the migrations."""
 
     vm_id: int
@@ -108,8 +105,7 @@ class Victim:
     target_host_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateSet:
+class CandidateSet(Struct, frozen=True):
     """One set of leases whose leaving makes room; for the explanation. `frees_vms` counts VMs freed."""
 
     lease_ids: tuple[int, ...]
@@ -117,8 +113,7 @@ class CandidateSet:
     frees_vms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(Struct, frozen=True):
     """One decided preemption (CCPE13 1.3): who preempts whom, where the preemptor goes, what it costs.
 
     `optimal` says the choice is proven best for the policy; else `bound_ms` is a proven lower bound on the
@@ -145,8 +140,7 @@ class Preemption:
         return tuple(sorted({victim.lease_id for victim in self.victims}))
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """VMs that get nothing this time, and why."""
 
     vm_ids: tuple[int, ...]
@@ -154,8 +148,7 @@ class Refusal:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionEnd:
+class PreemptionEnd(Struct, frozen=True):
     """A preemption under way is over: `fulfilled`, or given up with the reason."""
 
     preemption_id: str
@@ -163,8 +156,7 @@ class PreemptionEnd:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """All that a cycle decided.
 
     `actions` are ordered; those of earlier plans that are still wanted stand here again under their id.

@@ -7,8 +7,9 @@ takes them in `Policies`. Everything here is data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 
@@ -31,8 +32,7 @@ class Verification(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionLimits:
+class PreemptionLimits(Struct, frozen=True):
     """The ceilings that keep preemption civil; zero victims an hour forbids it.
 
     `minimum_run_time_s`: a VM that runs for less is left alone. `cooldown_s`: a lease that was preempted is
@@ -57,8 +57,7 @@ DEFAULT_METHODS: Mapping[LeaseType, tuple[PreemptionMethod, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VictimRules:
+class VictimRules(Struct, frozen=True):
     """Who may be a victim, and how. `methods`: by lease type, the first that is possible is taken. SUSPEND among them
     counts only with `suspend_in_place`.
 
@@ -72,8 +71,7 @@ class VictimRules:
     suspend_in_place: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EnactmentLimits:
+class EnactmentLimits(Struct, frozen=True):
     """`retry_delay_s`: pause before a refused placement is tried again. `gang_attempts`: tries before the members
     of a gang that did start are stopped again because one did not."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.access import ONEADMIN_UID, Directory
 from one_preempt.core.model.host import Host
@@ -21,8 +22,7 @@ class RaftState(IntEnum):
     LEADER = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSnapshot:
+class PoolSnapshot(Struct, frozen=True):
     """All pools that a decision needs, by id; VMs that are DONE are absent unless they were asked for.
 
     `problems` tells, one sentence each, which objects could not be read and were left out or mended;
@@ -52,5 +52,5 @@ class PoolSnapshot:
     unreadable_host_ids: frozenset[int] = frozenset()
     problems: tuple[str, ...] = ()
     own_uid: int = ONEADMIN_UID
-    changed_vm_ids: frozenset[int] | None = field(default=None, compare=False)
-    changed_host_ids: frozenset[int] | None = field(default=None, compare=False)
+    changed_vm_ids: frozenset[int] | None = None
+    changed_host_ids: frozenset[int] | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 
 class PowerStatus(Enum):
@@ -38,8 +39,7 @@ class PowerAnswer(Enum):
     """No power control is configured: the text says what would have been done."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedHost:
+class ListedHost(Struct, frozen=True):
     """What OpenNebula's list of hosts tells of one: `attributes` are those of its template that are about power.
 
     Encrypted values stay so.
@@ -49,8 +49,7 @@ class ListedHost:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PowerOutcome:
+class PowerOutcome(Struct, frozen=True):
     """The answer to one order. `text` is one sentence for a person: what happened, where, and how to mend it.
 
     `retry_at_s`: when to try again, in seconds since the epoch; None where only a person can mend it, or where
@@ -67,8 +66,7 @@ class PowerOutcome:
         return self.answer is PowerAnswer.ACCEPTED
 
 
-@dataclass(frozen=True, slots=True)
-class PowerReading:
+class PowerReading(Struct, frozen=True):
     """The status that was read; `outcome` tells how, and why it is UNKNOWN where it is."""
 
     status: PowerStatus

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
 class HostUse(StrEnum):
@@ -18,8 +20,7 @@ class HostUse(StrEnum):
     """It did not come up, or did not obey: nobody can tell what it does."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostUseStay:
+class HostUseStay(Struct, frozen=True):
     """One host in one use, from `since_s` until before `until_s` (None: it lasts), in seconds since the epoch.
 
     `policy` is the energy policy that was obeyed, '' where none was. `load_percent` is what oned had given out of the
@@ -41,8 +42,7 @@ class HostUseStay:
         return self.host_id, self.use.value, self.policy, self.load_percent
 
 
-@dataclass(frozen=True, slots=True)
-class HostUseTotal:
+class HostUseTotal(Struct, frozen=True):
     """All that is left of stays that were pruned: how many they were, and how long they lasted together.
 
     They lie between `first_s` and `last_s`, in seconds since the epoch. Names are those of the latest.

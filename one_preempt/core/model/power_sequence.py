@@ -13,8 +13,9 @@ A phase is what was last intended; it is left when its effect is seen. What the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.host import HostCapacity, HostState
 from one_preempt.core.model.outcome import Outcome
@@ -84,8 +85,7 @@ LOSING_POWER = "losing-power"
 """Why a host is switched on that has taken the order to switch off, and that somebody has enabled or uses again."""
 
 
-@dataclass(frozen=True, slots=True)
-class PowerSequence:
+class PowerSequence(Struct, frozen=True):
     """What is known and under way of one host's power; one for each host that ever had one.
 
     `since_s` is when the phase was entered, `attempts` how often its call was issued, `outcome` what was answered last
@@ -145,8 +145,7 @@ class PowerSequence:
         return self.phase is not PowerPhase.AWAKE
 
 
-@dataclass(frozen=True, slots=True)
-class HostPowerStep:
+class HostPowerStep(Struct, frozen=True):
     """One call for a host. Just before it the host must be seen in one of `expected_states`, and without a VM where
     `must_be_empty`; else it changed hands, and nothing is called. Where the host is `at_rest` nobody waits for the
     answer."""
@@ -173,8 +172,7 @@ class PowerGoal(StrEnum):
     OFF = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class PowerOrder:
+class PowerOrder(Struct, frozen=True):
     """An administrator's order for one host, carried out once in place of the policy's wish."""
 
     host_id: int
@@ -182,8 +180,7 @@ class PowerOrder:
     ordered_at_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class PowerReport:
+class PowerReport(Struct, frozen=True):
     """What a host's power control answered. `status` is what was read, None after an order.
 
     `asked_at_s` is when the question was put: what is read before an order says nothing of its effect.
@@ -196,8 +193,7 @@ class PowerReport:
     status: PowerStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PowerBounds:
+class PowerBounds(Struct, frozen=True):
     """What holds whatever is decided: which hosts may be switched, how many of them stay on, how many boot at once.
 
     `boot_s`, `quickest_boot_s`: how long the slowest and the quickest of them take to boot.
@@ -210,8 +206,7 @@ class PowerBounds:
     quickest_boot_s: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPower:
+class KnownPower(Struct, frozen=True):
     """What the decision may know of power, all by host id. `sequences` are as observed now, not as last written.
 
     `capacities` are the last that were known, for hosts that show none while they sleep. `asked_at_s`: when the

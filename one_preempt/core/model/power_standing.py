@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class PowerAttempt(StrEnum):
@@ -20,8 +21,7 @@ class PowerAttempt(StrEnum):
     """Coming up after the power is on, which only OpenNebula sees."""
 
 
-@dataclass(frozen=True, slots=True)
-class PowerStanding:
+class PowerStanding(Struct, frozen=True):
     """What happened lately to one attempt at the host of one name.
 
     `failures` in a row; `not_before_s`: not again before, in seconds since the epoch; `ordered_at_s`: taken then,

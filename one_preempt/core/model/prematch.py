@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Prematch:
+class Prematch(Struct, frozen=True):
     """Hosts, system datastores and, by NIC id, networks that one VM may have; access rules are in it already.
 
     The hosts may be a tuple in any order: thousands of VMs have long lists, and a set takes six times the memory.

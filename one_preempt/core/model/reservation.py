@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Verdict(StrEnum):
@@ -19,8 +20,7 @@ class Verdict(StrEnum):
     CONVERTED = "converted"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Reservation:
+class Reservation(Struct, frozen=True, order=True):
     """One stay that a lease is promised, all its VMs together, from `start_at_s` until `end_at_s` (None: unknown).
 
     Instants in seconds since the epoch. `host_ids` has one entry a VM, in the order of the VMs that the lease had when
@@ -36,16 +36,14 @@ class Reservation:
     firm: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Booking:
+class Booking(Struct, frozen=True):
     """All reservations of one lease from now on, in the order of time: they replace those it had. Empty: none."""
 
     lease_id: int
     reservations: tuple[Reservation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictGiven:
+class VerdictGiven(Struct, frozen=True):
     """A verdict of this cycle, with one sentence for the lease's owner."""
 
     lease_id: int

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from one_preempt.core.model.quick_construction import quick_constructor
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Resources:
+class Resources(Struct, frozen=True, order=True):
     """CPU in hundredths of a processor and memory in MiB. PCI devices are matched one by one, see `host`."""
 
     cpu_centi: int
     memory_mib: int
 
     def __add__(self, other: Resources) -> Resources:
-        return resources(self.cpu_centi + other.cpu_centi, self.memory_mib + other.memory_mib)
+        return Resources(self.cpu_centi + other.cpu_centi, self.memory_mib + other.memory_mib)
 
     def __sub__(self, other: Resources) -> Resources:
-        return resources(self.cpu_centi - other.cpu_centi, self.memory_mib - other.memory_mib)
+        return Resources(self.cpu_centi - other.cpu_centi, self.memory_mib - other.memory_mib)
 
     def at_most(self, other: Resources) -> Resources:
         """The smaller of each amount."""
-        return resources(min(self.cpu_centi, other.cpu_centi), min(self.memory_mib, other.memory_mib))
+        return Resources(min(self.cpu_centi, other.cpu_centi), min(self.memory_mib, other.memory_mib))
 
     def fits_in(self, room: Resources) -> bool:
         """True when every amount is at most the same amount of `room`."""
         return self.cpu_centi <= room.cpu_centi and self.memory_mib <= room.memory_mib
 
 
-resources = quick_constructor(Resources)
 NO_RESOURCES = Resources(0, 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Suspension(StrEnum):
@@ -46,8 +47,7 @@ class RefusedReservation(StrEnum):
     QUEUE = "queue"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRules:
+class TimeRules(Struct, frozen=True):
     """How time is handed out. All times in whole seconds.
 
     `least_run_before_suspension_s`: nothing is started that would be suspended again before having run for so long.

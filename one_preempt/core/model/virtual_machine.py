@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 
-from one_preempt.core.model.resources import Resources, resources
+from msgspec import Struct, field
+
+from one_preempt.core.model.resources import Resources
 
 
 class VmState(IntEnum):
@@ -137,8 +138,7 @@ AttributeValue = str | VectorAttribute
 Template = Mapping[str, tuple[AttributeValue, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRecord:
+class HistoryRecord(Struct, frozen=True):
     """One HISTORY element: a stay on a host. Times in seconds since the epoch, 0 = not yet."""
 
     sequence: int
@@ -157,8 +157,7 @@ class HistoryRecord:
     tm_mad: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """One DISK; sizes in MiB. `clone` is None where the element is absent (volatile disks)."""
 
     id: int
@@ -172,8 +171,7 @@ class Disk:
     snapshot_total_mib: int
 
 
-@dataclass(frozen=True, slots=True)
-class Nic:
+class Nic(Struct, frozen=True):
     """One NIC; `network_id` is None while a NIC with NETWORK_MODE=auto has not been given a network."""
 
     id: int
@@ -183,8 +181,7 @@ class Nic:
     sched_rank: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PciRequest:
+class PciRequest(Struct, frozen=True):
     """A requested PCI device; empty strings match anything. `address` is set once a device was assigned."""
 
     vendor: str = ""
@@ -194,8 +191,7 @@ class PciRequest:
     address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NumaNodeRequest:
+class NumaNodeRequest(Struct, frozen=True):
     """One NUMA_NODE of the VM template: what the guest node needs, and where it was put."""
 
     node_id: int | None
@@ -204,8 +200,7 @@ class NumaNodeRequest:
     memory_node_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """TOPOLOGY of the VM template; `pin_policy` is NONE, CORE, THREAD, SHARED or NODE_AFFINITY's ''."""
 
     cores: int
@@ -216,16 +211,14 @@ class Topology:
     node_affinity: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledAction:
+class ScheduledAction(Struct, frozen=True):
     """One SCHED_ACTION that oned itself will carry out."""
 
     action: str
     time: str
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualMachine:
+class VirtualMachine(Struct, frozen=True):
     """One VM of the pool.
 
     `user_template` is the owner's own (never trusted); CONTEXT, GRAPHICS and other secrets are not kept.
@@ -276,7 +269,7 @@ class VirtualMachine:
     @property
     def resources(self) -> Resources:
         """What oned charges a host for this VM."""
-        return resources(self.cpu_centi, self.memory_mib)
+        return Resources(self.cpu_centi, self.memory_mib)
 
     @property
     def last_history(self) -> HistoryRecord | None:

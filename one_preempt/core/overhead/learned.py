@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.time import MS_PER_S
@@ -43,8 +45,7 @@ _operation = attrgetter("datastore_id", "kind")
 _Samples = dict[OverheadKind, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedRates:
+class LearnedRates(Struct, frozen=True):
     """`configured`, refined: `anywhere` by all observations, `by_storage` by those of each system datastore."""
 
     configured: OverheadRates

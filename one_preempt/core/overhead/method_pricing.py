@@ -16,7 +16,8 @@ priced by the rates of its own storage; those that leave by one method and at th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.overhead.ccpe13 import (
@@ -29,8 +30,7 @@ from one_preempt.core.overhead.ccpe13 import (
 from one_preempt.core.overhead.rates import OverheadRates, RatesByStorage
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingVm:
+class LeavingVm(Struct, frozen=True):
     """One VM of a victim: how it leaves, its memory, and its disks where they are not on shared storage (MiB).
 
     `datastore_id` is its system datastore, None where that is not known.
@@ -53,8 +53,7 @@ class LeavingVm:
         return 0 if self.shared_storage else self.disk_mib
 
 
-@dataclass(frozen=True, slots=True)
-class LeasePrice:
+class LeasePrice(Struct, frozen=True):
     """`overhead_ms`: h - delta of the lease. `reschedules`: it will have to be scheduled again, which costs delta."""
 
     overhead_ms: int

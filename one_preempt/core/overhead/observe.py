@@ -11,15 +11,15 @@ for the models let one wait for the other (CCPE13 section 5).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.ledger import ActionRecord, Ledger
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.virtual_machine import HistoryRecord, LcmState, VirtualMachine, VmState
 
@@ -39,8 +39,7 @@ _DEPLOY = ActionKind.DEPLOY
 _TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """How sharply the cloud is watched: looked at now and before (None: not known), and what was heard in between.
 
     `heard` is by (VM id, state name), as the event bus told it.
@@ -64,8 +63,7 @@ class Watch:
         return end_s if blur_s <= max(SHARP_S, (end_s - begin_s) // SHARP_PART) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(Struct, frozen=True):
     """One operation on one VM, until now where it is not known to have `ended`.
 
     `lane` is what the memory of several VMs takes turns on: a datastore, with a host where it is not shared.
@@ -82,8 +80,6 @@ class _Stretch:
 
 # Kind, beginning, end; 0: not yet.
 _Operation = tuple[OverheadKind, int, int | None]
-
-_observed, _stretch = quick_constructor(ObservedOverhead), quick_constructor(_Stretch)
 
 
 def observe_overheads(
@@ -103,7 +99,7 @@ def observe_overheads(
     going_on = [record for record in still_open if record.id not in done_ids]
     beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
     return tuple(
-        _observed(
+        ObservedOverhead(
             kind=one.kind,
             vm_id=one.vm_id,
             datastore_id=one.lane[0],
@@ -142,7 +138,7 @@ def _stretches(
                 continue
             ended = end_s is not None and begin_s <= end_s <= watch.now_s
             until_s = end_s if end_s is not None and ended else watch.now_s
-            yield _stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
+            yield _Stretch(kind, vm.id, lane, vm.memory_mib + disk_mib, begin_s, until_s, ended)
 
 
 def _operations(

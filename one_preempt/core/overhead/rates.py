@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class OverheadRates:
+
+class OverheadRates(Struct, frozen=True):
     """What the models are fed with. The defaults are CCPE13's simulations (section 7.2).
 
     Attributes:
@@ -31,12 +31,12 @@ class OverheadRates:
     live_copy_mib_per_s: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
             if value is None:
                 continue
-            if not (value > 0 if field.name.endswith("_per_s") else value >= 0) or value == float("inf"):
-                raise ValueError(f"{field.name} is {value}: rates must be finite and above 0, times not below 0")
+            if not (value > 0 if name.endswith("_per_s") else value >= 0) or value == float("inf"):
+                raise ValueError(f"{name} is {value}: rates must be finite and above 0, times not below 0")
 
     def at(self, datastore_id: int | None) -> OverheadRates:
         """The same on every storage."""

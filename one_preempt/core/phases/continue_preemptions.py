@@ -9,7 +9,8 @@ queue, and a preemptor that still needs room is decided upon anew, in this same 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import Unplaced

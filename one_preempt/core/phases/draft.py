@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from one_preempt.core.availability.lanes import ExclusiveLanes
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline
@@ -30,7 +30,6 @@ from one_preempt.core.model.plan import (
     Refusal,
     Victim,
 )
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.reservation import Booking, Verdict, VerdictGiven
 from one_preempt.core.model.resources import NO_RESOURCES, Resources
 from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
@@ -45,20 +44,15 @@ from one_preempt.core.quotas import QuotaBook
 from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
-_action = quick_constructor(Action)
-_plan, _refusal = quick_constructor(Plan), quick_constructor(Refusal)
 
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
+class Preparation(Struct, frozen=True):
     """From when on others leave for a reservation; `slots` are (lane, start, end) of what takes turns meanwhile."""
 
     begin_s: int
     slots: tuple[tuple[int, int, int], ...]
 
 
-@dataclass(slots=True)
-class PlanDraft:
+class PlanDraft(Struct):
     """What has been decided so far in this cycle, and the room that is left. Sets and keys are ids of leases."""
 
     # What the decision starts from; `state` shows hosts that are on their way up, too. `memory` is what the decision
@@ -277,7 +271,7 @@ class PlanDraft:
         row = self.state.hosts.index_by_id[placement.host_id]
         rests = self.in_place.occasions and self.resting_room[row].any()
         beside = bool(rests and (self.room.free[row] < 0).any())
-        return _action(
+        return Action(
             id=action_id,
             kind=ActionKind.DEPLOY,
             vm_id=vm.id,
@@ -337,8 +331,8 @@ class PlanDraft:
     def plan(self) -> Plan:
         """The plan as a value."""
         leases, waits = self.state.leases, self.waits
-        refusals = tuple([_refusal(leases[lease_id].vm_ids, lease_id, waits[lease_id]) for lease_id in sorted(waits)])
-        plan = _plan(
+        refusals = tuple([Refusal(leases[lease_id].vm_ids, lease_id, waits[lease_id]) for lease_id in sorted(waits)])
+        plan = Plan(
             made_at_s=self.state.now_s,
             policy=self.policies.preemption.name,
             actions=tuple(self.actions),

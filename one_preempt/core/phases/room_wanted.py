@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class RoomWanted:
+class RoomWanted(Struct, frozen=True):
     """The VMs of a lease that need room from `start_s` until `end_s`, None where nobody knows.
 
     `within`, shape (H,): only on these hosts; None: on all that it may count on.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from one_preempt.core.model.plan import CandidateSet
 from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptableLease
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CandidateTable:
+class CandidateTable(Struct, frozen=True, eq=False):
     """Candidate sets, none inside another, in the order of their sorted lease ids.
 
     Attributes:

@@ -13,9 +13,9 @@ the whole: what does not fit by these does not fit at all, and what fits by them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.matching.devices import serves
 from one_preempt.core.model.host import PciDevice
@@ -28,8 +28,7 @@ _Kinds = int
 MOST_SETS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceDimensions:
+class DeviceDimensions(Struct, frozen=True):
     """The dimensions that the PCI requests of one request need; none where it asks for no device.
 
     `kinds` are the distinct requests; `sets` are the dimensions, each a set of kinds as bits.

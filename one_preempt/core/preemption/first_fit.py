@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.preemption.problem import BoolArray, IntArray
 from one_preempt.core.preemption.request_classes import RequestClass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FirstFit:
+class FirstFit(Struct, frozen=True, eq=False):
     """`fits`, shape (rows,): all VMs are placed. `counts`, shape (rows, classes, hosts): how many of each go where."""
 
     fits: BoolArray

@@ -7,7 +7,8 @@ the largest of their bounds (`slot_cover`) holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.preemption.problem import PreemptableLease, PreemptionProblem
 from one_preempt.core.preemption.slot_cover import Cover, SlotCover
@@ -17,8 +18,7 @@ from one_preempt.core.preemption.slot_demand import slot_demands
 _ONE_LEASE = 1 << 48
 
 
-@dataclass(frozen=True, slots=True)
-class LowerBounds:
+class LowerBounds(Struct, frozen=True):
     """No set that makes room costs less or has fewer leases. `picks`: sets of leases (by position) worth trying."""
 
     overhead_ms: int

@@ -5,16 +5,14 @@ Ties: the set that frees the most VMs, as a scan from the largest lease down fin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.preemption.candidate_table import CandidateTable
 from one_preempt.core.preemption.policy import Objective
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumLeasesInvolved:
+class MinimumLeasesInvolved(Struct, frozen=True):
     """The set of fewest leases."""
 
     name: str = "MLIP"

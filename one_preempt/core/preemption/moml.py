@@ -6,16 +6,14 @@ alpha to 0 gives MOV, to infinity MLIP) the one with the fewest leases. Ties: th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.preemption.candidate_table import CandidateTable
 from one_preempt.core.preemption.policy import Objective
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumOverheadMinimumLeases:
+class MinimumOverheadMinimumLeases(Struct, frozen=True):
     """The set of fewest leases in the cheaper half.
 
     A set that has both the least overhead and the fewest leases of all is in the cheaper half and first there,

@@ -6,16 +6,14 @@ that are cheapest for their size. It is the rule under which Table III of CCPE13
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.preemption.candidate_table import CandidateTable
 from one_preempt.core.preemption.policy import Objective
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumOverhead:
+class MinimumOverhead(Struct, frozen=True):
     """The set of least overhead."""
 
     name: str = "MOV"

@@ -5,14 +5,13 @@ The request waits or is refused. There to compare with, and to switch preemption
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from one_preempt.core.preemption.candidate_table import CandidateTable
 from one_preempt.core.preemption.policy import Objective
 
 
-@dataclass(frozen=True, slots=True)
-class NoPreemption:
+class NoPreemption(Struct, frozen=True):
     """Picks no set, whatever the sets are."""
 
     name: str = "NOP"

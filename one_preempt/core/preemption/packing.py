@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.distinct import distinct
 from one_preempt.core.preemption.first_fit import first_fit
@@ -30,8 +30,7 @@ Counts = tuple[int, ...]
 _NOTHING = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """Adding `counts` to every vector that has room for them: keep those in `mask`, shift by `shift`."""
 
     counts: Counts

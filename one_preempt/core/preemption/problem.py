@@ -7,10 +7,9 @@ with an amount (PCI devices: see `device_dimensions`). Everything here is counte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from one_preempt.core.model.plan import CandidateSet, Reason
 
@@ -18,8 +17,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreemptableLease:
+class PreemptableLease(Struct, frozen=True, eq=False):
     """One running lease that may be preempted, all its VMs at once (a lease is a gang, CCPE13 section 2).
 
     Attributes:
@@ -39,8 +37,7 @@ class PreemptableLease:
     reschedules: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreemptionProblem:
+class PreemptionProblem(Struct, frozen=True, eq=False):
     """A request of N VMs, the room left on the hosts, and the leases that may be asked to leave.
 
     Attributes:
@@ -88,8 +85,7 @@ def _check_lease(lease: PreemptableLease, hosts: int, dimensions: int) -> None:
         raise ValueError(f"lease {lease.id}: releases and overhead_ms must not be negative, vm_count at least 1")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchLimits:
+class SearchLimits(Struct, frozen=True):
     """How far the search goes before it settles for good instead of best.
 
     Attributes:
@@ -110,8 +106,7 @@ class SearchLimits:
 DEFAULT_LIMITS = SearchLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Who leaves and where the request goes.
 
     Attributes:
@@ -135,8 +130,7 @@ class Choice:
     median_overhead_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NoChoice:
+class NoChoice(Struct, frozen=True):
     """Nobody is preempted, and why: `not-enough-room`, `policy-preempts-nobody`, or `not-found` (not exact)."""
 
     reason: Reason

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from one_preempt.core.preemption.problem import PreemptionProblem
 
 
-@dataclass(frozen=True, slots=True)
-class RequestClass:
+class RequestClass(Struct, frozen=True):
     """VMs of one request with equal needs, equal allowed hosts and equal anti-affinity.
 
     `members` are rows of `PreemptionProblem.needs`; `groups` are the anti-affinity groups they belong to: at

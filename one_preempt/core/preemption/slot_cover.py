@@ -14,10 +14,10 @@ The sets that attain the bounds are returned as well: they are where a greedy se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.preemption.problem import IntArray, PreemptableLease, PreemptionProblem
 from one_preempt.core.preemption.slot_demand import SlotDemand
@@ -26,16 +26,14 @@ ENUMERATED_LEASES_PER_HOST = 10
 _UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
-@dataclass(frozen=True, slots=True)
-class Cover:
+class Cover(Struct, frozen=True):
     """`cost`: no set of leases that meets the demand costs less. `picks`: the sets (positions) that gave it."""
 
     cost: int
     picks: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _HostShare:
+class _HostShare(Struct, frozen=True, eq=False):
     """What the leases at `positions` can do on one host.
 
     Attributes:

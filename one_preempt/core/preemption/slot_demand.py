@@ -7,9 +7,9 @@ leases, and bounds what a set costs, without packing anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.distinct import distinct
 from one_preempt.core.preemption.problem import BoolArray, IntArray, PreemptionProblem
@@ -19,8 +19,7 @@ _MOST_SLOTS = 1024
 _MOST_DEMANDS = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlotDemand:
+class SlotDemand(Struct, frozen=True, eq=False):
     """`count` VMs that each take `need`, shape (R,), on hosts `allowed`, shape (hosts,)."""
 
     need: IntArray

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.matching.expressions.attributes import leading_number
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
-class UserPriority:
+class UserPriority(Struct, frozen=True):
     """A lease of several VMs has the highest priority among them."""
 
     name: str = "user-priority"

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import LeaseRecord, Ledger
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.reconciliation.observation import LEAVING_KINDS
 
 # While these are open, and once they are closed, a lease may be in another state though its VMs are not.
 _STATE_CHANGING_KINDS = LEAVING_KINDS | {ActionKind.SUSPEND}
 
 
-@dataclass(frozen=True, slots=True)
-class Footing:
+class Footing(Struct, frozen=True):
     """The leases and records of the last reconciliation, all of which holds but for what is concerned."""
 
     leases: Mapping[int, Lease] = field(default_factory=dict)
@@ -29,8 +28,7 @@ class Footing:
 NO_FOOTING = Footing()
 
 
-@dataclass(frozen=True, slots=True)
-class Concerned:
+class Concerned(Struct, frozen=True):
     """What to look at: leases of the ledger or of the footing, and VMs, among them all members of those leases.
 
     Both are in ascending order. `changed_vm_ids` are the VMs that are other objects than those of the footing.
@@ -40,9 +38,6 @@ class Concerned:
     vm_ids: tuple[int, ...]
     changed_vm_ids: frozenset[int] = frozenset()
     footing: Footing = NO_FOOTING
-
-
-_footing, _concerned = quick_constructor(Footing), quick_constructor(Concerned)
 
 
 def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | None) -> Concerned:
@@ -61,8 +56,8 @@ def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | No
         members = {vm_id for lease_id in new for vm_id in _members(lease_id, ledger, last)}
         new = {lease_of_vm[vm_id] for vm_id in members if vm_id in lease_of_vm} - found
         seen, found = seen | members, found | new
-    footing = _footing(last.leases, lease_of_vm, last.records)
-    return _concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)
+    footing = Footing(last.leases, lease_of_vm, last.records)
+    return Concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)
 
 
 def _changed_vm_ids(snapshot: PoolSnapshot, last: ClusterState) -> frozenset[int] | None:

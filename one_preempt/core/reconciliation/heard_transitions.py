@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from one_preempt.core.model.ledger import LedgerChanges, Transition
-from one_preempt.core.model.quick_construction import quick_variant
+from msgspec.structs import replace
 
-_observed_at = quick_variant(Transition, "observed_at_s")
-_with_transitions = quick_variant(LedgerChanges, "transitions")
+from one_preempt.core.model.ledger import LedgerChanges
 
 
 def as_heard(
@@ -24,5 +22,5 @@ def as_heard(
     for transition in changes.transitions:
         heard_at_s = instants.get((transition.vm_id, transition.to_state))
         timely = heard_at_s is not None and after_s < heard_at_s < now_s
-        transitions.append(_observed_at(transition, heard_at_s) if timely else transition)
-    return _with_transitions(changes, tuple(transitions))
+        transitions.append(replace(transition, observed_at_s=heard_at_s) if timely else transition)
+    return replace(changes, transitions=tuple(transitions))

@@ -9,15 +9,15 @@ then on the owner of the VM cannot write there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from one_preempt.core.lease_status import says_in_place
 from one_preempt.core.model.ledger import ActionRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 
 _NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
@@ -36,8 +36,7 @@ class Preempted(Protocol):
         """The lease it was sent out for, as long as it is not back."""
 
 
-@dataclass(frozen=True, slots=True)
-class InPlace:
+class InPlace(Struct, frozen=True):
     """`vm_ids`: at rest on their hosts, or being saved there, by our hand; each with the occasion, which is the id of
     the preemption. `own_locks`: VMs that bear a lock which we set and have to open again, whatever they do."""
 
@@ -51,7 +50,6 @@ class InPlace:
 
 
 NOTHING_IN_PLACE = InPlace({}, frozenset())
-_in_place = quick_constructor(InPlace)
 
 
 def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases: Iterable[Preempted]) -> InPlace:
@@ -73,7 +71,7 @@ def in_place(snapshot: PoolSnapshot, actions: Mapping[str, ActionRecord], leases
                     occasions[vm.id] = f"lost@{lease.preempted_by}-{vm.history[-1].start_at_s}"
                     if vm.is_set_aside(snapshot.own_uid):
                         locks.add(vm.id)
-    return _in_place(occasions, frozenset(locks)) if occasions or locks else NOTHING_IN_PLACE
+    return InPlace(occasions, frozenset(locks)) if occasions or locks else NOTHING_IN_PLACE
 
 
 def was_in_place(vm: VirtualMachine, own_uid: int) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.lease_status import preemptor_in_status
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.in_place import was_in_place
 from one_preempt.core.reconciliation.served_time import Heard, clocked
@@ -19,7 +20,6 @@ from one_preempt.core.reconciliation.served_time import Heard, clocked
 WATCHED_S = 60
 _RUNNING = LcmState.RUNNING.name
 _DONE = VmState.DONE.name
-_ended = quick_variant(LeaseRecord, "ended_at_s")
 
 
 def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
@@ -40,8 +40,7 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
     return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=1)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordUpdate:
+class RecordUpdate(Struct, frozen=True):
     """What the records are held against: VMs and when they were seen, their states before, who was sent out or rests.
 
     `lately`: those states were seen a moment ago. `heard` is what was heard since, None where that is nothing.
@@ -69,7 +68,7 @@ class RecordUpdate:
 
     def _changed(self, record: LeaseRecord, present: Sequence[VirtualMachine]) -> LeaseRecord:
         if not present:
-            return _ended(record, self.now_s)
+            return replace(record, ended_at_s=self.now_s)
         sent_out = self.sent_out.get(record.id)
         sent_out_at_s = sent_out.outcome_at_s if sent_out is not None else None
         watched = self.lately and self._was_not_running(record)

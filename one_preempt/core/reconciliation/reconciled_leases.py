@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from msgspec.structs import replace
+
 from one_preempt.core.admission.admit import Admission
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.lease_lifecycle import lease_state
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.quick_construction import quick_variant
-from one_preempt.core.model.resources import resources
+from one_preempt.core.model.resources import Resources
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.reconciliation.concerned import Concerned
 
 _AT_REST = frozenset({LeaseState.RUNNING, LeaseState.WAITING})
-_recorded = quick_variant(
-    Lease, "state", "total", "preemptions", "preempted_by", "last_preempted_at_s", "served_s", "run_began_at_s"
-)
-_plain = quick_variant(Lease, "state", "total")
 
 
 def reconciled_leases(
@@ -64,20 +61,20 @@ def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bo
 def _reconciled(
     admitted: Lease, vms: list[VirtualMachine], record: LeaseRecord | None, resting: Container[int]
 ) -> Lease:
-    total = resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
+    total = Resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
     state = admitted.state
     if state is LeaseState.WAITING:
         preempted = record is not None and record.preempted_by is not None
         state = lease_state(vms, preempted=preempted, in_place=resting)
     if record is None:
-        return _plain(admitted, state, total)
-    return _recorded(
+        return replace(admitted, state=state, total=total)
+    return replace(
         admitted,
-        state,
-        total,
-        record.preemptions,
-        record.preempted_by,
-        record.last_preempted_at_s,
-        record.served_s,
-        record.run_began_at_s,
+        state=state,
+        total=total,
+        preemptions=record.preemptions,
+        preempted_by=record.preempted_by,
+        last_preempted_at_s=record.last_preempted_at_s,
+        served_s=record.served_s,
+        run_began_at_s=record.run_began_at_s,
     )

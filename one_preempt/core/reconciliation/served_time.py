@@ -7,12 +7,13 @@ clock of the others, which hold their room. What fails does, and whom the cloud 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.matching.demands import returns_to_its_disks
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import LeaseRecord
-from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine
 
 # A guest that is saved, copied or looked at while it runs is served; so is one that is on its way to another host.
@@ -26,11 +27,8 @@ _COMES_BACK = frozenset({
 
 _RUNNING = LcmState.RUNNING.name
 
-_with_clock = quick_variant(LeaseRecord, "served_s", "run_began_at_s")
 
-
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """What was heard of VMs since they were seen in `states_before`, at `last_at_s`: `instants` by id and new state."""
 
     instants: Mapping[tuple[int, str], int]
@@ -75,12 +73,12 @@ def clocked(
         began_at_s = heard.began_at_s(served if runs else present, now_s) if heard is not None else None
         if runs:
             seen_at_s = _began_at_s(served, now_s, watched) if began_at_s is None else began_at_s
-            return _with_clock(record, record.served_s, seen_at_s)
+            return replace(record, served_s=record.served_s, run_began_at_s=seen_at_s)
         if began_at_s is None:
             return record
     if runs:
         # By a clock that was set back since it began, it would end as much later than it does.
-        return record if began_at_s <= now_s else _with_clock(record, record.served_s, now_s)
+        return record if began_at_s <= now_s else replace(record, served_s=record.served_s, run_began_at_s=now_s)
     ends_at_s = [vm.history[-1].running_end_at_s for vm in (kept or present) if vm.history]
     if sent_out_at_s is not None:
         ends_at_s.append(sent_out_at_s)
@@ -88,7 +86,7 @@ def clocked(
     # Where all are away by their owner's hand, since the last of them is: of one that is gone nobody knows since when.
     choose = min if kept else max
     ended_at_s = now_s if has_lost_one and not kept else choose(known, default=now_s)
-    return _with_clock(record, record.served_s + max(0, ended_at_s - began_at_s), None)
+    return replace(record, served_s=record.served_s + max(0, ended_at_s - began_at_s), run_began_at_s=None)
 
 
 def _is_kept_from_running(vm: VirtualMachine, resting: Container[int], *, is_sent_out: bool) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.ledger import ActionRecord, Ledger
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
 from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.observation import LEAVING_KINDS, Progress, observe_action
 
@@ -24,11 +25,8 @@ _DONE = Progress.DONE
 _NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 _SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
-_closed = quick_variant(ActionRecord, "closed_at_s", "succeeded", "error_text")
 
-
-@dataclass(frozen=True, slots=True)
-class SettledActions:
+class SettledActions(Struct, frozen=True):
     """The open actions after observation: still open, just closed, and by lease what makes it leave."""
 
     open: Mapping[str, ActionRecord]
@@ -42,7 +40,6 @@ class SettledActions:
 
 
 NOTHING_SETTLED = SettledActions({}, (), {})
-_settled = quick_constructor(SettledActions)
 
 
 def settle_actions(
@@ -67,14 +64,16 @@ def settle_actions(
         if vm is None and record.kind is ActionKind.DEPLOY and (record.vm_id, _RUNNING) in heard:
             progress = _DONE
         if progress is _DONE:
-            closed.append(_closed(record, now_s, True, record.error_text))
+            closed.append(replace(record, closed_at_s=now_s, succeeded=True, error_text=record.error_text))
         elif progress is Progress.FAILED:
-            closed.append(_closed(record, now_s, False, record.error_text or _what_was_seen(vm)))
+            closed.append(
+                replace(record, closed_at_s=now_s, succeeded=False, error_text=record.error_text or _what_was_seen(vm))
+            )
         else:
             still_open[action_id] = record
         if record.kind in _SENDING_OUT and _is_sent_out(record, vm, progress):
             sent_out[record.lease_id] = record
-    return _settled(still_open, tuple(closed), sent_out)
+    return SettledActions(still_open, tuple(closed), sent_out)
 
 
 def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host
 from one_preempt.core.model.plan import Action, ActionKind
@@ -17,8 +18,7 @@ MAX_ORDERS = 512
 NOBODY: frozenset[int] = frozenset()
 
 
-@dataclass(slots=True)
-class _Arrival:
+class _Arrival(Struct):
     """A VM that comes to a host, or runs there again, and the VMs that have certainly left it by then, or rest there.
 
     `by_the_books`: oned is asked to count, so that what rests there does not help it.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.reservation import Reservation, Verdict

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from one_preempt.core.model.host import PciDevice
 from one_preempt.core.model.virtual_machine import PciRequest

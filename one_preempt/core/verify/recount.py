@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
@@ -15,8 +17,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.books import Books, bears_our_lock, rests
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """One broken rule: a code and a sentence naming the action or host."""
 
     code: str

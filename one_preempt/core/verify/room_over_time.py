@@ -7,7 +7,8 @@ did: it may not take what is left beside it for a promise that stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.model.host import KIB_PER_MIB, Host
 from one_preempt.core.model.virtual_machine import VirtualMachine
@@ -23,8 +24,7 @@ from one_preempt.core.verify.lease_over_time import may_overstay
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 
-@dataclass(slots=True)
-class _Totals:
+class _Totals(Struct):
     """What is claimed of one host without the plan and with it; or by how much that changes at an instant."""
 
     cpu_before: int = 0

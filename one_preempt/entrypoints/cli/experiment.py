@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby, takewhile
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
 from one_preempt.entrypoints.cli.progress import progress

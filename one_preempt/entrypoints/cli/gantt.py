@@ -7,11 +7,11 @@ ticks above them whole hours on the reader's clock: a day on which the clocks ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
 from itertools import groupby
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 
 HOUR_S = 3600
@@ -43,8 +43,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Characters:
+class Characters(Struct, frozen=True):
     """What is drawn with: a character a kind, and the arrows where a bar goes on beyond the edge."""
 
     fills: dict[BarKind, str]
@@ -81,8 +80,7 @@ PLAIN = Characters(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """From `start_s` until `end_s` (None: nobody knows), in seconds since the epoch. Bars of one label share a row."""
 
     label: str
@@ -91,8 +89,7 @@ class Bar:
     kind: BarKind
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A piece of a line, and the kind that it is drawn for."""
 
     text: str
@@ -102,8 +99,7 @@ class Span:
 Line = tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Chart:
+class _Chart(Struct, frozen=True):
     from_s: int
     until_s: int
     columns: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.chosen_policies import power_rules
@@ -26,8 +26,7 @@ DAYS = 30
 NO_POLICY = "(nothing enforced)"
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyReport:
+class EnergyReport(Struct, frozen=True):
     """What was counted between two instants, by policy and host.
 
     `begins_s`: nothing is known of what was before; None where all of the time is known.

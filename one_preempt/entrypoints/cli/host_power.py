@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.database import DatabaseNotMade
@@ -45,8 +46,7 @@ _OFF = (PowerPhase.SWITCHING_OFF, PowerPhase.ASLEEP)
 _COMES = COMING | {PowerPhase.CUTTING_POWER}
 
 
-@dataclass(frozen=True, slots=True)
-class PowerView:
+class PowerView(Struct, frozen=True):
     """What is known at `now_s` of the power of all hosts, by host id; nothing where no database was made yet.
 
     `standings` are what power control remembers of hosts that did not obey, whatever became of the hosts; it holds no

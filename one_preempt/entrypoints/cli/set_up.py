@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.xml_document import parse_document
 from one_preempt.core.model.access import ADMINISTRATORS_GID
@@ -29,8 +30,7 @@ class Grade(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The answer to one question; `mend` says what to do where it is not OK."""
 
     subject: str

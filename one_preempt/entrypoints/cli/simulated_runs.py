@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import click
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.core.model.policies import Verification
 from one_preempt.policy_registry import backfilling_policy, energy_policy, preemption_policy, queue_order_policy
@@ -24,8 +25,7 @@ from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import MachineSet, Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The options of the command line; those not given are as the scenario or the configuration has them."""
 
     source: Path
@@ -43,8 +43,7 @@ class Asked:
     keeps_stays: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One scheduler to compare. `energy_policy` is None where no host sleeps."""
 
     policy: str
@@ -59,8 +58,7 @@ class Variant:
         return {"policy": self.policy, "backfilling": self.backfilling} | energy
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
+class Study(Struct, frozen=True):
     """All that is to be played. `workload_of` gives that of a seed; `reads` are the files that it comes from."""
 
     name: str
@@ -80,8 +78,7 @@ class Study:
         return len(self.variants) * len(self.seeds)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One simulation of a study."""
 
     variant: Variant

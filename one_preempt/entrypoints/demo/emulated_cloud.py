@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
@@ -28,8 +28,7 @@ _TAKEN = PowerOutcome(PowerAnswer.ACCEPTED, "taken")
 _ALL, _FROM_FIRST, _TO_LAST, _NOT_DONE = -2, -1, -1, -1
 
 
-@dataclass(frozen=True, slots=True)
-class HostSight:
+class HostSight(Struct, frozen=True):
     """One host as its operator sees it; `vms` are so many VMs on it."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.chosen_policies import host_power
 from one_preempt.core.energy.power_model import HostPower
@@ -21,8 +22,7 @@ SLEEPERS = ("node1", "node2")
 MWS_PER_WH = 3_600_000
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """What the machines took, second by second, beside what they had taken always on; in milliwatt-seconds.
 
     `harm` counts the seconds in which a machine without power was not OFFLINE, or had a VM.

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from one_preempt.explain import JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Narration:
+class Narration(Struct, frozen=True):
     """What happens next, in a sentence or two."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """A host and what is in each of its CPUs: the name of a lease, or nothing. `power` is on, or where it stands."""
 
     name: str
@@ -28,16 +26,14 @@ class Machine:
     power: str = "on"
 
 
-@dataclass(frozen=True, slots=True)
-class Machines:
+class Machines(Struct, frozen=True):
     """The cloud at one instant, in seconds since the epoch."""
 
     at_s: int
     machines: tuple[Machine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One line of the time line: something that was observed, or a call that was made.
 
     What happens to a host has its name in place of the lease's, and no VMs. `by` is who did it and `why` the reason
@@ -53,8 +49,7 @@ class Event:
     detail: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One candidate set by the names of its leases, and the policies that choose it."""
 
     leases: tuple[str, ...]
@@ -63,8 +58,7 @@ class Candidate:
     chosen_by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Whose leaving would make room, what it would cost, and whom each policy would choose.
 
     `candidates` are cheapest first, `candidate_count` counts those that are not listed as well. `choices` holds the
@@ -92,8 +86,7 @@ class Doing(StrEnum):
     WAITING = "waiting"
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """From when until when a lease did something, in seconds since the epoch."""
 
     lease: str
@@ -102,8 +95,7 @@ class Stretch:
     doing: Doing
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """What the leases did between two instants, in the order of their rows."""
 
     from_s: int
@@ -111,16 +103,14 @@ class Chart:
     stretches: tuple[Stretch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """Something that must hold at the end."""
 
     text: str
     holds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """Whether it ended well."""
 
     checks: tuple[Check, ...]
@@ -143,7 +133,4 @@ def listed(names: Iterable[str]) -> str:
 
 def step_document(step: Step) -> JsonObject:
     """A step as a plain object; `kind` says which it is."""
-    document: JsonObject = {"kind": type(step).__name__.lower()}
-    for part in fields(step):
-        document[part.name] = msgspec.to_builtins(getattr(step, part.name))
-    return document
+    return {"kind": type(step).__name__.lower(), **msgspec.to_builtins(step)}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.adapters.driver.decoded_input import decoded
 from one_preempt.adapters.driver.driver_document import DriverDocument, read_driver_document
@@ -16,8 +18,7 @@ from one_preempt.entrypoints.driver.plain_placement import Promised
 from one_preempt.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """All of it, checked."""
 
     settings: Settings

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from one_preempt.adapters.driver.plan_document import PlanAction, plan_document
 from one_preempt.chosen_policies import admission_rules, power_rules
@@ -33,8 +34,7 @@ _UNUSED_WEIGHTS = ("CPU_USAGE_WEIGHT", "NET_WEIGHT", "DISK_WEIGHT")
 _THRESHOLDS = ("MIGRATION_THRESHOLD", "HOST_MIGRATION_THRESHOLD")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What is wanted of the cluster."""
 
     policy: str

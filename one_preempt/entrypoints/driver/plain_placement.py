@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from one_preempt.core.admission.lease_attribute import LEASE
 from one_preempt.core.matching.demands import moves
@@ -25,8 +26,7 @@ LOCKED = "It is locked: unlock it, then it is placed."
 ROOM_IS_FREED_FOR_IT = "The daemon of one_preempt is making room for it, and does not answer now."
 
 
-@dataclass(slots=True)
-class PlacementRound:
+class PlacementRound(Struct):
     """Placements in the order in which they were made, why others wait (by VM id), and who was not looked at."""
 
     placements: list[Placement] = field(default_factory=list)
@@ -35,8 +35,7 @@ class PlacementRound:
     left: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Promised:
+class Promised(Struct, frozen=True):
     """What the daemon has promised: (CPU in hundredths, MiB) by host id, and the VMs it was promised to."""
 
     held: Mapping[int, tuple[int, int]] = field(default_factory=dict)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LOGGED_CALLS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedCall:
+class LoggedCall(Struct, frozen=True):
     """One call as the front saw it; `code` is 0 where it was accepted."""
 
     at_s: int

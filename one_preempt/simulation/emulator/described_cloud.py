@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.emulator.acl_text import parse_rule

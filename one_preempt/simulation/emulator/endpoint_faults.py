@@ -7,8 +7,10 @@ endpoint stays sound; only `LOST_REPLY`, `SLOW` and `TRUNCATED` let the call tak
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 ANY_METHOD = "*"
 
@@ -25,8 +27,7 @@ class FaultKind(StrEnum):
     LOST_REPLY = "lost_reply"  # the call takes effect and the connection closes without a byte
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointFault:
+class EndpointFault(Struct, frozen=True):
     """`count` calls of `method` meet the fault after `skip` of them were let through unharmed."""
 
     kind: FaultKind

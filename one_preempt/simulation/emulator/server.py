@@ -6,11 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from typing import Any, cast
+
+from msgspec import Struct
 
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.wire import Accepted, Call, Fault, Refused, decode_call, encode_fault, encode_reply
@@ -22,8 +23,7 @@ _LONGEST_LENGTH_DIGITS = 18
 _HTML = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>It works!</h1></body></html>\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one client may ask of the server; oned's own are 15 connections, 15 s and 1 GiB."""
 
     max_request_bytes: int = 64 * 1024 * 1024

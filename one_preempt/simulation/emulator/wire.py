@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import xmlrpc.client
-from dataclasses import dataclass
 from xml.parsers.expat import ExpatError
+
+from msgspec import Struct
 
 PARSE_ERROR = -503
 NOT_SENT = -500
@@ -34,23 +35,20 @@ class Fault(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One method call: the name and the parameters as Python values (bool, int, float, str, list, dict, ...)."""
 
     method: str
     parameters: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """A call that was accepted, with its value: an id, a document, a version."""
 
     value: int | str | bool
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A call that was refused, with oned's error code and the object that the refusal is about (-1: none)."""
 
     text: str

@@ -7,7 +7,8 @@ reading are told and not required.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.experiments.ccpe13_workloads import (
     BEST_EFFORT,
@@ -35,8 +36,7 @@ POLICIES = (MLIP, MOML, MOV)
 PREEMPTIONS, UTILIZATION, MAKESPAN = "preemptions", "utilization", "best_effort_makespan_s"
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """How people see a figure: the title of its picture, its unit, how many of these one is, and a short name."""
 
     title: str

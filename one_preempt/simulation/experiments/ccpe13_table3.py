@@ -6,9 +6,8 @@ Table II is replayed: the production cycle serves the six external requests as t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.plan import Preemption
@@ -25,8 +24,7 @@ OVERHEAD_TOLERANCE = 0.01
 MAKESPAN_TOLERANCE = 0.03
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """One row of Table III; of NOP the text says that request 7 is rejected."""
 
     policy: str
@@ -43,8 +41,7 @@ PUBLISHED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """Table II under one policy."""
 
     result: SimulationResult
@@ -95,8 +92,7 @@ def replay(policy: str) -> Replay:
     return Replay(result, tuple(preemptions.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class TableThree:
+class TableThree(Struct, frozen=True):
     """One row a policy."""
 
     name: str = "ccpe13-table3"

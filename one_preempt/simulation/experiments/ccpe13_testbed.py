@@ -6,7 +6,7 @@ not at all.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.time import ms_to_seconds

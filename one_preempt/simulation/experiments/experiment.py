@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 Cell = str | int | float | bool | tuple[int, ...] | None
 Row = Mapping[str, Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What a paper says, the figure it prints for it, ours, and whether ours says the same.
 
     `holds` is None where the run is too small to tell. A claim that does not hold fails the experiment where it is
@@ -25,8 +25,7 @@ class Claim:
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentResult:
+class ExperimentResult(Struct, frozen=True):
     """`rows` are flat and all have the same columns; None stands where there is nothing to say.
 
     `pictures` are SVG by name.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.energy.policy import EnergyPolicy, Occasion, SupplyDecision, SupplyQuestion
 
 
-@dataclass(frozen=True, slots=True)
-class OtherwiseBound:
+class OtherwiseBound(Struct, frozen=True):
     """A policy under which reservations are bound otherwise.
 
     `at_start`: it is asked about one a boot before its start, and not as soon as it arrives. `packed`: as under GESP to

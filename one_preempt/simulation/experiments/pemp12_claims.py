@@ -7,7 +7,8 @@ as far as those missing could not turn them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.experiments.experiment import Claim
 from one_preempt.simulation.experiments.pemp12_runs import (
@@ -93,8 +94,7 @@ def _everywhere(runs: Runs, holds: bool, *policies: str) -> bool | None:
     return holds if not holds or not runs.missing(*policies) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """What is to hold at so great a `share` of the points of `least_rho` and more, and whose runs tell it."""
 
     text: str

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
 from one_preempt.simulation.experiments.pemp12_claims import HIGH_RHO, claims_of
@@ -69,8 +71,7 @@ SMALL_POINTS = (Point(10, 1, "small"),)
 AS_READ = Reading()
 
 
-@dataclass(frozen=True, slots=True)
-class OtherReading:
+class OtherReading(Struct, frozen=True):
     """A line of the sensitivity table; `policies` are those that read otherwise by it, and who is compared to them."""
 
     name: str

@@ -7,8 +7,10 @@ monotone in risk and keep the published rule.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.core.energy.fuzzy.engine import FuzzyEngine, partition
 from one_preempt.core.energy.fuzzy.rule_base import ENGINE, RISK_PEAKS
@@ -18,8 +20,7 @@ from one_preempt.core.energy.policy import EnergyPolicy
 AS_SHIPPED = "as-shipped"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleBase:
+class RuleBase(Struct, frozen=True):
     """Decisions by (utilization, risk) and peaks of risk that differ from the shipped ones."""
 
     decisions: Mapping[tuple[str, str], str] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from one_preempt.simulation.experiments.pemp12_workloads import THETAS, Point, point_named, points
 from one_preempt.simulation.experiments.replicated import TaskResult
@@ -13,8 +14,7 @@ POLICIES = (LOOK_AHEAD, PEMP, SESP, GESP, ALWAYS_ON)
 KWH, VIOLATIONS, BOOTS, UNFINISHED = "kwh", "violations_percent", "boots", "unfinished_node_hours"
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """What one of the paper's figures turns (`value`), and the points that it shows: the others are `kept` there."""
 
     title: str
@@ -42,8 +42,7 @@ SWEEPS: Mapping[str, Sweep] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """Points that belong together: one month and one kind of reservations, or one reading of the paper.
 
     `gauges`: all lines are required of it; else only those of the project's own policy, or, for a `reading`, none.
@@ -58,8 +57,7 @@ class Setting:
     in_reach: bool = False
 
 
-@dataclass(slots=True)
-class Runs:
+class Runs(Struct):
     """What came of one setting: by point and policy. Not all policies need have been played at a point."""
 
     setting: Setting

@@ -6,10 +6,11 @@ The production cycle schedules and switches; hosts boot for 120 s at full power,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.chosen_policies import chosen_energy_policy
 from one_preempt.composition import simulated_cycle
@@ -41,8 +42,7 @@ BEGIN_S = SECONDS_PER_HOUR
 _LATE_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What the paper leaves open and the sensitivity table turns.
 
     `suspend_s` is as long as resuming takes. `period_s`: how often policies look after the queue. `rule_base` is a name

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.inject import ReservationRecipe, draw_reservations, merged
@@ -49,8 +51,7 @@ _MEMBER = re.compile(r"(?:.*/)?work_(\d+)-dur_(\d)h-size_\d?(small|medium|large)
 _LARGEST_MEMBER_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Point:
+class Point(Struct, frozen=True, order=True):
     """Reservations take `rho` % of 144 nodes, last `delta_h` hours in the mean, and are `theta` (small, ...)."""
 
     rho: int
@@ -88,8 +89,7 @@ def point_named(name: str) -> Point:
     return Point(int(rho.removesuffix("%")), int(delta.removesuffix("h")), theta)
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFolder:
+class TraceFolder(Struct, frozen=True):
     """A folder that has the slice, and the reservations and the whole log if one is lucky."""
 
     path: Path

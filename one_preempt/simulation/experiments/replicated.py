@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 from one_preempt.simulation.probes.figures import Figure
@@ -14,8 +16,7 @@ Figures = Mapping[str, Figure]
 REFUSED_PLANS = "refused_plans"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Task:
+class Task(Struct, frozen=True, order=True):
     """One simulation: a point of the sweep, a replication of it (its seed), a policy. Small ones are for tests."""
 
     point: str
@@ -24,8 +25,7 @@ class Task:
     small: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(Struct, frozen=True):
     """What came of a task; `code` is the digest of the code that played it, '' where that is not known."""
 
     task: Task
@@ -33,8 +33,7 @@ class TaskResult:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicatedExperiment:
+class ReplicatedExperiment(Struct, frozen=True):
     """An experiment in parts that may be played in any order, by several processes, with breaks between.
 
     Attributes:
@@ -81,8 +80,7 @@ class ReplicatedExperiment:
         return replace(result, claims=(*result.claims, recounted))
 
 
-@dataclass(slots=True)
-class ResultTable:
+class ResultTable(Struct):
     """Results by point and policy, each a list over the replications."""
 
     results: Sequence[TaskResult]

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
+
+from msgspec.structs import asdict, replace
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments.experiment import Experiment, ExperimentResult, Row

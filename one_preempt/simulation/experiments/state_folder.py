@@ -12,11 +12,12 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from one_preempt import __version__
 from one_preempt.errors import OnePreemptError
@@ -25,8 +26,7 @@ from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, 
 IDENTITY, RESULTS = "identity.json", "results.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class StateFolder:
+class StateFolder(Struct, frozen=True):
     """The folder of one experiment, full or small. Open it with `opened`."""
 
     path: Path

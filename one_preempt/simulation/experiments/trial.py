@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import simulated_cycle
@@ -25,8 +27,7 @@ from one_preempt.simulation.workload.workload import Workload
 OnProgress = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What is simulated: a workload on a site by a scheduler with these settings.
 
     `policy` is a preemption policy instead of the configured one. `until_s`, since the start of the workload, ends the
@@ -44,8 +45,7 @@ class Trial:
     furnish: Callable[[SimulatedCloud], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
+class Played(Struct, frozen=True):
     """What came of a trial."""
 
     result: SimulationResult

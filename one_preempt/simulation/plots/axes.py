@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.plots.drawing import FAINT, LETTER_PX, Drawing, colour
 
@@ -14,8 +15,7 @@ _LEGEND_ROW_PX = 18
 _FEWEST_STEPS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Values between `low` and `high` as pixels between `from_px` and `to_px`."""
 
     low: float
@@ -44,8 +44,7 @@ def tick_text(value: float) -> str:
     return f"{0.0 if abs(value) < 1e-12 else value:,.10g}".replace(",", " ")
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Where the values go: the two scales of a drawing with title, grid and names of the axes."""
 
     drawing: Drawing

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.simulation.plots.axes import LEFT, RIGHT, WIDTH, Frame, framed, mark_x, ticks
 from one_preempt.simulation.plots.drawing import LETTER_PX, colour
@@ -15,8 +17,7 @@ _BAR_SHARE = 0.7
 _NAME_ROW_PX, _MOST_NAME_ROWS = 14, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A series: at each x a mean with its interval."""
 
     name: str

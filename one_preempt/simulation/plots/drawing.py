@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct, field
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#666666")
@@ -19,8 +20,7 @@ def colour(number: int) -> str:
     return PALETTE[number % len(PALETTE)]
 
 
-@dataclass(slots=True)
-class Drawing:
+class Drawing(Struct):
     """Elements in the order in which they are painted. `title` is read out by screen readers."""
 
     width: float

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.probes.outcome import Outcome
 from one_preempt.simulation.simulator.result import Fate
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """Requests by how they ended; see `Fate`."""
 
     submitted: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.probes.figures import Figure
 from one_preempt.simulation.probes.statistics import Interval, interval
@@ -39,8 +40,7 @@ _AFTER_GROUPS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedFigure:
+class ComparedFigure(Struct, frozen=True):
     """One figure under each policy, in the order of the policies; None where it is unknown. Shares are in per cent."""
 
     key: str

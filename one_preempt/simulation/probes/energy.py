@@ -6,10 +6,10 @@ Beside it stands what the same work had taken with all hosts on all the time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct, field
 
 from one_preempt.core.energy.energy_integration import energy_mj, kwh
 from one_preempt.core.energy.host_power_state import HostPowerState
@@ -23,8 +23,7 @@ from one_preempt.simulation.simulated_cloud.states import VmState
 _MS_PER_S = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Energy:
+class Energy(Struct, frozen=True):
     """Kilowatt-hours of all hosts, what always-on hosts had taken for the same work, and how often hosts booted."""
 
     taken_kwh: float
@@ -37,8 +36,7 @@ class Energy:
         return 1 - self.taken_kwh / self.always_on_kwh if self.always_on_kwh else 0.0
 
 
-@dataclass(slots=True)
-class _PowerOverTime:
+class _PowerOverTime(Struct):
     """A sum of powers, from instants on."""
 
     now_mw: int = 0
@@ -124,8 +122,7 @@ class EnergyMeter:
             powers_mw[host_id] = mw
 
 
-@dataclass(frozen=True, slots=True)
-class Promises:
+class Promises(Struct, frozen=True):
     """Best-effort requests, and those of them that waited longer than is promised (PEMP12: MAWT = alpha E)."""
 
     promised_wait_s: Fraction

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.simulation.probes.acceptance import Acceptance, acceptance, missed_deadlines
@@ -25,8 +26,7 @@ from one_preempt.simulation.workload.workload import MachineSet, Workload
 Figure = int | float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFigures:
+class GroupFigures(Struct, frozen=True):
     """Of one group of requests. Distributions are None where no request of the group got so far.
 
     `makespan_s`: from being ready to completion. `preemptions`: how often one of its leases had to leave for another,
@@ -43,8 +43,7 @@ class GroupFigures:
     deadlines_missed: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """Of a whole simulation.
 
     Attributes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.simulation.simulator.result import Fate, RequestRecord, SimulationResult
 from one_preempt.simulation.workload.workload import StartKind, Workload, WorkloadRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What was asked for and what came of it."""
 
     request: WorkloadRequest

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.probes.student_t import quantile, two_sided_p
 
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """A mean of `count` values, and between which bounds the true one lies with the confidence asked for."""
 
     mean: float
@@ -26,8 +26,7 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class TTest:
+class TTest(Struct, frozen=True):
     """`difference` is the first mean minus the second, with its interval; `p` is two-sided."""
 
     difference: Interval

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.probes.outcome import Outcome
 
@@ -12,8 +13,7 @@ from one_preempt.simulation.probes.outcome import Outcome
 BOUND_MS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Of `count` values; percentiles are the least value that so many per cent do not exceed."""
 
     count: int

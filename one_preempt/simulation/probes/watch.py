@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import StateChange
@@ -42,8 +43,7 @@ _ACTIVITIES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(Struct, frozen=True):
     """One VM did one thing on one host; instants in milliseconds since the start of the workload."""
 
     host_id: int
@@ -53,8 +53,7 @@ class Stay:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What was seen of a whole simulation.
 
     Attributes:
@@ -84,8 +83,7 @@ class Seen:
         return self.vm_ms.get(Activity.RUN, 0)
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(Struct):
     """Looks on from before a simulation begins. `ended_vms` counts those that are gone, for who shows the progress."""
 
     cloud: SimulatedCloud

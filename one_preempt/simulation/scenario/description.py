@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -136,7 +135,7 @@ def _check(path: Path, scenario: Scenario) -> None:
         raise ScenarioError(f"{path}: site.hosts names no machines")
     if (machines := sum(entry.count for entry in scenario.site.hosts)) > MOST_NODES:
         raise ScenarioError(f"{path}: site.hosts names {machines} machines together: {MOST_NODES} are the most")
-    known = [field.name for field in fields(Durations)]
+    known = Durations.__struct_fields__
     for name in scenario.site.durations:
         if name not in known:
             raise ScenarioError(f"{path}: site.durations has no '{name}'; there are: {', '.join(known)}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, Durations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.annotation_files import annotated, read_annotations
@@ -27,8 +28,7 @@ class SourceKind(StrEnum):
     SCENARIO = "scenario"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceReading:
+class TraceReading(Struct, frozen=True):
     """How a trace is read.
 
     Processors a VM stands for (SWF), ends at the requested time, bad lines left out; and a file of annotations (LWFA).

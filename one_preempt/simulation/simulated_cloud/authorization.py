@@ -7,8 +7,9 @@ A rule is four numbers: who, on what, which rights, in which zone. Who and what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimAcl, SimPermissions
@@ -55,8 +56,7 @@ class Right(IntEnum):
     CREATE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What a right is asked on; `permissions` is None for objects that have none (hosts, clusters, users)."""
 
     kind: ObjectKind
@@ -68,8 +68,7 @@ class Subject:
     lock_level: int = 0
 
 
-@dataclass(slots=True)
-class AccessControl:
+class AccessControl(Struct):
     """The ACL rules in force."""
 
     rules: dict[int, SimAcl] = field(default_factory=dict)

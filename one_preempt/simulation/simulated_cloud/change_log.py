@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class ChangeLog:
+class ChangeLog(Struct):
     """What changed since the log was last emptied.
 
     `vms` and `hosts` by id; `usage` are hosts of which only the load changed: what they are charged with, who is on
@@ -31,8 +30,7 @@ class ChangeLog:
         self.datastores = self.networks = self.surroundings = False
 
 
-@dataclass(slots=True)
-class ChangeLogs:
+class ChangeLogs(Struct):
     """The logs that are being kept, none at first: then telling of a change costs next to nothing."""
 
     logs: list[ChangeLog] = field(default_factory=list)

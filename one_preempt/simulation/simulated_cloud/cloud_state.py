@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.authorization import AccessControl, ObjectKind, Right, Subject
 from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
@@ -38,8 +39,7 @@ _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedCall:
+class AcceptedCall(Struct, frozen=True):
     """One call that was accepted: what, by whom, when, and on what it acted."""
 
     at_ms: int
@@ -78,8 +78,7 @@ class SharedChange(NamedTuple):
         return (StateChange(self.at_ms, "VM", vm_id, *states) for vm_id in self.vm_ids)
 
 
-@dataclass(frozen=True, slots=True)
-class Overcommit:
+class Overcommit(Struct, frozen=True):
     """A host was charged beyond what it may use; among `CloudState.overloads`: more runs there than it may use."""
 
     at_ms: int
@@ -91,8 +90,7 @@ class Overcommit:
     max_mem: int
 
 
-@dataclass
-class CloudState:
+class CloudState(Struct, dict=True):
     """What a zone is. Pools map ids to objects; `durations_of_vm` and `durations_of_host` override `durations`.
 
     `keeps_logs` False: `history_log` and `state_changes` stay empty, for runs with millions of calls.

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, DriverLimits, Operation
 from one_preempt.simulation.simulated_cloud.virtual_time import EventQueue, VirtualClock
 
 
-@dataclass(slots=True, eq=False)
-class Job:
+class Job(Struct, eq=False):
     """One driver operation of one VM. `start` is asked, when a place is free, for the duration in ms (None = it
     never ends); `finish` is called at the end, unless the job was cancelled. `fails` is for the two to agree upon."""
 
@@ -29,8 +29,7 @@ class Job:
     cancelled: bool = False
 
 
-@dataclass(slots=True)
-class Drivers:
+class Drivers(Struct):
     """Two queues, first come first served; a virtualization job whose host is busy lets later ones pass.
 
     `at_work` are the jobs under way, oldest first. `is_ending`: operations that take no time are ending just now, so

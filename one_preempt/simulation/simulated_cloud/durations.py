@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Operation(StrEnum):
@@ -29,8 +30,7 @@ TRANSFERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Durations:
+class Durations(Struct, frozen=True):
     """Seconds per operation, plus memory or disk over a rate where one is given (MiB/s, 0 = the size costs nothing)."""
 
     boot_s: float = 5.0
@@ -90,8 +90,7 @@ INSTANT = Durations(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class DriverLimits:
+class DriverLimits(Struct, frozen=True):
     """How many operations run at once, as the drivers are shipped: 15 over the cloud, 1 a host, 15 transfers."""
 
     virtualization: int = 15

@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from one_preempt.simulation.simulated_cloud.durations import Operation
 
 
@@ -17,8 +19,7 @@ class Misbehaviour(StrEnum):
     SLOW = "slow"
 
 
-@dataclass(slots=True)
-class Fault:
+class Fault(Struct):
     """`operation` on `vm_id` and `host_id` (None = any) misbehaves the next `count` times (None = always), each time
     with `probability`; SLOW multiplies the duration by `factor`."""
 

@@ -7,9 +7,10 @@ its host OFFLINE: then it becomes MONITORED only once it is enabled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+
+from msgspec import Struct, field
 
 from one_preempt.core.energy.host_power_state import HostPowerEvent, HostPowerState, next_power_state
 from one_preempt.core.energy.power_model import HostPower
@@ -38,8 +39,7 @@ class PowerMishap(StrEnum):
 SLOWNESS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class PowerChange:
+class PowerChange(Struct, frozen=True):
     """A host's power state changed."""
 
     at_ms: int
@@ -47,8 +47,7 @@ class PowerChange:
     state: HostPowerState
 
 
-@dataclass(slots=True)
-class SimulatedHostPower:
+class SimulatedHostPower(Struct):
     """Implements `ports.PowerControl` on the machines of a cloud, all of which are on at first if they are alive.
 
     `power` says how long they boot and shut down; `power_of` names those that differ, by host id. `mishaps` may be

@@ -8,7 +8,7 @@ hosts is in KiB, CPU in hundredths, sizes of datastores in MiB, as in the docume
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.states import HostState, LcmState, VmState
 
@@ -18,8 +18,7 @@ Attribute = str | Vector
 TemplateDict = dict[str, list[Attribute]]
 
 
-@dataclass(slots=True)
-class SimPermissions:
+class SimPermissions(Struct):
     """PERMISSIONS: one figure per holder and right, as oned's 600 for VMs of a user (umask 177)."""
 
     owner_u: bool = True
@@ -33,8 +32,7 @@ class SimPermissions:
     other_a: bool = False
 
 
-@dataclass(slots=True)
-class SimLock:
+class SimLock(Struct):
     """LOCK: `level` is a `LockLevel`."""
 
     level: int
@@ -43,8 +41,7 @@ class SimLock:
     request_id: int
 
 
-@dataclass(slots=True)
-class SimHistory:
+class SimHistory(Struct):
     """HISTORY: one stay on a host. `plan_id` and `action_id` are written by 7.x only."""
 
     vm_id: int
@@ -71,8 +68,7 @@ class SimHistory:
     request_id: int = -1
 
 
-@dataclass(slots=True)
-class SimVm:
+class SimVm(Struct):
     """VM. `template` is TEMPLATE without SCHED_ACTION; a SCHED_ACTION is a vector of `sched_actions`.
 
     `taken` is what it holds on a host, once somebody has asked (not in the document).
@@ -100,11 +96,10 @@ class SimVm:
     sched_actions: list[Vector] = field(default_factory=list)
     user_template: TemplateDict = field(default_factory=dict)
     history: list[SimHistory] = field(default_factory=list)
-    taken: tuple[int, int] | None = field(default=None, compare=False)
+    taken: tuple[int, int] | None = None
 
 
-@dataclass(slots=True)
-class SimCore:
+class SimCore(Struct):
     """NUMA_NODES/NODE/CORE: hardware thread -> the VMs pinned to it, one entry a virtual CPU; `reserved` threads are
     kept from VMs (ISOLCPUS)."""
 
@@ -114,8 +109,7 @@ class SimCore:
     reserved: set[int] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class SimHugePages:
+class SimHugePages(Struct):
     """NUMA_NODES/NODE/HUGEPAGE: `size_kib` of one page, counts of pages."""
 
     size_kib: int
@@ -123,8 +117,7 @@ class SimHugePages:
     usage: int = 0
 
 
-@dataclass(slots=True)
-class SimNumaNode:
+class SimNumaNode(Struct):
     """NUMA_NODES/NODE; `pinned_kib` is the memory of each pinned VM (not in the document)."""
 
     node_id: int
@@ -136,8 +129,7 @@ class SimNumaNode:
     pinned_kib: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimHostShare:
+class SimHostShare(Struct):
     """HOST_SHARE. `disks` holds DISK_USAGE, FREE_DISK, MAX_DISK and USED_DISK, `datastores` its DS vectors."""
 
     mem_usage: int = 0
@@ -154,8 +146,7 @@ class SimHostShare:
     numa_nodes: list[SimNumaNode] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class SimHostMonitoring:
+class SimHostMonitoring(Struct):
     """HOST/MONITORING; all zero and empty until the host was monitored."""
 
     timestamp_s: int = 0
@@ -163,8 +154,7 @@ class SimHostMonitoring:
     system: Vector = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimHost:
+class SimHost(Struct):
     """HOST. `physical_*` is what the machine has: what the next monitoring will find."""
 
     id: int
@@ -184,8 +174,7 @@ class SimHost:
     alive: bool = True
 
 
-@dataclass(slots=True)
-class SimCluster:
+class SimCluster(Struct):
     """CLUSTER."""
 
     id: int
@@ -196,8 +185,7 @@ class SimCluster:
     template: TemplateDict = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimDatastore:
+class SimDatastore(Struct):
     """DATASTORE; `type` is a `DatastoreType`, `state` 0 while enabled, 1 disabled."""
 
     id: int
@@ -221,8 +209,7 @@ class SimDatastore:
     template: TemplateDict = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimImage:
+class SimImage(Struct):
     """IMAGE: what VM disks are made from."""
 
     id: int
@@ -248,8 +235,7 @@ class SimImage:
     template: TemplateDict = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimAddressRange:
+class SimAddressRange(Struct):
     """AR: `leases` maps the offset of an address to the id of the VM that has it; the search for a free one begins at
     `next_index`. `leaked` are leases of deploys that failed half-way: no NIC names them, so nothing frees them."""
 
@@ -260,8 +246,7 @@ class SimAddressRange:
     leaked: set[int] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class SimNetwork:
+class SimNetwork(Struct):
     """VNET."""
 
     id: int
@@ -285,8 +270,7 @@ class SimNetwork:
         return sum(len(address_range.leases) for address_range in self.address_ranges)
 
 
-@dataclass(slots=True)
-class SimRole:
+class SimRole(Struct):
     """ROLE of a VM group; `vector` holds everything but ID, NAME and VMS (POLICY, HOST_AFFINED, ...)."""
 
     id: int
@@ -295,8 +279,7 @@ class SimRole:
     vm_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class SimVmGroup:
+class SimVmGroup(Struct):
     """VM_GROUP; the group-level AFFINED and ANTI_AFFINED lists are in `template`."""
 
     id: int
@@ -310,8 +293,7 @@ class SimVmGroup:
     template: TemplateDict = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimVmTemplate:
+class SimVmTemplate(Struct):
     """VMTEMPLATE."""
 
     id: int
@@ -325,8 +307,7 @@ class SimVmTemplate:
     template: TemplateDict = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class SimVmQuota:
+class SimVmQuota(Struct):
     """VM_QUOTA/VM: limits and use by oned's names (CPU, MEMORY, VMS, SYSTEM_DISK_SIZE, RUNNING_CPU, ...).
 
     Limits: -1 = the default of the cloud (none here), -2 = unlimited. CPU is in CPUs, MEMORY and disk in MiB; use
@@ -339,8 +320,7 @@ class SimVmQuota:
     cluster_ids: str = ""
 
 
-@dataclass(slots=True)
-class SimQuotas:
+class SimQuotas(Struct):
     """QUOTAS of a user or a group; the three others stay as vectors of the documents. No `vm` entry exists until
     the first VM, or until a limit was set."""
 
@@ -350,8 +330,7 @@ class SimQuotas:
     image: list[Vector] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class SimUser:
+class SimUser(Struct):
     """USER; `password` in clear text, the simulated cloud has no secrets."""
 
     id: int
@@ -366,8 +345,7 @@ class SimUser:
     quotas: SimQuotas = field(default_factory=SimQuotas)
 
 
-@dataclass(slots=True)
-class SimGroup:
+class SimGroup(Struct):
     """GROUP."""
 
     id: int
@@ -378,8 +356,7 @@ class SimGroup:
     quotas: SimQuotas = field(default_factory=SimQuotas)
 
 
-@dataclass(slots=True)
-class SimAcl:
+class SimAcl(Struct):
     """ACL: the four numbers of a rule as oned packs them."""
 
     id: int
@@ -390,8 +367,7 @@ class SimAcl:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who calls: as oned knows a user after authentication."""
 
     uid: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.simulation.simulated_cloud.objects import (
     SimCore,
@@ -23,8 +24,7 @@ from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 from one_preempt.simulation.simulated_cloud.topology import node_affinity, page_size_kib, pin_policy, topology_of
 
 
-@dataclass(slots=True)
-class _Guest:
+class _Guest(Struct):
     """A NUMA node of the VM, and the nodes of the host that its threads and its memory come from."""
 
     vector: Vector
@@ -34,8 +34,7 @@ class _Guest:
     memory_node: int = -1
 
 
-@dataclass(slots=True)
-class _Planned:
+class _Planned(Struct):
     """What guest nodes planned before take of a node."""
 
     cpus: int = 0

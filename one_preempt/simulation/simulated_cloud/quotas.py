@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
 from one_preempt.simulation.simulated_cloud.objects import SimGroup, SimQuotas, SimUser, SimVm, SimVmQuota
@@ -90,8 +91,7 @@ def on_system_datastore(disk: Mapping[str, str]) -> bool:
     return disk.get(target) == "SYSTEM"
 
 
-@dataclass(slots=True)
-class QuotaBooks:
+class QuotaBooks(Struct):
     """The quotas of the cloud. User 0 and group 0 have none."""
 
     users: dict[int, SimUser] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
 from one_preempt.simulation.simulated_cloud.objects import SimDatastore
@@ -11,8 +11,7 @@ DISKS = "disks"
 MEMORY = "memory"
 
 
-@dataclass(slots=True)
-class SystemSpace:
+class SystemSpace(Struct):
     """Who takes how much where: {(VM, DISKS or MEMORY): (datastore, MiB)}.
 
     Space that was taken before the cloud was simulated is in the datastores' figures only and never comes back.

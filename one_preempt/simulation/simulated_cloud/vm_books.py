@@ -6,7 +6,8 @@ What changes them is the life cycle; here is only what is written down, and in w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, Overcommit

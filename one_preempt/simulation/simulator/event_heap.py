@@ -9,8 +9,9 @@ leaves and all who arrive at that instant together.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 
 class EventKind(IntEnum):
@@ -24,8 +25,7 @@ class EventKind(IntEnum):
 Event = tuple[int, EventKind, int, int]
 
 
-@dataclass(slots=True)
-class EventHeap:
+class EventHeap(Struct):
     """Events as (instant in ms, kind, number, mark); the mark tells whether an event still counts."""
 
     _heap: list[Event] = field(default_factory=list)

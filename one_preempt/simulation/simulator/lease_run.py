@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.simulation.simulated_cloud.objects import Caller
 from one_preempt.simulation.simulator.result import Fate, Interruption, RequestRecord
 from one_preempt.simulation.workload.workload import WorkloadRequest
 
-_record = quick_constructor(RequestRecord)
 
-
-@dataclass(slots=True, eq=False)
-class VmRun:
+class VmRun(Struct, eq=False):
     """How long one VM has run: `served_ms`, and since `since_ms` where it runs now. `mark` counts its runs."""
 
     lease: LeaseRun
@@ -24,8 +20,7 @@ class VmRun:
     had_its_time: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class LeaseRun:
+class LeaseRun(Struct, eq=False):
     """A request with its VMs, from its submission on. `preemptor` is who was last said to preempt it.
 
     `marks` are those that its VMs had when they last began to run all at one instant.
@@ -99,7 +94,7 @@ class LeaseRun:
     def record(self, origin_ms: int) -> RequestRecord:
         """What became of it so far; instants counted from `origin_ms`."""
         self._close_interruption(None)
-        return _record(
+        return RequestRecord(
             request_id=self.request.id,
             lease_id=self.vm_ids[0],
             virtual_machines=len(self.vm_ids),

@@ -6,22 +6,20 @@ one new value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.host import Host, HostDatastore, HostState, HugePages, NumaCore, NumaNode, PciDevice
-from one_preempt.core.model.quick_construction import quick_variant
 from one_preempt.simulation.simulated_cloud.objects import SimCluster, SimCore, SimHost, SimNumaNode, Vector
 from one_preempt.simulation.simulated_cloud.pinning import free_threads
 from one_preempt.simulation.simulator.observed_attributes import Attributes, paths_of
 
 _STATES = {int(state): state for state in HostState}
-_loaded = quick_variant(Host, "cpu_usage_centi", "memory_usage_kib", "running_vms", "vm_ids")
 _NOBODY = -1
 _RESERVED = -2
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPart:
+class FixedPart(Struct, frozen=True):
     """What does not change with the load of a host."""
 
     attributes: Attributes
@@ -100,7 +98,13 @@ def is_plain(fixed: FixedPart) -> bool:
 def loaded_host(host: SimHost, before: Host) -> Host:
     """A plain host without monitoring records, of which only the load changed since `before`."""
     share = host.share
-    return _loaded(before, share.cpu_usage, share.mem_usage, share.running_vms, tuple(host.vm_ids))
+    return replace(
+        before,
+        cpu_usage_centi=share.cpu_usage,
+        memory_usage_kib=share.mem_usage,
+        running_vms=share.running_vms,
+        vm_ids=tuple(host.vm_ids),
+    )
 
 
 def _with_monitoring(host: SimHost, attributes: Attributes) -> Attributes:

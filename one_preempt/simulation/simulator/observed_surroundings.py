@@ -12,7 +12,6 @@ from one_preempt.core.model.infrastructure import (
     VmGroup,
     VmGroupRole,
 )
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.simulation.simulated_cloud.objects import (
     SimAcl,
     SimAddressRange,
@@ -32,7 +31,6 @@ from one_preempt.simulation.simulated_cloud.templates import text_of
 from one_preempt.simulation.simulator.observed_attributes import Attributes, paths_of
 
 _ENABLED = 0
-_vm_quota, _user, _group = quick_constructor(Quota), quick_constructor(User), quick_constructor(Group)
 _CPU_METRICS = frozenset({"CPU", "RUNNING_CPU"})
 # Metrics of quotas, and how often the books' unit goes into the document's.
 _METRICS_OF_7 = {metric: 100 if metric in _CPU_METRICS else 1 for metric in sorted(METRICS)}
@@ -152,7 +150,7 @@ def _role_sets(group: SimVmGroup, name: str) -> tuple[tuple[str, ...], ...]:
 
 def observed_user(user: SimUser, series_7: bool) -> User:
     """A user with quotas."""
-    return _user(
+    return User(
         id=user.id,
         name=user.name,
         gid=user.gid,
@@ -165,7 +163,7 @@ def observed_user(user: SimUser, series_7: bool) -> User:
 
 def observed_group(group: SimGroup, series_7: bool) -> Group:
     """A group with quotas."""
-    return _group(group.id, group.name, tuple(group.user_ids), _quotas(group.quotas, series_7))
+    return Group(group.id, group.name, tuple(group.user_ids), _quotas(group.quotas, series_7))
 
 
 def observed_rule(rule: SimAcl) -> AclRule:
@@ -185,7 +183,7 @@ def _quota(quota: SimVmQuota, metrics: dict[str, int]) -> Quota:
             limits[metric] = float(limit)
     used.update([(metric, amount / metrics[metric]) for metric, amount in quota.used.items() if metric in metrics])
     clusters = tuple([number for number in _numbers(quota.cluster_ids) if number >= 0]) if quota.cluster_ids else ()
-    return _vm_quota(cluster_ids=clusters, limits=limits, used=used)
+    return Quota(cluster_ids=clusters, limits=limits, used=used)
 
 
 def _owner(thing: SimDatastore | SimNetwork) -> Attributes:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from one_preempt.core.model.quick_construction import quick_constructor, quick_variant
+from msgspec.structs import replace
+
 from one_preempt.core.model.virtual_machine import (
     MIGRATING,
     AttributeValue,
@@ -31,12 +32,6 @@ _STATES = {int(state): state for state in VmState}
 _CHANGING = frozenset({"DISK", "NIC", "PCI", "TOPOLOGY", "NUMA_NODE", "VMGROUP"})
 _UNLOCKED = LockLevel.NONE
 _LOCK_LEVELS = {int(level): level for level in LockLevel}
-_virtual_machine = quick_constructor(VirtualMachine)
-_history_record = quick_constructor(HistoryRecord)
-_moved = quick_variant(
-    VirtualMachine, "id", "name", "uid", "gid", "uname", "gname", "state", "lcm_state", "resched", "submitted_at_s",
-    "ended_at_s", "lock_level", "lock_owner_uid", "history", "source_host_id",
-)  # fmt: skip
 
 
 def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
@@ -45,7 +40,7 @@ def observed_vm(vm: SimVm, *, with_all_history: bool = False) -> VirtualMachine:
     user_template = _user_template(vm.user_template)
     group = vectors_of(template, "VMGROUP")[0] if "VMGROUP" in template else {}
     stays = vm.history if with_all_history else vm.history[-1:]
-    return _virtual_machine(
+    return VirtualMachine(
         id=vm.id,
         name=vm.name,
         uid=vm.uid,
@@ -94,13 +89,24 @@ def is_plain(vm: SimVm) -> bool:
 def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
     """A plain VM as a pool shows it now; `before` is the same VM or another one, described by the same templates."""
     lock = vm.lock
-    return _moved(
-        before, vm.id, vm.name, vm.uid, vm.gid, vm.uname, vm.gname, _STATES[vm.state], int(vm.lcm_state), vm.resched,
-        vm.stime_s, vm.etime_s,
-        _UNLOCKED if lock is None else _LOCK_LEVELS[lock.level], None if lock is None else lock.owner_uid,
-        (_stay(vm.history[-1]),) if vm.history else (),
-        _source_of(vm) if int(vm.lcm_state) in MIGRATING else None,
-    )  # fmt: skip
+    return replace(
+        before,
+        id=vm.id,
+        name=vm.name,
+        uid=vm.uid,
+        gid=vm.gid,
+        uname=vm.uname,
+        gname=vm.gname,
+        state=_STATES[vm.state],
+        lcm_state=int(vm.lcm_state),
+        resched=vm.resched,
+        submitted_at_s=vm.stime_s,
+        ended_at_s=vm.etime_s,
+        lock_level=_UNLOCKED if lock is None else _LOCK_LEVELS[lock.level],
+        lock_owner_uid=None if lock is None else lock.owner_uid,
+        history=(_stay(vm.history[-1]),) if vm.history else (),
+        source_host_id=_source_of(vm) if int(vm.lcm_state) in MIGRATING else None,
+    )
 
 
 @lru_cache(maxsize=1 << 12)
@@ -136,7 +142,7 @@ def _source_of(vm: SimVm) -> int | None:
 
 
 def _stay(record: SimHistory) -> HistoryRecord:
-    return _history_record(
+    return HistoryRecord(
         record.seq, record.host_id, record.hostname, record.cluster_id, record.datastore_id, int(record.action),
         record.stime_s, record.etime_s, record.pstime_s, record.petime_s, record.rstime_s, record.retime_s,
         record.eetime_s, record.tm_mad,

@@ -8,7 +8,6 @@ from one_preempt.core.model.access import Directory, Group, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.objects import SimVm
@@ -28,7 +27,6 @@ from one_preempt.simulation.simulator.observed_vm import is_plain, moved_vm, obs
 
 _DONE = VmState.DONE
 _RAFT_STATES = {int(state): state for state in RaftState}
-_pool_snapshot, _directory = quick_constructor(PoolSnapshot), quick_constructor(Directory)
 
 
 class _Description:
@@ -90,7 +88,7 @@ class SimulatedPoolReader:
         changed_vm_ids, changed_host_ids = self._catch_up()
         cloud = self._cloud
         is_first, self._is_first = self._is_first, False
-        return _pool_snapshot(
+        return PoolSnapshot(
             observed_at_s=cloud.now_s,
             version=cloud.version,
             zone_id=0,
@@ -216,4 +214,4 @@ class SimulatedPoolReader:
             else:
                 groups[holder_id] = observed_group(cloud.groups[holder_id], series_7)
         self._users, self._groups = users, groups
-        self._directory = _directory(users, groups, self._directory.acl_rules)
+        self._directory = Directory(users, groups, self._directory.acl_rules)

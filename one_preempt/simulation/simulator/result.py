@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from msgspec import Struct
 
 
 class Fate(StrEnum):
@@ -22,8 +22,7 @@ class Fate(StrEnum):
     UNFINISHED = "unfinished"
 
 
-@dataclass(frozen=True, slots=True)
-class Interruption:
+class Interruption(Struct, frozen=True):
     """Its VMs did not run: from when the first one stopped until all ran again (None: never).
 
     `by_request_id` preempted it (None: nobody did). `moved`: it was on its way to other hosts meanwhile, and not put
@@ -36,8 +35,7 @@ class Interruption:
     moved: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
+class RequestRecord(Struct, frozen=True):
     """What became of one request. Instants in milliseconds since the start of the workload; None: it never came.
 
     `started_at_ms` is when all its VMs ran for the first time, `ended_at_ms` when the last one was gone.
@@ -61,8 +59,7 @@ class RequestRecord:
         return sum(not one.moved and one.by_request_id is not None for one in self.interruptions)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
+class SimulationResult(Struct, frozen=True):
     """The records by request id, and what it took."""
 
     records: tuple[RequestRecord, ...]

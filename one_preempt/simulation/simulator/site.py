@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
+from msgspec import Struct, field
 
 from one_preempt.settings import (
     LeaseSettings,
@@ -28,8 +27,7 @@ _AMPLE_MIB = 1 << 40
 _WITHOUT_BOUND = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """What is simulated on.
 
     Attributes:

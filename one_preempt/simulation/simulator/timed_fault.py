@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.faults import Fault
@@ -20,8 +21,7 @@ class TimedFault(Protocol):
         """Let it happen."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostDies:
+class HostDies(Struct, frozen=True):
     """A machine dies, and its guests with it as far as oned can tell."""
 
     at_s: int
@@ -32,8 +32,7 @@ class HostDies:
         cloud.kill_host(self.host_id)
 
 
-@dataclass(frozen=True, slots=True)
-class HostReturns:
+class HostReturns(Struct, frozen=True):
     """A dead machine is back."""
 
     at_s: int
@@ -45,8 +44,7 @@ class HostReturns:
         cloud.revive_host(self.host_id, self.guests_survived)
 
 
-@dataclass(frozen=True, slots=True)
-class DriverFails:
+class DriverFails(Struct, frozen=True):
     """From now on driver operations misbehave as `fault` says; chances are drawn from the cloud's seed."""
 
     at_s: int

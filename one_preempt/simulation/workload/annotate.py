@@ -8,10 +8,11 @@ points of a sweep differ by what is swept alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
@@ -38,8 +39,7 @@ def deadline_constraint_only(request: WorkloadRequest) -> bool:
     return request.external and not request.lease_type.best_effort
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image and its size; `share` of the requests are made from it."""
 
     name: str

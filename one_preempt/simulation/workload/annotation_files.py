@@ -17,11 +17,12 @@ files state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lxml import etree
 from lxml.etree import SubElement, _Element
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
@@ -44,8 +45,7 @@ from one_preempt.simulation.workload.workload import LeftOut, StartKind, Workloa
 _ROOT, _ANNOTATION, _ATTRIBUTES = "lease-annotations", "lease-annotation", "attributes"
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """What is to be added to one lease; None where nothing is said. Times count from its submission.
 
     Attributes:
@@ -64,16 +64,15 @@ class Annotation:
     image: str | None = None
     image_mib: int = 0
     extra: Extra = NOTHING_MORE
-    line: int = field(default=0, compare=False)
+    line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
+class Annotations(Struct, frozen=True):
     """A file of them: all with the id of a lease, or none. `attributes` is what it says of itself."""
 
     entries: tuple[Annotation, ...]
     attributes: tuple[tuple[str, str], ...] = ()
-    source: str = field(default="", compare=False)
+    source: str = ""
     left_out: tuple[LeftOut, ...] = ()
 
 

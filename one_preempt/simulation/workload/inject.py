@@ -6,9 +6,9 @@ interval later, drawn around the mean that gives the share; submitted a day ahea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
@@ -25,8 +25,7 @@ _ATTEMPTS = 20_000
 _MOST_RESERVATIONS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationRecipe:
+class ReservationRecipe(Struct, frozen=True):
     """How reservations are drawn; all draws are uniform.
 
     Attributes:

@@ -8,9 +8,10 @@ Arrivals: `lublin99_arrivals`. The model gives no estimates of users: the reques
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.lublin99_arrivals import (
@@ -24,8 +25,7 @@ from one_preempt.simulation.workload.workload import MachineSet, Workload, Workl
 _LONGEST_LOG_RUN_TIME = 12.0  # 45 hours
 
 
-@dataclass(frozen=True, slots=True)
-class SizeParameters:
+class SizeParameters(Struct, frozen=True):
     """The two-stage uniform is of log2 of the size: [low, medium] with `low_probability`, else [medium, high]."""
 
     serial_probability: float
@@ -47,8 +47,7 @@ class SizeParameters:
         return math.floor(2**self.high + 0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class RunTimeParameters:
+class RunTimeParameters(Struct, frozen=True):
     """Shapes and scales of two gammas; the first has probability `slope` x size + `intercept`, cut to [0, 1]."""
 
     first_shape: float
@@ -59,8 +58,7 @@ class RunTimeParameters:
     intercept: float
 
 
-@dataclass(frozen=True, slots=True)
-class JobClass:
+class JobClass(Struct, frozen=True):
     """One kind of jobs; `queue` is the number by which the authors' program names it."""
 
     name: str
@@ -99,8 +97,7 @@ TYPELESS = JobClass(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Lublin99:
+class Lublin99(Struct, frozen=True):
     """The model: its classes arrive independently of one another; the workload starts at `start_hour` of a day."""
 
     classes: tuple[JobClass, ...] = (INTERACTIVE, BATCH)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -36,8 +36,7 @@ class ArrivalProcess(StrEnum):
     GRIDSIM = "gridsim"
 
 
-@dataclass(frozen=True, slots=True)
-class ArrivalParameters:
+class ArrivalParameters(Struct, frozen=True):
     """`gap_*`: of gamma for the logarithm of the gaps (aarr, barr); `cycle_*`: of gamma for the day (anum, bnum).
 
     `rush_to_all_ratio` (arar) multiplies the first: gaps were fitted at the rush hours, and are meant for all hours.

@@ -10,10 +10,11 @@ writes the format. A lease is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lxml.etree import _Element
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
@@ -45,8 +46,7 @@ from one_preempt.simulation.workload.workload import (
 CPU, MEMORY = "CPU", "Memory"
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """What has been read so far; `unnamed` are requests to which the file gives no id, None where one is bad."""
 
     name: str = ""

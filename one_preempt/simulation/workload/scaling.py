@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.workload.workload import MachineSet, Workload, WorkloadRequest

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.simulation.workload.trace_files import (
@@ -80,8 +80,7 @@ _WHOLE = [name for name in SwfField if name not in _MAY_BE_FRACTIONS]
 _MUST_BE_KNOWN = (SwfField.JOB_NUMBER, SwfField.SUBMIT_TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class SwfHeader:
+class SwfHeader(Struct, frozen=True):
     """All comments of a log in their order, without the semicolon: conditions of use stay with every copy."""
 
     lines: tuple[str, ...] = ()
@@ -118,8 +117,7 @@ class SwfHeader:
         return {int(match[1]): match[2] for match in found if match is not None}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SwfLog:
+class SwfLog(Struct, frozen=True, eq=False):
     """A log as it stands: `jobs` has shape (jobs, 18), columns as `SwfField`; `line_numbers` shape (jobs,)."""
 
     header: SwfHeader

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
@@ -40,8 +40,7 @@ class MissingEstimate(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class SwfReading:
+class SwfReading(Struct, frozen=True):
     """How the jobs of a log become requests for leases: each is one best-effort lease of equal VMs.
 
     Attributes:

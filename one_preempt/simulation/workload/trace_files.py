@@ -6,9 +6,10 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from one_preempt.errors import OnePreemptError
 
@@ -78,8 +79,7 @@ def write_trace(path: Path | str, content: bytes) -> None:
         raise OnePreemptError(f"{path}: cannot be written: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class BadLines:
+class BadLines(Struct, frozen=True):
     """What is not of the format: how many lines or requests, and the messages of the first few."""
 
     count: int = 0

@@ -7,9 +7,11 @@ time. `Workload.recorded_from_s` says when that was in reality, where a log tell
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from one_preempt.core.admission.lease_attribute import LAST_YEAR, MAX_DURATION_S, MAX_SIZE, MAX_SUSPENSIONS
 from one_preempt.core.model.lease import LeaseType
@@ -36,8 +38,7 @@ class StartKind(StrEnum):
     DEADLINE = "deadline"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MachineSet:
+class MachineSet(Struct, frozen=True, order=True):
     """`count` machines that nothing tells apart: VMs of a request, or nodes of a site. Amounts are for each of them."""
 
     count: int
@@ -51,8 +52,7 @@ class MachineSet:
             raise ValueError(f"{self.cpu_centi / 100:g} CPUs and {self.memory_mib} MiB: amounts are not negative")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadRequest:
+class WorkloadRequest(Struct, frozen=True):
     """One request for a lease: all its VMs together or not at all.
 
     Attributes:
@@ -167,16 +167,14 @@ def promisable(request: WorkloadRequest) -> WorkloadRequest:
     return request
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """What a source held and the workload does not: `count` entries, and why."""
 
     reason: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """Requests in the order (submission, id), with what is known of where they come from.
 
     Attributes:
@@ -202,7 +200,7 @@ class Workload:
         in_order = tuple(sorted(self.requests, key=attrgetter("submitted_at_s", "id")))
         if len({request.id for request in in_order}) < len(in_order):
             raise ValueError("two requests of a workload have the same id")
-        object.__setattr__(self, "requests", in_order)
+        force_setattr(self, "requests", in_order)
 
     def __len__(self) -> int:
         return len(self.requests)

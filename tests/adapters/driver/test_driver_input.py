@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from msgspec.structs import replace
 
 from one_preempt.adapters.driver.decoded_input import decoded
 from one_preempt.adapters.driver.driver_document import DriverDocument, read_driver_document

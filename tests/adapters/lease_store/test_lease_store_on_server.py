@@ -6,13 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from msgspec.structs import replace
 from sqlalchemy import Connection, text
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError, open_engine, parsed_url
@@ -141,7 +141,7 @@ def test_the_lock_of_another_database_of_the_server_is_another_one(
 
 def test_a_failed_transaction_leaves_nothing_behind_on_a_server(open_on_server: Callable[[], SqlLeaseStore]) -> None:
     store = open_on_server()
-    impossible = replace(MOVE, vm_id=8, to_state=None)  # type: ignore[arg-type]
+    impossible = replace(MOVE, vm_id=8, to_state=None)
     with pytest.raises(LeaseStoreError) as caught:
         store.apply(LedgerChanges(admitted=(LEASE,), transitions=(MOVE, impossible)))
     assert "\n" not in str(caught.value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
@@ -42,7 +42,7 @@ ORDER = PowerOrder(2, PowerGoal.ON, NOW_S)
 
 
 def begun(*sequences: PowerSequence, **more: object) -> Plan:
-    return replace(Plan(made_at_s=NOW_S, policy="moml", power_sequences=sequences), **more)  # type: ignore[arg-type]
+    return replace(Plan(made_at_s=NOW_S, policy="moml", power_sequences=sequences), **more)
 
 
 def test_sequences_come_back_as_they_were_by_host(store: AnyStore) -> None:

@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock, patch
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.power_control import child_process
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl

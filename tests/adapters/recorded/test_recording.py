@@ -7,10 +7,10 @@ import os
 import re
 import stat
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.snapshot_assembly import assemble_snapshot

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
@@ -145,7 +146,7 @@ def test_a_relative_start_is_counted_from_the_admission_and_then_stands() -> Non
 )
 def test_caps_of_a_group_are_kept(rights: dict[str, int], attribute: dict[str, str], code: str) -> None:
     capped = GroupRights("capped", group="100", may_claim=(LeaseType.BE_SUSPENDABLE,))
-    rules = AdmissionRules(rights=(replace(capped, **rights),))  # type: ignore[arg-type]
+    rules = AdmissionRules(rights=(replace(capped, **rights),))
     assert lease_of(admitted(vm(1, attribute), rules=rules), 1).refusal_code == code
 
 
@@ -181,7 +182,7 @@ def test_falling_back_serves_a_claim_as_a_plain_vm() -> None:
         assert [note.code for note in refused.notes] == ["change-refused"]
     granted = admitted(
         vm(1, {"TYPE": "BE-CANCELLABLE"}),
-        rules=replace(GENEROUS, beyond_rights=BeyondRights.FALL_BACK),
+        rules=dataclasses.replace(GENEROUS, beyond_rights=BeyondRights.FALL_BACK),
         records=records,
     )
     assert lease_of(granted, 1).terms.type is LeaseType.BE_CANCELLABLE
@@ -290,7 +291,7 @@ def test_a_gang_that_lost_a_member_before_it_began_does_not_begin_in_part() -> N
 
 @pytest.mark.parametrize("began", [{"run_began_at_s": NOW_S}, {"served_s": 60}, {"preempted_by": 7}])
 def test_a_gang_that_has_begun_goes_on_without_a_member_that_ended(began: dict[str, int]) -> None:
-    records = {i: replace(r, **began) for i, r in records_of(admitted(vm(4, GANG), vm(5, GANG))).items()}  # type: ignore[arg-type]
+    records = {i: replace(r, **began) for i, r in records_of(admitted(vm(4, GANG), vm(5, GANG))).items()}
     assert lease_of(admitted(vm(5, GANG), records=records), 5).state is LeaseState.WAITING
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.admission.admit import admit
 from one_preempt.core.admission.rules import AdmissionRules, GroupRights, LeaseRule, VmMatch, suspension_limit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights
 from one_preempt.core.admission.time_wish import impossible_wish
@@ -118,7 +119,7 @@ def test_what_has_started_already_had_its_start_also_when_the_ledger_was_lost(st
 
 
 def test_an_impossible_wish_never_falls_back_to_a_plain_vm() -> None:
-    rules = replace(GENEROUS, beyond_rights=BeyondRights.FALL_BACK)
+    rules = dataclasses.replace(GENEROUS, beyond_rights=BeyondRights.FALL_BACK)
     late = admitted(vm(1, EXACT | {"START": "2026-12-01T08:00:00Z"}), rules=rules)
     assert only_lease(late).state is LeaseState.REFUSED
 

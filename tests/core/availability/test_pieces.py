@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.availability.alike_nodes import AlikeNodes
 from one_preempt.core.availability.gang_demand import GangDemand

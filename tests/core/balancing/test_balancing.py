@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.admission.rules import AdmissionRules, LeaseRule, VmMatch
 from one_preempt.core.balancing.balance import balance
@@ -218,7 +219,7 @@ STAYS: dict[str, dict[str, object]] = {
 def test_who_never_moves(why: str) -> None:
     rules = AdmissionRules((LeaseRule("batch", VmMatch(group="batch"), LeaseType.BE_SUSPENDABLE),))
     plain = running(vm(0), 0)
-    other = replace(running(vm(1), 0), **STAYS[why])  # type: ignore[arg-type]
+    other = replace(running(vm(1), 0), **STAYS[why])
     matched = {number: Prematch((0, 1), frozenset({100})) for number in (0, 1, 2)}
     assert movable_vms([plain, other, running(vm(2), 0), running(vm(3), 0)], matched, rules, {2}) == {0}
 

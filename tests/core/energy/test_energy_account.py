@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.energy.energy_account import EnergyAccount, accounts, added
 from one_preempt.core.energy.power_model import HostPower, linear_power

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
-from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core import energy
 from one_preempt.core.energy import always_on, gesp, look_ahead, pemp, sesp
@@ -95,12 +96,12 @@ def test_a_decision_uses_nodes_that_there_are(policy: EnergyPolicy, question: Su
 def test_a_reservation_gets_its_nodes_if_there_are_enough_or_is_put_off(
     policy: EnergyPolicy, question: SupplyQuestion
 ) -> None:
-    question = replace(question, occasion=Occasion.ARRIVAL)
+    question = dataclasses.replace(question, occasion=Occasion.ARRIVAL)
     decision, nodes = policy.decide(question), question.nodes
     if decision.ask_again_s is not None:
         assert question.now_s < decision.ask_again_s < question.start_s
         assert decision == SupplyDecision(ask_again_s=decision.ask_again_s)
-        question = replace(question, occasion=Occasion.DUE, now_s=decision.ask_again_s)
+        question = dataclasses.replace(question, occasion=Occasion.DUE, now_s=decision.ask_again_s)
         decision = policy.decide(question)
     assert decision.ask_again_s is None
     supplied = decision.wake + decision.preempt + nodes.free
@@ -205,7 +206,7 @@ def test_pemp_consolidates_only_if_the_nodes_left_cover_what_is_reserved(require
 def test_pemp_asks_its_engine_for_the_utilization_and_the_risk(question: SupplyQuestion) -> None:
     f = pemp.POLICY.engine.infer(utilization(question), violation_risk(question.queue, Fraction(5)))
     split = split_supply(question.nodes_asked, ceil(question.nodes_asked * (1 - f)), question.nodes)
-    decision = pemp.POLICY.decide(replace(question, occasion=Occasion.ARRIVAL))
+    decision = pemp.POLICY.decide(dataclasses.replace(question, occasion=Occasion.ARRIVAL))
     assert (decision.wake, decision.preempt) == split
 
 

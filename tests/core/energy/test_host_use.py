@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.energy.host_use import load_of, stays_to_write
 from one_preempt.core.model.host import Host, HostState

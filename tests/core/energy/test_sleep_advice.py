@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.energy.power_model import HostPower, linear_power
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules

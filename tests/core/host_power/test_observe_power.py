@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours
 from one_preempt.core.host_power.hosts_to_come import first_switching_s, last_switching_s
@@ -34,7 +33,7 @@ def seen(
 ) -> PowerSequence:
     """The sequence, begun a minute ago, once its host is seen like this."""
     before = PowerSequence(0, "host-0", phase, NOW_S - 60, "idle", "nobody is on it", began_at_s=NOW_S - 60)
-    before = replace(before, **more)  # type: ignore[arg-type]
+    before = replace(before, **more)
     known: Host = replace(host(0), state=state)
     vms = {5: running(5, 0)} if vm else {}
     snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: known}, vms)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
 from one_preempt.core.host_power.hosts_to_come import HostsToCome, expected_hosts, expecting, hosts_to_come

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.host_selection import custom, fixed, load_aware, packing, striping
 from one_preempt.core.host_selection.selection import ByRank, HostSelection

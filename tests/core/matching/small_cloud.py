@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.matching.options import MatchOptions
@@ -108,7 +109,7 @@ def datastore(store_id: int = 100, free_mib: int = 1_000_000, **changes: object)
         limit_mib=None,
         tm_mad="qcow2",
     )
-    return replace(store, **changes)  # type: ignore[arg-type]
+    return replace(store, **changes)
 
 
 def network(network_id: int, leases: int = 10, used: int = 0, **changes: object) -> Network:
@@ -122,7 +123,7 @@ def network(network_id: int, leases: int = 10, used: int = 0, **changes: object)
         size_leases=leases,
         used_leases=used,
     )
-    return replace(net, **changes)  # type: ignore[arg-type]
+    return replace(net, **changes)
 
 
 def cloud(
@@ -145,7 +146,7 @@ def cloud(
         networks={each.id: each for each in networks},
         directory=Directory(users={5: User(5, "ann", USERS_GID, "users", (USERS_GID,))}, acl_rules=tuple(rules)),
     )
-    return replace(snapshot, **changes)  # type: ignore[arg-type]
+    return replace(snapshot, **changes)
 
 
 def matchmaker(snapshot: PoolSnapshot, options: MatchOptions = NO_LIMITS) -> Matchmaker:

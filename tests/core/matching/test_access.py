@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lxml import etree
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.access_reader import read_directory
 from one_preempt.core.matching.access import AccessRules, ObjectType, Owner, Right

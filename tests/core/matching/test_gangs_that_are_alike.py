@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from unittest.mock import patch
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.matching import reasons
 from one_preempt.core.matching.known_gangs import KnownGangs

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.matching.placement import HOSTS_TRIED_FOR_ALL

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.matching import datastores, networks
 from one_preempt.core.matching.expressions import known_expressions as expressions

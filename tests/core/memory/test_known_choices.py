@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.memory import known_choices
 from one_preempt.core.memory.known_choices import REQUESTS_KEPT, KnownChoices
@@ -56,7 +56,7 @@ def test_the_answer_is_the_one_to_the_question(
 
 def _with_lease(problem: PreemptionProblem, **changes: object) -> PreemptionProblem:
     first, *others = problem.leases
-    return replace(problem, leases=(replace(first, **changes), *others))  # type: ignore[arg-type]
+    return replace(problem, leases=(replace(first, **changes), *others))
 
 
 A = a_problem()

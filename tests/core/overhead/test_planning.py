@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.core.preemption import mlip, moml, mov, nop, slot_cover
 from one_preempt.core.preemption.candidate_set import candidate_sets
@@ -242,4 +242,4 @@ def test_the_request_fills_earlier_hosts_first(slots: list[int], wanted: int) ->
 def test_a_problem_that_makes_no_sense_is_refused_by_name(change: dict[str, object], named: str) -> None:
     problem = a_problem([0], [1])
     with pytest.raises(ValueError, match=named):
-        replace(problem, **change)  # type: ignore[arg-type]
+        replace(problem, **change)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.queue_order.user_priority import POLICY, priority_of

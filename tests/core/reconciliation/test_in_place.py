@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.admission.rules import AdmissionRules, LeaseRule, VmMatch
 from one_preempt.core.lease_status import in_place_status, preemptor_in_status, says_in_place

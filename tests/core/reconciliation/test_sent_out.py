@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.admission.rules import AdmissionRules, LeaseRule, VmMatch
 from one_preempt.core.model.lease import LeaseType

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount

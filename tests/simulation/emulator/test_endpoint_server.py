@@ -8,10 +8,10 @@ import threading
 import xmlrpc.client
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.server import DEFAULT_LIMITS, EndpointServer, Limits

@@ -6,10 +6,10 @@ import threading
 import time
 import xmlrpc.client
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.simulation.emulator.emulated_time import VirtualTime, WallTime
 from one_preempt.simulation.emulator.process import shipped_cloud

@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments import runner

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from msgspec import inspect
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.lease import LeaseType
@@ -31,7 +32,7 @@ def request(number: int, submitted_at_s: int, vms: int, lasts_s: int, **more: ob
     plain = WorkloadRequest(
         number, submitted_at_s, (MachineSet(vms, 100, 512),), lasts_s or None, lasts_s, external=True
     )
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 def local(number: int, submitted_at_s: int, vms: int, lasts_s: int, **more: object) -> WorkloadRequest:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud

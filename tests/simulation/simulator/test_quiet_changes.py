@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.opennebula.credentials import Credentials

@@ -6,10 +6,11 @@ Nothing starts twice, nothing is lost, and everything runs in the end. The cloud
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.ports import Clock

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -24,7 +24,7 @@ BESIDES = (1153, 1422, 1486, 1862)
 @pytest.mark.parametrize("seed", sorted({*range(STORIES), *BESIDES}))
 def test_nothing_done_by_hand_has_a_plan_refused(seed: int) -> None:
     drawn = draw_story(seed)
-    story = replace(drawn, happenings=(*drawn.happenings, *unruly_acts(drawn)))
+    story = dataclasses.replace(drawn, happenings=(*drawn.happenings, *unruly_acts(drawn)))
     cloud = build_cloud(story.site, keeps_logs=True)
     watched = WatchedCycle(story.settings, story.policy, cloud, story.stubborn)
     Simulator(cloud, watched, story.workload, story.happenings, UNTIL_S).run()

@@ -7,9 +7,10 @@ that the next cycle starts from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.slot_table import SlotTable
@@ -157,7 +158,7 @@ class WatchedCycle:
 
 def plan_differences(kept: Plan, fresh: Plan) -> Iterator[str]:
     """The fields in which two plans differ."""
-    for name in Plan.__slots__:
+    for name in Plan.__struct_fields__:
         if getattr(kept, name) != getattr(fresh, name):
             yield f"{name} would be {getattr(fresh, name)} and is {getattr(kept, name)}"
 

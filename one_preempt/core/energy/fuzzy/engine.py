@@ -8,13 +8,13 @@ sets, weighted by how much each rule fires. Fractions, so that the answer is exa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class TriangularSet:
+
+class TriangularSet(Struct, frozen=True):
     """Membership rises from 0 at `left` to 1 at `peak` and falls to 0 at `right`.
 
     Where `left` equals `peak` the set is a shoulder: everything below belongs to it wholly; likewise on the right.
@@ -49,8 +49,7 @@ def partition(peaks: Mapping[str, Fraction]) -> Mapping[str, TriangularSet]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """If the first input is `first` and the second is `second`, then the output is `then`: names of sets."""
 
     first: str
@@ -58,8 +57,7 @@ class Rule:
     then: str
 
 
-@dataclass(frozen=True, slots=True)
-class FuzzyEngine:
+class FuzzyEngine(Struct, frozen=True):
     """Sets of both inputs, centres of the outputs, and the rules. Every pair of input sets has exactly one rule.
 
     Raises ValueError where a pair has none or two, or a rule names what there is not.

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from one_preempt.core.matching.expressions.column_texts import ColumnTexts
 from one_preempt.core.model.host import Host
@@ -31,8 +31,7 @@ _INTEGER = re.compile(r"\s*([+-]?\d{1,18})(?!\d)", re.ASCII)
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where names are looked for: the root element, and the paths below it in document order."""
 
     root: str
@@ -55,18 +54,17 @@ DATASTORE_LAYOUT = Layout("DATASTORE", ("", "TEMPLATE/"))
 NETWORK_LAYOUT = Layout("VNET", ("", "TEMPLATE/"))
 
 
-@dataclass(slots=True)
-class Column:
+class Column(Struct):
     """One attribute: row r has the values `distinct[codes[r]]`, or does not have it where the code is -1."""
 
     codes: npt.NDArray[np.int64]
     distinct: list[Values]
-    _numbers: tuple[FloatArray, BoolArray] | None = field(default=None, repr=False)
-    _integers: tuple[npt.NDArray[np.int64], BoolArray] | None = field(default=None, repr=False)
-    _first_texts: tuple[ColumnTexts, BoolArray] | None = field(default=None, repr=False)
-    _all_texts: ColumnTexts | None = field(default=None, repr=False)
-    _all_integers: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = field(default=None, repr=False)
-    _all_numbers: tuple[npt.NDArray[np.int64], FloatArray] | None = field(default=None, repr=False)
+    _numbers: tuple[FloatArray, BoolArray] | None = None
+    _integers: tuple[npt.NDArray[np.int64], BoolArray] | None = None
+    _first_texts: tuple[ColumnTexts, BoolArray] | None = None
+    _all_texts: ColumnTexts | None = None
+    _all_integers: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+    _all_numbers: tuple[npt.NDArray[np.int64], FloatArray] | None = None
 
     def spread(self, verdicts: npt.NDArray[np.bool_]) -> BoolArray:
         """Verdicts on the distinct values as a mask of rows; False where a row has none."""

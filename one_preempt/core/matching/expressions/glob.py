@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MAX_PATTERN_LENGTH = 1024
 _CLASSES = {
@@ -25,8 +26,7 @@ _CLASSES = {
 _NAMED_CLASS = re.compile(r"\[:([a-z]+):\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Glob:
+class Glob(Struct, frozen=True):
     """A compiled shell pattern.
 
     `literal` is the text it stands for when it has no wildcard, `affixes` what stands before and behind its only

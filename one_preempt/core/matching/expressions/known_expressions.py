@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from one_preempt.core.matching.expressions.attributes import AttributeTable, BoolArray
 from one_preempt.core.matching.expressions.owners_trials import (
@@ -45,8 +44,7 @@ def speaks_of_load(expression: str) -> bool:
     return any(word in upper for word in _LOAD_WORDS)
 
 
-@dataclass(slots=True)
-class Expressions:
+class Expressions(Struct):
     """Remembers what was read, and what could not be, and how long it took whom in this cycle."""
 
     trials: OwnersTrials = field(default_factory=OwnersTrials)

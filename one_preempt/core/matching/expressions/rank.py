@@ -7,10 +7,9 @@ it. What does not fit a 32-bit number (a division by zero, too) becomes the lowe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from one_preempt.core.matching.expressions.attributes import AttributeTable, FloatArray
 from one_preempt.core.matching.expressions.tokens import (
@@ -29,8 +28,7 @@ _NEGATE = "negate"
 _PRECEDENCE = {"+": 1, "-": 1, _NEGATE: 1, "*": 2, "/": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True):
     """A rank that was read; `program` is its postfix form: numbers, names and operators."""
 
     text: str

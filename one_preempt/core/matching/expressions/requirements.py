@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.matching.expressions.attributes import (
     HOST_LAYOUT,
@@ -52,8 +52,7 @@ def nowhere(_: int) -> Sequence[int]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """`name operator value`. `value` None stands for "", which nothing matches."""
 
     name: str
@@ -115,8 +114,7 @@ class Comparison:
         return np.asarray(outcome & present, dtype=np.bool_)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """A requirement that was read; `program` is its postfix form: comparisons and "&", "|", "!"."""
 
     text: str
@@ -154,8 +152,7 @@ def parse_requirement(text: str) -> Requirement:
     return _Parser(text).parse()
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """What waits at one level of parentheses: an operator for its right side, negations for their operand."""
 
     opened_at: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 MAX_LENGTH = 32_768
 MAX_DEPTH = 200
@@ -31,8 +32,7 @@ class TokenKind(Enum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """One token; `text` is without its quotes, `position` the column of its first character, from 1."""
 
     kind: TokenKind

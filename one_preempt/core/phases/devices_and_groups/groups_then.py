@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
@@ -20,8 +21,7 @@ _There = tuple[int, int, int]
 _NOWHERE: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _OfRole:
+class _OfRole(Struct, frozen=True):
     """Where a role may be: not on the rows `barred`, and for each set that shares a host beside those of it.
 
     The latter are given as they are at each instant that differs: the rows of those that run, and of those promised.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
@@ -18,8 +19,7 @@ from one_preempt.core.phases.devices_and_groups.tries_per_owner import TriesPerO
 GUEST_NODES_OF_A_VM = 32
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedPromise:
+class MatchedPromise(Struct, frozen=True):
     """A stay to come of a lease that asks for more than CPU and memory, and is promised firmly."""
 
     lease: Lease

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.matching import reasons
@@ -21,8 +22,7 @@ from one_preempt.core.phases.reservations.giving_way import leaving_leases
 from one_preempt.core.victims import has_overrun
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """Who is placed in this decision and asks for more than CPU and memory, until when as far as that is known."""
 
     placement: Placement

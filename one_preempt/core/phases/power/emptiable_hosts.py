@@ -7,10 +7,10 @@ would miss, a gang, and whoever was started or moved a moment ago stay where the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.energy.consolidation import nodes_to_empty
 from one_preempt.core.energy.policy import EmptiableNodes
@@ -38,8 +38,7 @@ class Moving(NamedTuple):
     method: PreemptionMethod
 
 
-@dataclass(frozen=True, slots=True)
-class Emptiable:
+class Emptiable(Struct, frozen=True):
     """Hosts that could be emptied, in the order in which they would be, who would move, and how a policy sees them.
 
     Those in `reserved`, by row, are empty already, and have only reservations that would move.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.model.cluster_state import IntArray
 
 
-@dataclass(slots=True, eq=False)
-class FitAnswers:
+class FitAnswers(Struct, eq=False):
     """Answers about the hosts `among`, shape (H,), were so much `free` there, shape (H, 2).
 
     `places`: how many there are, by the identity of a mask of hosts and what a VM takes; beside the mask, so that no

@@ -6,9 +6,9 @@ Only exact starts that lie ahead, on hosts on which nobody is: nobody notices bu
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay

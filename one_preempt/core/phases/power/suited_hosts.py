@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.matching.devices import assign_devices
@@ -19,8 +19,7 @@ from one_preempt.core.phases.power.power_draft import PowerDraft
 _PLENTY = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class SuitedHosts:
+class SuitedHosts(Struct, frozen=True):
     """The rows of hosts that suit all VMs of a request, `mask`, shape (H,), whatever CPU and memory is free there.
 
     `cpu_centi` and `memory_mib` are what the largest of the VMs takes. `served`: so many of them have devices and cores

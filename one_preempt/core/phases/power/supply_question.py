@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from one_preempt.core.energy.policy import (
     BINDING,
@@ -44,8 +45,7 @@ WAITS_FOR_ROOM = frozenset({"promised", "behind", "waking"})
 _UNDER_WAY = frozenset({LeaseState.STARTING, LeaseState.RETURNING})
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A question, and what its numbers are counted from.
 
     `rows_to_wake` could be woken for the request, the cheapest first. `rows_there` are on and each have room for a node
@@ -141,8 +141,7 @@ class _LookedAt(SupplyQuestion):
 _COUNTED_LATE = frozenset({"queue", "running", "emptiable"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True):
     asked: int
     size: int
     nodes: NodeCounts

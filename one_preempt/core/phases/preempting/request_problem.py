@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
+from msgspec.structs import replace
 
 from one_preempt.core.matching.vm_groups import are_tied, group_rules, role_of
 from one_preempt.core.model.host import PciDevice

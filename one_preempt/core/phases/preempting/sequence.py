@@ -7,7 +7,8 @@ preemptor on the same host without regard to its books.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from one_preempt.core.lease_status import in_place_status, says_in_place
 from one_preempt.core.model.lease import Lease, PreemptionMethod

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence, Set
 from one_preempt.core.memory.lease_concerns import RETURNING_STATES
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import Placement, Reason
-from one_preempt.core.model.quick_construction import quick_constructor
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import start_id
@@ -35,9 +34,6 @@ def start(draft: PlanDraft, lease: Lease, vms: Iterable[VirtualMachine], placed:
     draft.starting.add(lease.id)
 
 
-_reason = quick_constructor(Reason)
-
-
 _ALONE = Reason("fits", "the best ranked host that matches and has room")
 
 
@@ -45,7 +41,7 @@ def _why_here(lease: Lease, returning: bool) -> Reason:
     if returning:
         return Reason("return", f"{lease.label} returns: there is room for it again")
     if len(lease.vm_ids) > 1:
-        return _reason("fits", f"all {len(lease.vm_ids)} VMs of {lease.label} fit together")
+        return Reason("fits", f"all {len(lease.vm_ids)} VMs of {lease.label} fit together")
     return _ALONE
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
@@ -39,8 +40,7 @@ STARTS_TRIED_WITH_A_SHARE = 8
 MATCHES_TRIED = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Work:
+class _Work(Struct, frozen=True, eq=False):
     """What is left of a lease: `whole_s` seconds of its VMs together, by `deadline_s`, in pieces as `rules` allow."""
 
     lease: Lease

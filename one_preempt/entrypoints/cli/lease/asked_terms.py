@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict
 
 import click
+from msgspec import Struct
 
 from one_preempt.core.admission.lease_attribute import MalformedLease, parse_lease_attribute
 from one_preempt.core.admission.time_wish import impossible_wish
@@ -28,8 +28,7 @@ class TermOptions(TypedDict):
     shutdown_ok: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AskedTerms:
+class AskedTerms(Struct, frozen=True):
     """What goes into the attribute, and what it means."""
 
     texts: dict[str, str]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Source
 from one_preempt.core.admission.lease_attribute import LEASE, parse_lease_attribute
@@ -17,8 +18,7 @@ from one_preempt.ports import CloudUnavailable
 SHOWN_VMS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
+class _Left(Struct, frozen=True):
     """What became of the VMs of a failed submission."""
 
     ended: Sequence[int]

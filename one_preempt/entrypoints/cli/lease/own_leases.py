@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from one_preempt.core.admission.gangs import form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, parse_lease_attribute
@@ -24,16 +25,14 @@ _STARTS_AT = re.compile(r"starts at ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2
 _RESERVED = "reserved: "
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """When a lease starts by its LEASE_STATUS; `firm`: that is reserved, else it may change."""
 
     start_at_s: int
     firm: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLease:
+class OwnLease(Struct, frozen=True):
     """One lease of the caller. `terms` is None where the attribute cannot be read, `problem` then says why.
 
     `id` is the id of its oldest VM that is left; `vms` are oldest first.
