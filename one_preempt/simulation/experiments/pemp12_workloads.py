@@ -1,7 +1,7 @@
 """The workloads of PEMP12 section IV: 30 days of a batch log, and advance reservations over rho, delta and theta.
 
 With a folder of traces the log is SDSC Blue Horizon as Haizea cut it, the reservations are the 72 files that Haizea
-injected and others of the same recipe, and four further months of the log are played where the whole of it is there.
+injected and others of the same recipe, and eight further months of the log are played where the whole of it is there.
 Without, everything is drawn.
 """
 
