@@ -11,20 +11,19 @@ import os
 import socket
 import stat
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, read_line
 from one_preempt.adapters.daemon_socket.messages import Message, MessageError, parse_message
 from one_preempt.errors import OnePreemptError
+from one_preempt.few_clients import FewClients
 
 MAX_CLIENTS = 16
 # Hooks ring all at once: who waits here is answered, or refused in words, a moment later.
 MAX_WAITING = 128
-ACCEPT_AGAIN_S = 0.1
 _PEER = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
 # None leaves a question without an answer, as if nobody were there.
@@ -53,10 +52,7 @@ class DaemonSocket:
         self._answer = answer
         self._users = users
         self._timeout_s = timeout_s
-        self._max_clients = max_clients
-        self._lock = threading.Lock()
-        self._clients: dict[socket.socket, threading.Thread] = {}
-        self._stopping = threading.Event()
+        self._clients = FewClients(self._meet, max_clients, _line(_refusal(f"{max_clients} others are being answered")))
 
     @contextmanager
     def listening(self, path: Path) -> Iterator[Callable[[], bool]]:
@@ -64,66 +60,21 @@ class DaemonSocket:
 
         Raises `SocketUnavailable`.
         """
-        with _listener(path) as listener:
+        with _listener(path) as listener, ExitStack() as stack:
             mine = _file_at(path)
-            thread = threading.Thread(target=self._let_in, args=(listener,), daemon=True)
+            stack.callback(_remove, path, mine)
             try:
-                thread.start()
+                stack.enter_context(self._clients.met_at(listener))
             except RuntimeError as error:
                 raise SocketUnavailable(f"no socket at {path}: {error}") from None
-            try:
-                yield lambda: _file_at(path) == mine
-            finally:
-                self._stopping.set()
-                listener.shutdown(socket.SHUT_RDWR)
-                thread.join()
-                self._send_away()
-                with suppress(OSError):
-                    if _file_at(path) == mine:
-                        path.unlink()
-
-    def _let_in(self, listener: socket.socket) -> None:
-        """Give each client a thread, as long as there are not too many."""
-        while not self._stopping.is_set():
-            try:
-                connection, _address = listener.accept()
-            except OSError:  # the end; or no descriptor is left, which passes
-                self._stopping.wait(ACCEPT_AGAIN_S)
-                continue
-            if not self._takes(connection):
-                with connection, suppress(OSError):
-                    connection.setblocking(False)
-                    connection.send(_line(_refusal(f"{self._max_clients} others are being answered")))
-
-    def _takes(self, connection: socket.socket) -> bool:
-        """Whether there was a place, and a thread, for one more."""
-        thread = threading.Thread(target=self._meet, args=(connection,), daemon=True)
-        with self._lock, suppress(RuntimeError):
-            if len(self._clients) < self._max_clients:
-                thread.start()
-                self._clients[connection] = thread
-                return True
-        return False
-
-    def _send_away(self) -> None:
-        with self._lock:
-            left = dict(self._clients)
-        for connection, thread in left.items():
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            yield lambda: _file_at(path) == mine
 
     def _meet(self, connection: socket.socket) -> None:
         """One client: one line in, one line out. One that goes away, is too slow, or talks too much gets nothing."""
-        try:
-            with connection, suppress(OSError):
-                connection.settimeout(self._timeout_s)
-                reply = self._reply(connection)
-                if reply is not None:
-                    connection.sendall(_line(reply))
-        finally:
-            with self._lock:
-                del self._clients[connection]
+        connection.settimeout(self._timeout_s)
+        reply = self._reply(connection)
+        if reply is not None:
+            connection.sendall(_line(reply))
 
     def _reply(self, connection: socket.socket) -> Mapping[str, object] | None:
         # What was sent is read before it is refused: to close on unread bytes would take the reason along.
@@ -134,6 +85,13 @@ class DaemonSocket:
             return self._answer(parse_message(line))
         except MessageError as error:
             return _refusal(str(error))
+
+
+def _remove(path: Path, mine: tuple[int, int] | None) -> None:
+    """Take our socket away, unless another one stands there by now."""
+    with suppress(OSError):
+        if _file_at(path) == mine:
+            path.unlink()
 
 
 def _line(reply: Mapping[str, object]) -> bytes:
