@@ -83,8 +83,8 @@ experiments: $(RUNTIME) ## Reproduce the papers' tables, small; the whole ones (
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 lock: $(DEVELOPMENT) ## Resolve the requirements anew
-	@$(LOCK) --upgrade --extra build --extra dev --extra emulators --output-file requirements/dev.txt
-	@$(LOCK) --extra build --constraint requirements/dev.txt --output-file requirements/runtime.txt
+	@$(LOCK) --upgrade --extra build --extra metrics --extra dev --extra emulators --output-file requirements/dev.txt
+	@$(LOCK) --extra build --extra metrics --constraint requirements/dev.txt --output-file requirements/runtime.txt
 
 clean: ## Remove what was made
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
