@@ -16,15 +16,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
+from one_preempt.errors import OnePreemptError
 from one_preempt.ports import Clock, EventSource, LeaseStore, PoolReader, PowerCalls, PowerControl
 from one_preempt.settings import Settings
+from one_preempt.settings_places import listening_address
 
 if TYPE_CHECKING:
     from one_preempt.adapters.daemon_socket.server import Answer
     from one_preempt.adapters.events.event_bus import EventBus
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+    from one_preempt.adapters.metrics.instruments import Instruments, Look
+    from one_preempt.adapters.metrics.server import Text
     from one_preempt.adapters.opennebula.credentials import Credentials
-    from one_preempt.adapters.opennebula.transport import OnedTransport
+    from one_preempt.adapters.opennebula.transport import OnCall, OnedTransport
     from one_preempt.core.energy.policy import EnergyPolicy
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
     from one_preempt.core.model.plan import Plan
@@ -40,6 +44,10 @@ DAY_S = 86_400
 _NEVER_BY_LOAD = frozenset({"packing", "striping", "fixed"})
 
 
+class MetricsUnavailable(OnePreemptError):
+    """Nothing can be counted for Prometheus; the message says why, and how to mend it."""
+
+
 class PlannedCycle(Struct, frozen=True):
     """A rehearsed cycle: what would be done, from which state, and what the recount says."""
 
@@ -53,8 +61,11 @@ class PlannedCycle(Struct, frozen=True):
         return self.state.discrepancies
 
 
-def open_transport(settings: Settings) -> OnedTransport:
-    """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration."""
+def open_transport(settings: Settings, on_call: OnCall | None = None) -> OnedTransport:
+    """The connection to oned; the caller closes it. ONE_XMLRPC and ONE_AUTH win over the configuration.
+
+    `on_call` is told of each request.
+    """
     from one_preempt.adapters.opennebula.credentials import checked_endpoint, find_endpoint
     from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
 
@@ -64,7 +75,8 @@ def open_transport(settings: Settings) -> OnedTransport:
     else:
         endpoint = find_endpoint()
     limits = Limits(connect_s=given.connect_timeout_s, idle_s=given.read_timeout_s)
-    return OnedTransport(endpoint, _credentials(settings), limits, renew=lambda: _credentials(settings))
+    credentials = _credentials(settings)
+    return OnedTransport(endpoint, credentials, limits, renew=lambda: _credentials(settings), on_call=on_call)
 
 
 def _credentials(settings: Settings) -> Credentials:
@@ -109,11 +121,13 @@ def open_cycle(
     transport: OnedTransport | None = None,
     events: EventSource | None = None,
     power_calls: PowerCalls | None = None,
+    on_call: OnCall | None = None,
 ) -> Iterator[SchedulingCycle]:
     """The daemon's cycle: oned, the database, the file of promised room, and the right to write.
 
     `transport` is a connection to take instead of the one that the environment and the settings name; `events`
-    times the transitions; `power_calls` stand in for the configured power control.
+    times the transitions; `power_calls` stand in for the configured power control; `on_call` is told of each request to
+    oned.
     """
     from one_preempt.adapters.held_capacity import HeldCapacityFile
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
@@ -121,7 +135,7 @@ def open_cycle(
     from one_preempt.power_recording import PowerRecorder
     from one_preempt.surroundings import Surroundings
 
-    with closing(transport or open_transport(settings)) as connection, closing(open_store(settings)) as store:
+    with closing(transport or open_transport(settings, on_call)) as connection, closing(open_store(settings)) as store:
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
@@ -170,6 +184,32 @@ def open_socket(settings: Settings, answer: Answer) -> AbstractContextManager[Ca
     from one_preempt.adapters.daemon_socket.server import DaemonSocket, trusted_users
 
     return DaemonSocket(answer, trusted_users()).listening(Path(settings.socket.path))
+
+
+def make_instruments(look: Look) -> Instruments:
+    """What is counted for Prometheus; `look` is asked for what is seen now. Raises `MetricsUnavailable`."""
+    try:
+        from one_preempt.adapters.metrics.instruments import Instruments
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prometheus_client":
+            raise
+        raise MetricsUnavailable(
+            "no metrics are counted: prometheus_client is not installed; install it beside one_preempt "
+            "(pip install prometheus-client), or take metrics.listen out"
+        ) from None
+    return Instruments(look)
+
+
+def open_metrics_server(listen: str, text: Text) -> AbstractContextManager[Callable[[], bool]]:
+    """Serves `text` over HTTP inside the context; it is called in threads of its own.
+
+    What the context gives tells whether it is still served.
+    """
+    from one_preempt.adapters.metrics.server import MetricsServer
+
+    address = listening_address(listen)
+    assert address is not None, "addresses are checked with the configuration"
+    return MetricsServer(text).listening(*address)
 
 
 def _cycle(

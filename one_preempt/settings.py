@@ -222,6 +222,12 @@ class LogSettings(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class MetricsSettings(Section, frozen=True):
+    """Where the daemon serves metrics to Prometheus; nowhere as shipped."""
+
+    listen: str | None = None
+
+
 class Settings(Section, frozen=True):
     """The whole configuration. As shipped it decides, advises, and preempts nothing."""
 
@@ -242,6 +248,7 @@ class Settings(Section, frozen=True):
     leases: LeaseSettings = LeaseSettings()
     power: PowerSettings = PowerSettings()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
 
 def configuration_path(given: Path | None) -> Path | None:
@@ -332,7 +339,9 @@ def _check(settings: Settings, source: str) -> None:
         f"matchmaker.{key}": getattr(settings.matchmaker, key)
         for key in ("host_rank", "datastore_rank", "network_rank")
     }
-    addresses = address_faults(settings.opennebula.endpoint, settings.events.endpoint, settings.store.url)
+    addresses = address_faults(
+        settings.opennebula.endpoint, settings.events.endpoint, settings.store.url, settings.metrics.listen
+    )
     for fault in (*addresses, *policy_faults(named), *rank_faults(ranks), *power_faults(settings.power)):
         raise SettingsError(f"{source}: {fault}")
     for right in settings.leases.rights:

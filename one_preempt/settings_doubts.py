@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ from one_preempt.settings import (
     TimeSettings,
     VictimSettings,
 )
-from one_preempt.settings_places import LONGEST_SOCKET_PATH_BYTES
+from one_preempt.settings_places import LONGEST_SOCKET_PATH_BYTES, listening_address
 
 # Below this it is the binary fraction, not what was written.
 LEAST_PER_CENT = 1e-6
@@ -31,6 +32,7 @@ def doubts(settings: Settings) -> list[str]:
         *_doubts_about_victims(settings.victims),
         *_doubts_about_acting(settings),
         *_doubts_about_places(settings),
+        *_doubts_about_metrics(settings.metrics.listen),
     ]
 
 
@@ -90,6 +92,15 @@ def _doubts_about_places(settings: Settings) -> Iterator[str]:
         yield (
             f"socket.path is longer than the {LONGEST_SOCKET_PATH_BYTES} bytes that the system takes for a socket: "
             "the daemon goes on without it"
+        )
+
+
+def _doubts_about_metrics(listen: str | None) -> Iterator[str]:
+    address = listening_address(listen) if listen is not None else None
+    if address is not None and not ipaddress.ip_address(address[0]).is_loopback:
+        yield (
+            f"metrics.listen {listen}: whoever reaches this port can read the metrics, for there are neither passwords "
+            "nor encryption; let a firewall keep it for your Prometheus"
         )
 
 

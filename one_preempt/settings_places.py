@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -10,13 +11,17 @@ from urllib.parse import urlsplit
 from one_preempt.shown_url import without_password
 
 SQLITE_EXAMPLE = "sqlite:////var/lib/one/one_preempt/leases.db"
+IPV6 = 6
 # What the kernel takes for a socket, less what is added to the name while it is made.
 LONGEST_SOCKET_PATH_BYTES = 107 - len(".new")
 _SCHEME = re.compile(r"[A-Za-z0-9_]+(?:\+[A-Za-z0-9_]+)?")
+_LISTEN = re.compile(r"(?P<host>[0-9.]{1,15}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})")
 _TCP = re.compile(r"tcp://(?P<host>[^\s/:*]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
 
-def address_faults(endpoint: str | None, events_endpoint: str, store_url: str) -> Iterator[str]:
+def address_faults(
+    endpoint: str | None, events_endpoint: str, store_url: str, metrics_listen: str | None
+) -> Iterator[str]:
     """One sentence each for what can never be reached, with its key and the mend; passwords are left out."""
     if endpoint is not None and not _is_web_url(endpoint):
         yield (
@@ -27,6 +32,24 @@ def address_faults(endpoint: str | None, events_endpoint: str, store_url: str) -
         yield f"events.endpoint {_shown(events_endpoint)} is no ZeroMQ address: write one such as tcp://localhost:2101"
     if why := _store_fault(store_url):
         yield f"store.url {_shown(store_url)} {why}"
+    if metrics_listen is not None and listening_address(metrics_listen) is None:
+        yield (
+            f"metrics.listen {metrics_listen[:80]!r} is no IP address with a port: "
+            "write one such as 127.0.0.1:9640, or '[::1]:9640'"
+        )
+
+
+def listening_address(text: str) -> tuple[str, int] | None:
+    """The IP address and the port in such as 127.0.0.1:9640 or [::1]:9640; None where these are none."""
+    found = _LISTEN.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        address = ipaddress.ip_address(found["host"].strip("[]"))
+    except ValueError:
+        return None
+    is_bracketed, port = found["host"].startswith("["), int(found["port"])
+    return (str(address), port) if is_bracketed == (address.version == IPV6) and 0 < port < 1 << 16 else None
 
 
 def _is_web_url(url: str) -> bool:

@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import TextIO
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
@@ -23,6 +24,7 @@ from one_preempt.entrypoints.alarm import Alarm
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon_desk import Desk, failed, went
 from one_preempt.entrypoints.daemon_log import log_to
+from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
 from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
@@ -46,14 +48,17 @@ def run_daemon(settings: Settings) -> int:
         alarm = stack.enter_context(Alarm())
         _stop_on_signals(stack, alarm)
         bus = open_event_bus(settings, SystemClock(), alarm.ring) if settings.events.enabled else None
-        cycle = stack.enter_context(open_cycle(settings, SystemClock(), events=bus))
+        metrics = stack.enter_context(DaemonMetrics(settings))
+        cycle = stack.enter_context(open_cycle(settings, SystemClock(), events=bus, on_call=metrics.on_call))
         desk = Desk(settings.cycle_interval_s, alarm.ring)
         kept_socket = stack.enter_context(KeptSocket(lambda: open_socket(settings, desk.answer)))
         kept_socket.keep()
+        metrics.keep()
         if bus is not None:
             _open_where_possible(stack, bus.listening())
         notify("READY=1")
-        _run_by_the_clock(cycle, settings, alarm, desk, kept_socket)
+        listeners = Listeners(CycleLog(LOGGER), desk, kept_socket, metrics)
+        _run_by_the_clock(cycle, settings, alarm, listeners)
         notify("STOPPING=1")
     LOGGER.info("stopped")
     return 0
@@ -119,46 +124,58 @@ def _step(cycle: SchedulingCycle, cycle_log: CycleLog) -> dict[str, object]:
     }
 
 
-def _run_by_the_clock(
-    cycle: SchedulingCycle, settings: Settings, alarm: Alarm, desk: Desk, kept_socket: KeptSocket
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who is told how cycles went: the log, those who ask at the socket, those who read metrics."""
+
+    log: CycleLog
+    desk: Desk
+    kept_socket: KeptSocket
+    metrics: DaemonMetrics
+
+
+def _run_by_the_clock(cycle: SchedulingCycle, settings: Settings, alarm: Alarm, listeners: Listeners) -> None:
     interval_s = settings.cycle_interval_s
     LOGGER.info("scheduling every %d s; preemption: %s", interval_s, settings.preemption)
     for doubt in doubts(settings):
         LOGGER.warning("configuration: %s", doubt)
-    cycle_log = CycleLog(LOGGER)
     pauses = _pauses(interval_s)
     while not alarm.stopped:
         began_s = time.monotonic()
         if alarm.take_hang_up():
             LOGGER.warning("SIGHUP is ignored: restart the daemon to have the configuration read")
-        report = _cycle(cycle, cycle_log, desk, kept_socket)
+        report = _cycle(cycle, listeners)
+        listeners.metrics.keep()
         if report is None:
             _sleep(alarm, next(pauses), interval_s)
         else:
             pauses = _pauses(interval_s)
-            kept_socket.keep()
+            listeners.kept_socket.keep()
             _sleep(alarm, _wait_s(report, interval_s), max(SHORTEST_PAUSE_S, time.monotonic() - began_s))
 
 
-def _cycle(cycle: SchedulingCycle, cycle_log: CycleLog, desk: Desk, kept_socket: KeptSocket) -> CycleReport | None:
-    """One cycle, told to the log and the desk; None where it failed."""
+def _cycle(cycle: SchedulingCycle, listeners: Listeners) -> CycleReport | None:
+    """One cycle, told to all who listen; None where it failed."""
     began_s = time.monotonic()
     try:
         report = cycle.run()
     except OnePreemptError as error:
         if isinstance(error, AnotherDaemonWrites):
             # `place` must not ask the daemon that does not schedule.
-            kept_socket.leave()
-        desk.tell(failed(str(error), time.monotonic() - began_s))
-        cycle_log.failed(error)
+            listeners.kept_socket.leave()
+        listeners.desk.tell(failed(str(error), time.monotonic() - began_s))
+        listeners.log.failed(error)
+        listeners.metrics.failed()
         return None
     except Exception:
-        desk.tell(failed("a defect: see the log", time.monotonic() - began_s))
+        listeners.desk.tell(failed("a defect: see the log", time.monotonic() - began_s))
         LOGGER.exception("a cycle failed; the next one starts afresh")
+        listeners.metrics.failed(defect=True)
         return None
-    desk.tell(went(report, time.monotonic() - began_s))
-    cycle_log.report(report)
+    duration_s = time.monotonic() - began_s
+    listeners.desk.tell(went(report, duration_s))
+    listeners.log.report(report)
+    listeners.metrics.report(report, duration_s)
     return report
 
 

@@ -1,4 +1,4 @@
-"""The daemon's socket, opened again where it is gone: somebody removed it, or another daemon had it until it ended."""
+"""What the daemon listens at, opened again where it is gone: somebody removed it, or another program had it first."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ OpenSocket = Callable[[], AbstractContextManager[Callable[[], bool]]]
 class KeptSocket:
     """Closed with its context. What stands against opening it is logged once, and the daemon goes on without."""
 
-    def __init__(self, open_socket: OpenSocket) -> None:
+    def __init__(self, open_socket: OpenSocket, name: str = "the daemon's socket") -> None:
         self._open_socket = open_socket
+        self._name = name
         self._opened = ExitStack()
         self._is_in_place: Callable[[], bool] | None = None
         self._trouble = ""
@@ -29,7 +30,7 @@ class KeptSocket:
         if self._is_in_place is not None:
             if self._is_in_place():
                 return
-            LOGGER.warning("the daemon's socket was removed or replaced: it is opened again")
+            LOGGER.warning("%s was removed or replaced: it is opened again", self._name)
             self._is_in_place = None
             self._opened.close()
         try:
@@ -40,7 +41,7 @@ class KeptSocket:
             self._trouble = str(error)
             return
         if self._trouble:
-            LOGGER.info("the daemon's socket is open now")
+            LOGGER.info("%s is open now", self._name)
         self._trouble = ""
 
     def leave(self) -> None:

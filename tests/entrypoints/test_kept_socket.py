@@ -15,11 +15,14 @@ import pytest
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.adapters.daemon_socket.server import DaemonSocket
 from one_preempt.entrypoints.cycle_log import CycleLog
+from one_preempt.entrypoints.daemon import Listeners
 from one_preempt.entrypoints.daemon import _cycle as look
 from one_preempt.entrypoints.daemon_desk import Desk
+from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
 from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.ports import AnotherDaemonWrites
 from one_preempt.scheduling_cycle import SchedulingCycle
+from one_preempt.settings import Settings
 
 
 def daemon(path: Path, name: str) -> KeptSocket:
@@ -95,7 +98,8 @@ def test_a_cycle_that_finds_another_writer_leaves_the_socket_to_it(tmp_path: Pat
     with daemon(path, "waits") as waits:
         waits.keep()
         cycle = cast(SchedulingCycle, FindsAnotherWriter())
-        assert look(cycle, CycleLog(logging.getLogger("of a test")), Desk(30, lambda: None), waits) is None
+        log, desk = CycleLog(logging.getLogger("of a test")), Desk(30, lambda: None)
+        assert look(cycle, Listeners(log, desk, waits, DaemonMetrics(Settings()))) is None
         assert who_answers(path) is None
 
 

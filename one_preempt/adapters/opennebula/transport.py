@@ -24,6 +24,8 @@ from one_preempt.ports import CloudUnavailable
 
 T = TypeVar("T")
 Parameter = str | int | bool
+# The method, how many seconds its answer took, and whether one came that could be used. Called in the caller's thread.
+OnCall = Callable[[str, float, bool], None]
 
 # Only these may be asked again after a failure: whatever else was sent may have been done.
 READ_ONLY_METHODS = frozenset({
@@ -66,8 +68,10 @@ class OnedTransport:
         limits: Limits = Limits(),
         sleep: Callable[[float], None] = time.sleep,
         renew: Callable[[], Credentials] | None = None,
+        on_call: OnCall | None = None,
     ) -> None:
-        """`renew` reads the credentials again, once oned does not know the present ones any more."""
+        """`renew` reads the credentials again, once oned does not know the present ones any more; `on_call` is told of
+        each request, those that are sent again among them."""
         self._url = checked_endpoint(endpoint, "the endpoint")
         self.endpoint = _without_secrets(endpoint)
         self.credentials_file = credentials.file
@@ -75,6 +79,7 @@ class OnedTransport:
         self._limits = limits
         self._sleep = sleep
         self._renew = renew
+        self._on_call = on_call
         self._http = requests.Session()
         self._http.headers.update({"Content-Type": "text/xml", "Accept-Encoding": "identity"})
         self._http.auth = _leave_alone
@@ -106,7 +111,7 @@ class OnedTransport:
 
     def another(self) -> OnedTransport:
         """A connection of its own to the same endpoint, for another thread."""
-        return OnedTransport(self._url, self._credentials, self._limits, self._sleep, self._renew)
+        return OnedTransport(self._url, self._credentials, self._limits, self._sleep, self._renew, self._on_call)
 
     def close(self) -> None:
         """Close the connections."""
@@ -138,6 +143,18 @@ class OnedTransport:
         return self._once(method, parameters, parse)
 
     def _once(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
+        if self._on_call is None:
+            return self._exchange(method, parameters, parse)
+        began_s, answered = time.perf_counter(), True
+        try:
+            return self._exchange(method, parameters, parse)
+        except CloudUnavailable:
+            answered = False
+            raise
+        finally:
+            self._on_call(method, time.perf_counter() - began_s, answered)
+
+    def _exchange(self, method: str, parameters: tuple[Parameter, ...], parse: Callable[[bytes], T]) -> T:
         limits = self._limits
         request = xmlrpc.client.dumps((self._credentials.session, *parameters), method, encoding="utf-8")
         try:

@@ -121,6 +121,10 @@ class PowerRules(Struct, frozen=True):
         """What is known of the power of this host."""
         return next((power for pattern, power in self.models if pattern.matches(host)), self.power)
 
+    def power_named(self, host_name: str, cluster_name: str) -> HostPower:
+        """The same by the names of the host and of its cluster."""
+        return next((power for pattern, power in self.models if pattern.suits(host_name, cluster_name)), self.power)
+
     def is_quiet(self, now_s: int) -> bool:
         """Is it a quiet hour at this instant, in which no host is switched?"""
         return any(hours.contain(self.minute_of_day(now_s)) for hours in self.quiet_hours)

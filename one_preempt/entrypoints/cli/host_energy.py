@@ -13,8 +13,7 @@ from msgspec import Struct
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import open_made_store
-from one_preempt.core.energy.energy_account import EnergyAccount, PowerOfHost, accounts, added
-from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.energy.energy_account import EnergyAccount, accounts, added
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
 from one_preempt.explain import JsonObject, printable
@@ -77,13 +76,8 @@ def energy_report(settings: Settings, now_s: int, span_s: int | None) -> EnergyR
     beginnings = [*(stay.since_s for stay in stays), *(total.first_s for total in totals)]
     known_s = min(beginnings, default=now_s)
     from_s = known_s if span_s is None else now_s - span_s
-    found = accounts(stays, totals, _power_of(power_rules(settings.power)), from_s, now_s)
+    found = accounts(stays, totals, power_rules(settings.power).power_named, from_s, now_s)
     return EnergyReport(from_s, now_s, found, known_s if found and known_s > from_s else None)
-
-
-def _power_of(rules: PowerRules) -> PowerOfHost:
-    models, otherwise = rules.models, rules.power
-    return lambda name, cluster: next((power for pattern, power in models if pattern.suits(name, cluster)), otherwise)
 
 
 def document(report: EnergyReport) -> JsonObject:

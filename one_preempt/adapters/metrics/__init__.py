@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: what is counted, and the small HTTP server that it is read from."""
