@@ -129,6 +129,8 @@ DOUBTFUL = {
         "leases: {rights: [{name: r, group: g, may_claim: [BE-SUSPENDABLE]}]}",
         "right 'r' does not limit reservations",
     ),
+    "metrics for everybody": ("metrics: {listen: '0.0.0.0:9640'}", "whoever reaches this port can read the metrics"),
+    "metrics for a network": ("metrics: {listen: '[2001:db8::1]:9640'}", "let a firewall keep it"),
     "a share of nothing": (
         "leases: {rights: [{name: r, group: g, max_share: 0.5, max_ahead_s: 0}]}",
         "right 'r': max_share has no effect",
@@ -153,6 +155,8 @@ def test_what_is_probably_not_meant_is_said(text: str, told: str) -> None:
         "time: {overrun: preempt}\nleases: {rules: [{name: web, match: {group: w}, duration_s: 600}]}",
         "leases: {rules: [{name: j, match: {group: j}, type: DC-MIGRATABLE, max_suspensions: 2}]}",
         "leases: {rules: [{name: j, match: {group: j}, type: BE-SUSPENDABLE, duration_s: 9, max_suspensions: 2}]}",
+        "metrics: {listen: '127.0.0.1:9640'}",
+        "metrics: {listen: '[::1]:9640'}",
         "leases: {rights: [{name: r, group: g, max_share: 0.5}]}",
         "leases: {rights: [{name: r, group: g, max_ahead_s: 0}]}",
     ],

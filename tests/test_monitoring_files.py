@@ -15,7 +15,7 @@ import yaml
 
 from one_preempt.adapters.metrics.instruments import Instruments
 from one_preempt.adapters.metrics.observed import Observed
-from one_preempt.core.phases.reservations import in_danger
+from one_preempt.core.phases.reservations.in_danger import IN_DANGER
 from tests.scraped import samples_of
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,6 @@ SELECTOR = re.compile(r"\b((?:one_preempt|process)_[a-z_]+)\{([^}]*)\}")
 MATCHER = re.compile(r'([a-z_]+)(=~|!=|!~|=)"([^"]*)"')
 GROUPING = re.compile(r"\b(?:by|without) \(([^)]*)\)")
 QUOTED = re.compile(r'"[^"]*"')
-CODE = "reservation-in-danger"
 
 
 def served() -> dict[str, dict[str, set[str]]]:
@@ -38,8 +37,8 @@ def served() -> dict[str, dict[str, set[str]]]:
     everything = Observed(
         leases={("BE-SUSPENDABLE", "running"): 1},
         refused_leases={"some-code": 1},
-        waiting_leases={CODE: 1},
-        wait_starts_s={CODE: 1},
+        waiting_leases={IN_DANGER: 1},
+        wait_starts_s={IN_DANGER: 1},
         hosts={"asleep": 1},
         power_w=1.0,
         always_on_power_w=2.0,
@@ -98,11 +97,6 @@ def test_an_expression_asks_for_what_is_served(of: str, expression: str) -> None
         assert {label.strip() for label in grouping.split(",")} <= labels, of
 
 
-def test_the_code_of_which_an_alert_is_made_is_given() -> None:
-    assert in_danger.__file__ is not None
-    assert f'"{CODE}"' in Path(in_danger.__file__).read_text()
-
-
 def test_what_legends_and_annotations_fill_in_is_left_by_the_expression() -> None:
     for rule in rules():
         filled = set(re.findall(r"\$labels\.([a-z_]+)", json.dumps(rule["annotations"])))
@@ -130,9 +124,9 @@ def test_the_alerts_have_names_of_their_own_a_grade_and_words_for_who_is_woken()
 def test_prometheus_finds_nothing_wrong_with_the_alerts_and_the_page() -> None:
     checked = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
-    page = Instruments(lambda: Observed(waiting_leases={CODE: 1})).page()
-    checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, check=False)
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    page = Instruments(lambda: Observed(waiting_leases={IN_DANGER: 1})).page().decode()
+    checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 def test_the_dashboard_shows_each_family_of_ours() -> None:

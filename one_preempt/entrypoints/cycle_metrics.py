@@ -16,12 +16,14 @@ from one_preempt.composition import make_instruments
 from one_preempt.core.energy.energy_account import PowerOfHost, accounts
 from one_preempt.core.energy.host_use import stays_to_write
 from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
+from one_preempt.core.matching.reasons import CAPACITY
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.core.model.power_sequence import KnownPower, PowerPhase, PowerSequence
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.phases.reservations.in_danger import IN_DANGER
 from one_preempt.scheduling_cycle import CycleReport
 
 # So many codes of reasons have a series of their own; policies of an administrator's own may give any number.
@@ -56,7 +58,8 @@ class CycleMetrics:
         self.page = self._instruments.page
         self._leases = LeaseTally()
         self._switched = SwitchTally()
-        self._waiting_codes, self._refused_codes = KnownCodes(), KnownCodes()
+        # What is usual, and what alerts are made of, has its series before it is met.
+        self._waiting_codes, self._refused_codes = KnownCodes(CAPACITY, IN_DANGER), KnownCodes()
         self._seen: Seen | None = None
 
     def report(self, report: CycleReport, duration_s: float) -> None:
@@ -206,10 +209,10 @@ def _switched(was: PowerSequence, after: PowerSequence) -> str:
 
 
 class KnownCodes:
-    """The codes that were ever met, each of which has a series from then on, down to 0; no more than `MOST_CODES`."""
+    """The codes that are known before, or were met: each has a series from then on, down to 0. `MOST_CODES` at most."""
 
-    def __init__(self) -> None:
-        self._known: set[str] = set()
+    def __init__(self, *known: str) -> None:
+        self._known = set(known)
 
     def counted(self, amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
         """The sums by code."""

@@ -13,11 +13,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.adapters.metrics.server import MetricsServer
 from one_preempt.entrypoints.cli.check import judge_database, running_programs
-from one_preempt.entrypoints.cli.check_places import judge_events, judge_files, running_daemon
+from one_preempt.entrypoints.cli.check_places import judge_events, judge_files, judge_metrics, running_daemon
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_daemon
-from one_preempt.settings import EventSettings, LogSettings, Settings, StoreSettings
+from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
+from one_preempt.settings import EventSettings, LogSettings, MetricsSettings, Settings, StoreSettings
 from tests.other_users import closed
+from tests.scraped import free_port
 
 
 def keeping(folder: Path) -> Settings:
@@ -135,3 +138,42 @@ def test_an_event_bus_is_looked_for_where_it_is_to_be_heard(tmp_path: Path) -> N
         assert finding.grade is Grade.WARN
         assert f"nothing can be heard at {silent} (Connection refused)" in finding.text
     assert not list(judge_events(EventSettings(enabled=False)))
+
+
+# -- metrics -------------------------------------------------------------------------------------------------
+
+
+def judged(listen: str | None, *, is_there: bool = True) -> list[Finding]:
+    return list(judge_metrics(MetricsSettings(listen=listen), is_there=is_there))
+
+
+def test_metrics_that_are_not_configured_or_whose_daemon_is_not_started_are_nothing_to_judge() -> None:
+    assert judged(None) == []
+    assert judged("127.0.0.1:9640", is_there=False) == []
+
+
+def test_metrics_that_are_read_are_as_they_should_be() -> None:
+    port = free_port()
+    with DaemonMetrics(Settings(metrics=MetricsSettings(listen=f"0.0.0.0:{port}"))) as metrics:
+        metrics.keep()
+        assert judged(f"0.0.0.0:{port}") == [
+            Finding("metrics", Grade.OK, f"they are read at http://127.0.0.1:{port}/metrics")
+        ]
+
+
+def test_a_port_at_which_nobody_or_somebody_else_answers_is_a_warning() -> None:
+    port = free_port()
+    (finding,) = judged(f"127.0.0.1:{port}")
+    assert finding.grade is Grade.WARN
+    assert finding.text.endswith("Connection refused")
+    with MetricsServer(lambda: b"another_exporter 1\n").listening("127.0.0.1", port):
+        (finding,) = judged(f"127.0.0.1:{port}")
+    assert finding.grade is Grade.WARN
+    assert "(HTTP 200) is something else" in finding.text
+
+
+def test_without_the_library_check_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("one_preempt.entrypoints.cli.check_places.find_spec", lambda _name: None)
+    (finding,) = judged("127.0.0.1:9640")
+    assert finding.grade is Grade.WARN
+    assert "pip install prometheus-client" in finding.mend

@@ -20,6 +20,7 @@ from one_preempt.entrypoints.cli.check_places import (
     RUN_AS,
     judge_events,
     judge_files,
+    judge_metrics,
     running_daemon,
     why_no_database_can_be_made,
 )
@@ -58,7 +59,7 @@ LONGEST_FINDING = 1000
 @config_option
 @json_option
 def check_command(config_path: Path | None, as_json: bool) -> int:
-    """Look for what is wrong: configuration, power, files, daemon, events, endpoint, rights, version, other schedulers.
+    """Look for what is wrong: configuration, power, files, daemon, events, metrics, endpoint, rights, other schedulers.
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
@@ -93,6 +94,7 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
     answer = ask_daemon("status", {}, settings.socket.path)
     yield judge_daemon(settings.socket.path, answer, running_daemon(settings))
     yield from judge_events(settings.events)
+    yield from judge_metrics(settings.metrics, is_there=answer is not None)
     try:
         with closing(open_transport(settings)) as transport:
             yield from endpoint_findings(settings, transport)

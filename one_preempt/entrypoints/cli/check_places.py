@@ -1,13 +1,17 @@
-"""`check` on the places that the configuration names: files that the daemon must be able to write, the event bus.
+"""`check` on the places that the configuration names: files that the daemon must be able to write, the event bus, the
+port for metrics.
 
 They are looked at with the rights of whoever asks, and nothing is made.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 from collections.abc import Iterator
+from http.client import OK, HTTPConnection, HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,9 +19,11 @@ from one_preempt.adapters.lease_store.database import LeaseStoreError, is_sqlite
 from one_preempt.adapters.lease_store.writer_lock import holder_of_file_lock
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.explain import printable
-from one_preempt.settings import EventSettings, Settings
+from one_preempt.settings import EventSettings, MetricsSettings, Settings
+from one_preempt.settings_places import listening_address
 
 LISTENS_WITHIN_S = 2.0
+MOST_BYTES_OF_METRICS = 1 << 20
 RUN_AS = "run this as the user that runs the scheduler"
 
 
@@ -61,6 +67,51 @@ def judge_events(events: EventSettings) -> Iterator[Finding]:
         text = f"nothing can be heard at {printable(events.endpoint, 200)} ({why}): changes are seen a cycle later"
         mend = "start opennebula-hem, correct events.endpoint, or write events.enabled: false"
         yield Finding("events", Grade.WARN, text, mend)
+
+
+def judge_metrics(metrics: MetricsSettings, *, is_there: bool) -> Iterator[Finding]:
+    """Can metrics be read where they should be? Nothing is said where they are not served, or no daemon `is_there`."""
+    if metrics.listen is None:
+        return
+    subject = "metrics"
+    if find_spec("prometheus_client") is None:
+        text = "metrics.listen is set, and prometheus_client is not installed: none are served"
+        yield Finding(subject, Grade.WARN, text, "pip install prometheus-client beside one_preempt; restart the daemon")
+        return
+    if not is_there:
+        return
+    host, port = _reader_of(metrics.listen)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+    why = _why_no_metrics(host, port)
+    if why:
+        mend = "see the daemon's log; restart it if metrics.listen is new, or take another port"
+        yield Finding(subject, Grade.WARN, f"the daemon runs, and no metrics are read at {url}: {why}", mend)
+    else:
+        yield Finding(subject, Grade.OK, f"they are read at {url}")
+
+
+def _reader_of(listen: str) -> tuple[str, int]:
+    """Where somebody on this machine reads what is served at `listen`."""
+    address = listening_address(listen)
+    assert address is not None, "addresses are checked with the configuration"
+    host, port = address
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return host, port
+
+
+def _why_no_metrics(host: str, port: int) -> str:
+    """Why no metrics of ours are read there; '' where they are."""
+    connection = HTTPConnection(host, port, timeout=LISTENS_WITHIN_S)
+    try:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        is_ours = b"\none_preempt_build_info" in answer.read(MOST_BYTES_OF_METRICS)
+        return "" if answer.status == OK and is_ours else f"what answers there (HTTP {answer.status}) is something else"
+    except (OSError, HTTPException) as error:
+        return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__, 200)
+    finally:
+        connection.close()
 
 
 def _connect(endpoint: str) -> None:

@@ -281,3 +281,23 @@ def test_raw_http_bodies_carry_exactly_the_recorded_documents(
     expected = (folder / f"{name}.{kind}").read_bytes().removesuffix(b"\n")
     assert patient_transport.document(f"one.{name}") == expected
     assert patient_transport.call(f"one.{name}").value == expected.decode()
+
+
+def test_who_counts_requests_is_told_of_each_also_of_one_sent_again_and_of_other_threads(endpoint: Any) -> None:
+    told: list[tuple[str, bool]] = []
+
+    def on_call(method: str, duration_s: float, answered: bool) -> None:
+        assert duration_s > 0
+        told.append((method, answered))
+
+    counted = OnedTransport(
+        endpoint.url, Credentials("a:b"), Limits(attempts=2), sleep=lambda _pause_s: None, on_call=on_call
+    )
+    counted.call("one.vm.info", 1, False)
+    # A refusal is an answer.
+    endpoint.answers(xmlrpc.client.dumps(([False, "no", 0x8000, 17, 3],), methodresponse=True).encode())
+    counted.another().call("one.vm.action", "stop", 1)
+    endpoint.answers(b"<html>no</html>")
+    with pytest.raises(CloudUnavailable):
+        counted.call("one.vm.info", 1, False)
+    assert told == [("one.vm.info", True), ("one.vm.action", True), ("one.vm.info", False), ("one.vm.info", False)]

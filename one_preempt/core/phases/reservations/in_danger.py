@@ -7,10 +7,12 @@ from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 
+IN_DANGER = "reservation-in-danger"
+
 
 def warn(draft: PlanDraft, lease: Lease, text: str) -> None:
     """Say to the owner what will go wrong as things stand."""
-    draft.waits[lease.id] = Reason("reservation-in-danger", text)
+    draft.waits[lease.id] = Reason(IN_DANGER, text)
     draft.statuses[lease.id] = text
     if lease.state is LeaseState.WAITING:
         draft.lacking_room.discard(lease.id)
