@@ -6,6 +6,7 @@ Adapters, and the core itself, are imported where they are needed, so that a com
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
@@ -190,12 +191,13 @@ def make_instruments(look: Look) -> Instruments:
     """What is counted for Prometheus; `look` is asked for what is seen now. Raises `MetricsUnavailable`."""
     try:
         from one_preempt.adapters.metrics.instruments import Instruments
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
+        what = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be used ({error})"
         raise MetricsUnavailable(
-            "no metrics are counted: prometheus_client is not installed; install it beside one_preempt "
-            "(pip install prometheus-client), or take metrics.listen out"
+            f"no metrics are counted: prometheus_client {what}; install it ({sys.executable} -m pip install "
+            "'prometheus-client>=0.20'), or take metrics.listen out"
         ) from None
     return Instruments(look)
 

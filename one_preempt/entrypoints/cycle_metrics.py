@@ -243,11 +243,14 @@ def wait_start_s(lease: Lease) -> int:
 
 
 def is_late(lease: Lease, now_s: int) -> bool:
-    """It waits, and what it was promised should have begun, or have been done, before now."""
+    """It waits, and was promised to be done by now, or to begin, which it never did."""
     if lease.verdict is not Verdict.ACCEPTED:
         return False
-    due_at_s = lease.terms.start_at_s if lease.terms.deadline_at_s is None else lease.terms.deadline_at_s
-    return due_at_s is not None and due_at_s < now_s
+    terms = lease.terms
+    if terms.deadline_at_s is not None:
+        return terms.deadline_at_s < now_s
+    has_run = lease.served_s > 0 or lease.last_preempted_at_s is not None
+    return terms.start_at_s is not None and terms.start_at_s < now_s and not has_run
 
 
 def hosts_by_phase(power: KnownPower) -> dict[str, int]:

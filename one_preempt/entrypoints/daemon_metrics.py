@@ -73,6 +73,8 @@ class DaemonMetrics:
             self._counted = CycleMetrics(power_rules(settings.power).power_named)
         except OnePreemptError as error:
             LOGGER.warning("%s; going on without them", error)
+        except Exception:
+            LOGGER.exception("metrics cannot be counted; going on without them")
 
     def _open(self) -> AbstractContextManager[Callable[[], bool]]:
         assert self._listen is not None, "it is only kept where there is an address"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -173,7 +174,8 @@ def test_a_port_at_which_nobody_or_somebody_else_answers_is_a_warning() -> None:
 
 
 def test_without_the_library_check_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("one_preempt.entrypoints.cli.check_places.find_spec", lambda _name: None)
+    monkeypatch.delitem(sys.modules, "one_preempt.adapters.metrics.instruments", raising=False)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
     (finding,) = judged("127.0.0.1:9640")
     assert finding.grade is Grade.WARN
-    assert "pip install prometheus-client" in finding.mend
+    assert "prometheus_client is not installed; install it (" in finding.text

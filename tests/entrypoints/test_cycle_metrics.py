@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,10 @@ from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.metrics.instruments import PREFIX, Instruments
 from one_preempt.adapters.metrics.observed import Observed
 from one_preempt.chosen_policies import admission_rules, policies
-from one_preempt.composition import MetricsUnavailable, make_instruments
 from one_preempt.core.energy.power_model import HostPower, linear_power
 from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
 from one_preempt.core.model.cluster_state import ClusterState
-from one_preempt.core.model.lease import LeaseState
+from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -34,6 +32,7 @@ from one_preempt.entrypoints.cycle_metrics import (
     KnownCodes,
     LeaseTally,
     SwitchTally,
+    is_late,
 )
 from one_preempt.ports import CallResult
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -193,6 +192,11 @@ def by_label_or_single(found: Samples, name: str) -> int:
     return sum(of == f"{PREFIX}_{name}" for of, _labels in found)
 
 
+def accepted(start_at_s: int | None = None, deadline_at_s: int | None = None) -> Lease:
+    terms = LeaseTerms(start_at_s=start_at_s, deadline_at_s=deadline_at_s)
+    return Lease(1, terms, 1, 1, (1,), LeaseState.WAITING, NOW_S - 99, verdict=Verdict.ACCEPTED)
+
+
 # -- what was seen -------------------------------------------------------------------------------------------
 
 
@@ -267,6 +271,25 @@ def test_a_reservation_is_seen_and_is_late_once_its_start_is_over() -> None:
     counted.cloud.document = {"hosts": {0: {"cpu": 1, "state": "ERROR"}}, "vms": {1: starts}}
     counted.cycle(NOW_S + 660)
     assert value(counted.samples(), "late_reservations") == 1
+
+
+@pytest.mark.parametrize(
+    ("lease", "late"),
+    [
+        (accepted(start_at_s=NOW_S - 1), True),
+        (accepted(start_at_s=NOW_S), False),
+        (replace(accepted(start_at_s=NOW_S - 1), verdict=Verdict.REFUSED), False),
+        # It began in time, and waits for its return.
+        (replace(accepted(start_at_s=NOW_S - 1), served_s=5), False),
+        (replace(accepted(start_at_s=NOW_S - 1), last_preempted_at_s=NOW_S), False),
+        # With a DEADLINE a START is the earliest one.
+        (accepted(start_at_s=NOW_S - 9, deadline_at_s=NOW_S + 1), False),
+        (replace(accepted(deadline_at_s=NOW_S - 1), served_s=5), True),
+        (accepted(), False),
+    ],
+)
+def test_late_is_what_was_accepted_and_waits_past_its_time(lease: Lease, late: bool) -> None:
+    assert is_late(lease, NOW_S) is late
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -422,14 +445,3 @@ def test_what_is_seen_is_written_under_its_labels() -> None:
     assert value(found, "leases", type="BE-SUSPENDABLE", state="running") == 2
     assert value(found, "hosts_power_watts") == 1.5
     assert by_label(found, "hosts", "phase") == {"asleep": 1}
-
-
-def test_without_the_library_one_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "one_preempt.adapters.metrics.instruments")
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(MetricsUnavailable) as caught:
-        make_instruments(lambda: None)
-    assert str(caught.value) == (
-        "no metrics are counted: prometheus_client is not installed; install it beside one_preempt "
-        "(pip install prometheus-client), or take metrics.listen out"
-    )

@@ -161,9 +161,21 @@ def test_without_the_library_one_line_says_how_to_install_it_and_the_daemon_goes
             fetched(port)
     (record,) = caplog.records
     assert record.message == (
-        "no metrics are counted: prometheus_client is not installed; install it beside one_preempt "
-        "(pip install prometheus-client), or take metrics.listen out; going on without them"
+        f"no metrics are counted: prometheus_client is not installed; install it ({sys.executable} -m pip install "
+        "'prometheus-client>=0.20'), or take metrics.listen out; going on without them"
     )
+
+
+def test_a_library_that_is_too_old_is_told_of_in_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, port: int
+) -> None:
+    monkeypatch.delitem(sys.modules, "one_preempt.adapters.metrics.instruments", raising=False)
+    monkeypatch.delattr("prometheus_client.disable_created_metrics")
+    with DaemonMetrics(served_at(port)) as metrics:
+        metrics.keep()
+        assert metrics.on_call is None
+    (record,) = caplog.records
+    assert "prometheus_client cannot be used (cannot import name 'disable_created_metrics'" in record.message
 
 
 def test_a_cycle_that_cannot_be_counted_is_told_once_and_nothing_wrong_is_served(

@@ -11,13 +11,14 @@ import os
 import socket
 from collections.abc import Iterator
 from http.client import OK, HTTPConnection, HTTPException
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from one_preempt.adapters.lease_store.database import LeaseStoreError, is_sqlite, parsed_url
 from one_preempt.adapters.lease_store.writer_lock import holder_of_file_lock
+from one_preempt.composition import make_instruments
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
+from one_preempt.errors import OnePreemptError
 from one_preempt.explain import printable
 from one_preempt.settings import EventSettings, MetricsSettings, Settings
 from one_preempt.settings_places import listening_address
@@ -74,9 +75,10 @@ def judge_metrics(metrics: MetricsSettings, *, is_there: bool) -> Iterator[Findi
     if metrics.listen is None:
         return
     subject = "metrics"
-    if find_spec("prometheus_client") is None:
-        text = "metrics.listen is set, and prometheus_client is not installed: none are served"
-        yield Finding(subject, Grade.WARN, text, "pip install prometheus-client beside one_preempt; restart the daemon")
+    try:
+        make_instruments(lambda: None)
+    except OnePreemptError as error:
+        yield Finding(subject, Grade.WARN, str(error), "then restart the daemon")
         return
     if not is_there:
         return
