@@ -18,6 +18,7 @@ from one_preempt.entrypoints.cycle_metrics import CycleMetrics
 from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
 from one_preempt.scheduling_cycle import CycleReport
 from one_preempt.settings import MetricsSettings, Settings
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.entrypoints.test_daemon_process import FOLLOWER, RunningDaemon
 from tests.scraped import PATIENCE_S, Samples, by_label, fetched, free_port, samples_of, value
 
@@ -65,8 +66,15 @@ def test_what_a_daemon_does_is_read_from_its_port_until_it_ends(tmp_path: Path, 
     assert by_label(found, "oned_calls_unanswered_total", "method") == {}
     assert found["process_resident_memory_bytes", ()] > 0
 
+    with daemon.lock:
+        daemon.cloud.vm_allocate(ONEADMIN, "CPU=999\nMEMORY=1")
+    told = value(found, "actions_total", kind="message", outcome="accepted")
     cycle(daemon)
-    assert by_label(read(port), "cycles_total", "result") == {"done": 2}
+    found = read(port)
+    assert by_label(found, "cycles_total", "result") == {"done": 2}
+    assert value(found, "waiting_leases", code="hosts-too-small") == 1
+    assert value(found, "actions_total", kind="message", outcome="accepted") == (told or 0) + 1
+    assert value(found, "oned_call_duration_seconds_count", method="one.vmpool.infoextended") == 2
 
     with daemon.lock:
         daemon.cloud.raft_state = FOLLOWER
