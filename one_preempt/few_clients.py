@@ -81,8 +81,10 @@ class FewClients:
 
     def _meet(self, connection: socket.socket) -> None:
         try:
-            with connection, suppress(OSError):
+            with suppress(OSError):
                 self._meet_one(connection)
         finally:
+            # Who has seen the end of its connection may count on that its place is free.
             with self._lock:
                 del self._clients[connection]
+            connection.close()

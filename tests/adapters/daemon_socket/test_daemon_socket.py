@@ -164,16 +164,15 @@ def test_half_a_message_ends_with_its_time_and_a_client_that_leaves_does_no_harm
 
 
 def test_one_client_too_many_is_refused_at_once_and_a_free_place_is_used_again(tmp_path: Path) -> None:
-    with listening(tmp_path, max_clients=2) as (path, heard):
-        with connected(path) as first, connected(path) as second:
-            for waiting in (first, second):
-                waiting.sendall(b"{")
-            refused = raw(path)
-            assert refused == b"" or b"others are being answered" in refused
-            for waiting in (first, second):
-                waiting.sendall(b'"version": 1, "kind": "wake"}\n')
-                assert json.loads(waiting.makefile("rb").readline())["ok"]
-        assert ask_daemon("place", {}, path)
+    with listening(tmp_path, max_clients=2) as (path, heard), connected(path) as first, connected(path) as second:
+        for waiting in (first, second):
+            waiting.sendall(b"{")
+        refused = raw(path)
+        assert refused == b"" or b"others are being answered" in refused
+        for waiting in (first, second):
+            waiting.sendall(b'"version": 1, "kind": "wake"}\n')
+            assert json.loads(waiting.makefile("rb").read())["ok"]
+        assert ask_daemon("place", {}, path) == {"ok": True, "schedules": True}
     assert heard == [Message("wake"), Message("wake"), Message("place")]
 
 
