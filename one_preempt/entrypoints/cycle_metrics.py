@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from one_preempt.adapters.metrics.observed import Observed
 from one_preempt.composition import make_instruments
@@ -34,8 +35,7 @@ _WAITING = (LeaseState.WAITING, LeaseState.PREEMPTED)
 _LEADING = (RaftState.SOLO, RaftState.LEADER)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What is kept of a cycle until somebody asks: values that nobody changes any more."""
 
     state: ClusterState

@@ -15,8 +15,9 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from typing import TextIO
+
+from msgspec import Struct
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.composition import open_cycle, open_event_bus, open_socket
@@ -124,8 +125,7 @@ def _step(cycle: SchedulingCycle, cycle_log: CycleLog) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Listeners:
+class Listeners(Struct, frozen=True):
     """Who is told how cycles went: the log, those who ask at the socket, those who read metrics."""
 
     log: CycleLog

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """Counts by what they are labelled with, in words of the code: no name that a user gave is among them.
 
     Attributes:
@@ -26,14 +26,14 @@ class Observed:
     """
 
     paused: bool = False
-    leases: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    refused_leases: Mapping[str, int] = field(default_factory=dict)
-    waiting_leases: Mapping[str, int] = field(default_factory=dict)
-    wait_starts_s: Mapping[str, int] = field(default_factory=dict)
-    reservations: Mapping[str, int] = field(default_factory=dict)
+    leases: Mapping[tuple[str, str], int] = {}
+    refused_leases: Mapping[str, int] = {}
+    waiting_leases: Mapping[str, int] = {}
+    wait_starts_s: Mapping[str, int] = {}
+    reservations: Mapping[str, int] = {}
     late_reservations: int = 0
     open_preemptions: int = 0
     advised_preemptions: int = 0
-    hosts: Mapping[str, int] = field(default_factory=dict)
+    hosts: Mapping[str, int] = {}
     power_w: float | None = None
     always_on_power_w: float | None = None
