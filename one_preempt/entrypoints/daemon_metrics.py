@@ -39,12 +39,14 @@ class DaemonMetrics:
     @property
     def on_call(self) -> OnCall | None:
         """Is to be told of each request to oned; None where nobody counts them."""
-        return self._counted.count_call if self._counted is not None else None
+        return self._call if self._counted is not None else None
 
     def keep(self) -> None:
-        """Serve them, unless they are served already."""
+        """Serve them, unless they are served already; or no more, where they are not counted any more."""
         if self._counted is not None:
             self._port.keep()
+        else:
+            self._port.leave()
 
     def report(self, report: CycleReport, duration_s: float) -> None:
         """A cycle was carried out."""
@@ -65,6 +67,10 @@ class DaemonMetrics:
             self._page_failed = True
             return None
 
+    def _call(self, method: str, duration_s: float, answered: bool) -> None:
+        """A request to oned has ended, in whichever thread."""
+        self._count(lambda counted: counted.count_call(method, duration_s, answered))
+
     def _begin(self, settings: Settings) -> None:
         from one_preempt.chosen_policies import power_rules
         from one_preempt.entrypoints.cycle_metrics import CycleMetrics
@@ -81,15 +87,15 @@ class DaemonMetrics:
         return open_metrics_server(self._listen, self.page)
 
     def _count(self, count: Callable[[CycleMetrics], None]) -> None:
-        if self._counted is None:
+        counted = self._counted
+        if counted is None:
             return
         try:
-            count(self._counted)
+            count(counted)
         except Exception:
             # Numbers that are wrong are worse than none.
-            LOGGER.exception("a cycle could not be counted: there are no metrics until the daemon is restarted")
+            LOGGER.exception("metrics could not be counted: there are none until the daemon is restarted")
             self._counted = None
-            self._port.leave()
 
     def __enter__(self) -> DaemonMetrics:
         return self

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from one_preempt.adapters.metrics.instruments import Instruments
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.entrypoints.cycle_metrics import CycleMetrics
 from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
@@ -186,23 +187,27 @@ def test_a_library_that_is_too_old_is_told_of_in_one_line_too(
     assert "prometheus_client cannot be used (cannot import name 'disable_created_metrics'" in record.message
 
 
-def test_a_cycle_that_cannot_be_counted_is_told_once_and_nothing_wrong_is_served(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, port: int
+@pytest.mark.parametrize("what", ["report", "count_call"], ids=["a cycle", "a call to oned"])
+def test_what_cannot_be_counted_is_told_once_and_nothing_wrong_is_served(
+    what: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, port: int
 ) -> None:
     def broken(*_told: object) -> None:
         raise ValueError("a defect")
 
+    monkeypatch.setattr(CycleMetrics if what == "report" else Instruments, what, broken)
     with DaemonMetrics(served_at(port)) as metrics:
         metrics.keep()
         assert fetched(port)[0] == 200
-        monkeypatch.setattr(CycleMetrics, "report", broken)
+        on_call = metrics.on_call
+        assert on_call is not None
         for _ in range(3):
+            on_call("one.vm.info", 0.1, True)
             metrics.report(STANDS_BY, 0.1)
             metrics.keep()
         with pytest.raises(ConnectionRefusedError):
             fetched(port)
     assert [(record.levelno, record.message) for record in caplog.records] == [
-        (logging.ERROR, "a cycle could not be counted: there are no metrics until the daemon is restarted")
+        (logging.ERROR, "metrics could not be counted: there are none until the daemon is restarted")
     ]
 
 
