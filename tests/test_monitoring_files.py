@@ -20,6 +20,7 @@ from tests.scraped import samples_of
 
 ROOT = Path(__file__).parents[1]
 RULES = ROOT / "packaging/prometheus/one_preempt.rules.yml"
+TOLD = ROOT / "tests/alerts/one_preempt.test.yml"
 DASHBOARD = ROOT / "packaging/grafana/one_preempt.json"
 OPERATE = ROOT / "docs/administrator/operate.md"
 COLUMNS = 24
@@ -121,9 +122,10 @@ def test_the_alerts_have_names_of_their_own_a_grade_and_words_for_who_is_woken()
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_prometheus_finds_nothing_wrong_with_the_alerts_and_the_page() -> None:
-    checked = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stderr
+def test_to_prometheus_the_alerts_tell_what_they_should_and_the_page_is_in_order() -> None:
+    for verb, file in (("check", RULES), ("test", TOLD)):
+        checked = subprocess.run(["promtool", verb, "rules", file], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
     page = Instruments(lambda: Observed(waiting_leases={IN_DANGER: 1})).page().decode()
     checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
