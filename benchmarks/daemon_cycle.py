@@ -34,13 +34,13 @@ from read_pools import (  # type: ignore[import-not-found]
 
 from one_preempt.adapters.opennebula.snapshot_assembly import DATASTORE_POOL, HOST_POOL, VM_GROUP_POOL, VM_POOL
 from one_preempt.adapters.opennebula.xmlrpc_reply import document_in
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.settings import MatchmakerSettings, Settings
 from one_preempt.core.decide import decide
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.verify import verify
-from one_preempt.settings import MatchmakerSettings, Settings
 
 CLAIMED_RATIO = 4.0
 CLAIMED_EXPONENT = 1.15

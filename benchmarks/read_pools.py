@@ -21,12 +21,12 @@ from lxml import etree
 
 from one_preempt.adapters.opennebula.snapshot_assembly import HOST_MONITORING, HOST_POOL, VM_POOL, assemble_snapshot
 from one_preempt.adapters.opennebula.xmlrpc_reply import document_in
-from one_preempt.chosen_policies import admission_rules
+from one_preempt.configuration.chosen_policies import admission_rules
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.reconcile import reconcile
-from one_preempt.settings import Settings
 
 RECORDING = Path(__file__).resolve().parent.parent / "tests" / "recordings" / "7.4.0"
 OTHER_POOLS = (

@@ -34,9 +34,9 @@ import msgspec
 from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
-from one_preempt.core.model.policies import Verification
+from one_preempt.configuration.settings import Settings, TimeSettings
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.errors import OnePreemptError
-from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator

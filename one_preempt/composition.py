@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
+from one_preempt.configuration.places import listening_address
+from one_preempt.configuration.settings import Settings
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import Clock, EventSource, LeaseStore, PoolReader, PowerCalls, PowerControl
-from one_preempt.settings import Settings
-from one_preempt.settings_places import listening_address
 
 if TYPE_CHECKING:
     from one_preempt.adapters.daemon_socket.server import Answer
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.transport import OnCall, OnedTransport
     from one_preempt.core.energy.policy import EnergyPolicy
     from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+    from one_preempt.core.model.modes_and_limits import Verification
     from one_preempt.core.model.plan import Plan
-    from one_preempt.core.model.policies import Verification
     from one_preempt.core.verify import Violation
     from one_preempt.power_enactment import PowerEnactment
     from one_preempt.scheduling_cycle import SchedulingCycle
@@ -156,7 +156,7 @@ def _power(
     from one_preempt.adapters.opennebula.host_enactor import LastLook, OpenNebulaHostEnactor
     from one_preempt.adapters.power_control.factory import make_power_control
     from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
-    from one_preempt.chosen_policies import power_rules
+    from one_preempt.configuration.chosen_policies import power_rules
     from one_preempt.power_enactment import PowerEnactment
 
     if given is not None:
@@ -222,8 +222,8 @@ def _cycle(
     tells_owners: bool = True,
     energy_policy: EnergyPolicy | None = None,
 ) -> SchedulingCycle:
-    from one_preempt.chosen_policies import admission_rules, policies
-    from one_preempt.core.model.policies import Verification
+    from one_preempt.configuration.chosen_policies import admission_rules, policies
+    from one_preempt.core.model.modes_and_limits import Verification
     from one_preempt.scheduling_cycle import SchedulingCycle
 
     chosen = replace(policies(settings, preemption), tells_owners=tells_owners)

@@ -19,9 +19,9 @@ from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
+from one_preempt.core.model.modes_and_limits import Mode, Verification
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
-from one_preempt.core.model.policies import Mode, Verification
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun

@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.settings import Settings, parse_settings
 from one_preempt.core.decide import decide
 from one_preempt.core.model.access import Directory, Group, Quota, User
 from one_preempt.core.model.cluster_state import ClusterState
@@ -41,7 +42,6 @@ from one_preempt.core.model.virtual_machine import (
 from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
-from one_preempt.settings import Settings, parse_settings
 from tests.scenario_infrastructure import (
     acl_rules_of,
     attributes_of,

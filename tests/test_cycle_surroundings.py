@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from one_preempt import scheduling_cycle
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.model.held_room import HeldRoom
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan

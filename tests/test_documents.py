@@ -14,15 +14,15 @@ import yaml
 from click.testing import CliRunner
 from msgspec import inspect
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.settings import Settings, SettingsError, parse_settings
+from one_preempt.configuration.strict_yaml import load_strict_yaml
 from one_preempt.core import preemption
 from one_preempt.core.preemption.problem import Choice
 from one_preempt.core.preemption.victim_choice import choose_victims
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.policy_registry import preemption_policies
-from one_preempt.settings import Settings, SettingsError, parse_settings
 from one_preempt.simulation.experiments import ccpe13_table3
-from one_preempt.strict_yaml import load_strict_yaml
 from tests.papers.contended_testbed import contended_testbed
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.daemon import LONGEST_PAUSE_S, SIGN_OF_LIFE_S
-from one_preempt.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "packaging/systemd/one-preempt.service"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from one_preempt.chosen_policies import match_options
+from one_preempt.configuration.choices import SHIPPED_POLICIES
+from one_preempt.configuration.chosen_policies import match_options
+from one_preempt.configuration.settings import parse_settings
 from one_preempt.core import host_selection, preemption
 from one_preempt.core.host_selection.selection import ByRank
 from one_preempt.errors import OnePreemptError
@@ -20,8 +22,6 @@ from one_preempt.policy_registry import (
     preemption_policy,
     queue_orders,
 )
-from one_preempt.settings import parse_settings
-from one_preempt.settings_choices import SHIPPED_POLICIES
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from one_preempt import scheduling_cycle
 from one_preempt.composition import simulated_cycle
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.core.model.plan import Plan
-from one_preempt.core.model.policies import Verification
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
 from one_preempt.core.verify import Violation, recounter, verify
 from one_preempt.core.verify.books import Books

@@ -8,7 +8,7 @@ from one_preempt.core.backfilling.easy import POLICY as EASY
 from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.matching.options import MatchOptions
-from one_preempt.core.model.policies import EnactmentLimits, Mode, PreemptionLimits, VictimRules
+from one_preempt.core.model.modes_and_limits import EnactmentLimits, Mode, PreemptionLimits, VictimRules
 from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.preemption.policy import PreemptionPolicy

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
-from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.time_rules import Overrun, Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s, start_s

@@ -13,8 +13,8 @@ from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.infrastructure import Datastore
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.modes_and_limits import PreemptionLimits, VictimRules
 from one_preempt.core.model.plan import Reason, Victim
-from one_preempt.core.model.policies import PreemptionLimits, VictimRules
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine

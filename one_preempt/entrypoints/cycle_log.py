@@ -13,7 +13,7 @@ from one_preempt.core.model.reservation import Booking, Reservation
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import printable
+from one_preempt.explanation.explain import printable
 from one_preempt.ports import CHANGED_HANDS, CallResult
 from one_preempt.scheduling_cycle import CycleReport
 

@@ -21,6 +21,8 @@ from msgspec import Struct
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.composition import open_cycle, open_event_bus, open_socket
+from one_preempt.configuration.doubts import doubts
+from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.alarm import Alarm
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon_desk import Desk, failed, went
@@ -31,8 +33,6 @@ from one_preempt.entrypoints.service_manager import notify
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import AnotherDaemonWrites
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import Settings
-from one_preempt.settings_doubts import doubts
 
 LOGGER = logging.getLogger("one_preempt")
 LONGEST_PAUSE_S = 300

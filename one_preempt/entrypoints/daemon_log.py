@@ -6,8 +6,8 @@ import logging
 import sys
 from contextlib import suppress
 
+from one_preempt.configuration.settings import LogSettings
 from one_preempt.errors import OnePreemptError
-from one_preempt.settings import LogSettings
 
 LOGGER = logging.getLogger("one_preempt")
 

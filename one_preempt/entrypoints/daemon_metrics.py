@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from one_preempt.composition import open_metrics_server
+from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport
-from one_preempt.settings import Settings
 
 if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.transport import OnCall
@@ -72,7 +72,7 @@ class DaemonMetrics:
         self._count(lambda counted: counted.count_call(method, duration_s, answered))
 
     def _begin(self, settings: Settings) -> None:
-        from one_preempt.chosen_policies import power_rules
+        from one_preempt.configuration.chosen_policies import power_rules
         from one_preempt.entrypoints.cycle_metrics import CycleMetrics
 
         try:

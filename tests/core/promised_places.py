@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import reconcile

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.memory import known_choices
 from one_preempt.core.memory.decision_memory import DecisionMemory

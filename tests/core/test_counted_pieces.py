@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.availability.alike_nodes import AlikeNodes, HeldNodes
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.availability.timeline import ObservedRoom, Stay, Timeline

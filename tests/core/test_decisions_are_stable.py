@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.ledger import Ledger

@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan

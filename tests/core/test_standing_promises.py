@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import deliberate
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.model.cluster_state import ClusterState

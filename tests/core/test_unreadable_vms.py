@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.model.plan import ActionKind, Plan
 from one_preempt.core.reconcile import Reconciliation, reconcile

@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
+from one_preempt.configuration.settings import Settings, TimeSettings
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict
 from one_preempt.core.verify import Violation, verify
 from one_preempt.core.verify.books import Books
-from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest

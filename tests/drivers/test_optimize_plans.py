@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from one_preempt.configuration.settings import OptimizerSettings
 from one_preempt.core.balancing.cluster_load import Weights
 from one_preempt.core.balancing.migrations import UNLIMITED
 from one_preempt.entrypoints.driver import optimizing
 from one_preempt.entrypoints.driver.driver_process import Messages, answer
 from one_preempt.entrypoints.driver.optimizing import optimize_cluster, wish_of
-from one_preempt.settings import OptimizerSettings
 from tests.drivers.documents import document, host, line, places, vm
 
 pytestmark = pytest.mark.usefixtures("configuration")

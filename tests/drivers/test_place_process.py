@@ -112,7 +112,7 @@ def test_what_asks_the_daemon_imports_the_standard_library_alone(configuration: 
     assert ran.stdout.decode() == EMPTY_PLAN + "\n"
     assert "one_preempt.adapters.daemon_socket.client" in modules
     assert [name for name in modules if not name.startswith("one_preempt")] == []
-    assert not [name for name in modules if name.startswith(("one_preempt.core.matching", "one_preempt.settings"))]
+    assert not [name for name in modules if name.startswith(("one_preempt.core.matching", "one_preempt.configuration"))]
 
 
 @pytest.mark.parametrize("stdin", [b"", b"!", RECORDED_LINE[:999], line(b"<A/>")])

@@ -15,11 +15,11 @@ import pytest
 
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.metrics.server import MetricsServer
+from one_preempt.configuration.settings import EventSettings, LogSettings, MetricsSettings, Settings, StoreSettings
 from one_preempt.entrypoints.cli.check import judge_database, running_programs
 from one_preempt.entrypoints.cli.check_places import judge_events, judge_files, judge_metrics, running_daemon
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_daemon
 from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
-from one_preempt.settings import EventSettings, LogSettings, MetricsSettings, Settings, StoreSettings
 from tests.other_users import closed
 from tests.scraped import free_port
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from one_preempt import settings
+from one_preempt.configuration import settings
 from one_preempt.entrypoints.cli.command_line import cli
 from tests.other_users import InClosedFolder
 

@@ -12,7 +12,7 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.metrics.instruments import PREFIX, Instruments
 from one_preempt.adapters.metrics.observed import Observed
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.energy.power_model import HostPower, linear_power
 from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
 from one_preempt.core.model.cluster_state import ClusterState

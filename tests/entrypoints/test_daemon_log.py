@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from one_preempt.configuration.settings import LogSettings
 from one_preempt.entrypoints.daemon_log import LOGGER, log_to
-from one_preempt.settings import LogSettings
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from one_preempt.adapters.metrics.instruments import Instruments
+from one_preempt.configuration.settings import MetricsSettings, Settings
 from one_preempt.core.model.pool_snapshot import RaftState
 from one_preempt.entrypoints.cycle_metrics import CycleMetrics
 from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
 from one_preempt.scheduling_cycle import CycleReport
-from one_preempt.settings import MetricsSettings, Settings
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.entrypoints.test_daemon_process import FOLLOWER, RunningDaemon
 from tests.scraped import PATIENCE_S, Samples, by_label, fetched, free_port, samples_of, value

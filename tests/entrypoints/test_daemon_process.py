@@ -187,7 +187,8 @@ def test_a_socket_that_is_removed_is_opened_again_after_the_next_cycle(tmp_path:
 def test_the_log_holds_every_name_whatever_the_language_of_the_machine(tmp_path: Path) -> None:
     file = tmp_path / "daemon.log"
     program = (
-        "from one_preempt.entrypoints.daemon_log import LOGGER, log_to; from one_preempt.settings import LogSettings; "
+        "from one_preempt.entrypoints.daemon_log import LOGGER, log_to; "
+        "from one_preempt.configuration.settings import LogSettings; "
         f"log_to(LogSettings(file={str(file)!r})); LOGGER.warning('the group \\u65e5\\u672c \\ud800')"
     )
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -16,14 +16,14 @@ from one_preempt.adapters.power_control import factory
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 from one_preempt.composition import open_cycle, open_store
+from one_preempt.configuration.power_control_settings import PatienceSettings
+from one_preempt.configuration.settings import load_settings
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli import host, host_power
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.power_control_settings import PatienceSettings
-from one_preempt.settings import load_settings
 from one_preempt.simulation.emulator.emulated_time import VirtualTime
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator

@@ -14,6 +14,7 @@ import pytest
 
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.adapters.daemon_socket.server import DaemonSocket
+from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon import Listeners
 from one_preempt.entrypoints.daemon import _cycle as look
@@ -22,7 +23,6 @@ from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
 from one_preempt.entrypoints.kept_socket import KeptSocket
 from one_preempt.ports import AnotherDaemonWrites
 from one_preempt.scheduling_cycle import SchedulingCycle
-from one_preempt.settings import Settings
 
 
 def daemon(path: Path, name: str) -> KeptSocket:

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from one_preempt.composition import PlannedCycle, plan_once
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.verify import Violation
 from one_preempt.entrypoints.cli import plan as command
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.settings import Settings
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 RIGHTS = "leases: {rights: [{name: owners, group: oneadmin, may_claim: [BE-SUSPENDABLE]}]}\n"

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.snapshot_assembly import assemble_snapshot
+from one_preempt.configuration.settings import Settings, parse_settings
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.entrypoints.cli.set_up import (
     Grade,
@@ -21,7 +22,6 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_secrecy,
     judge_version,
 )
-from one_preempt.settings import Settings, parse_settings
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 POOLS = ("hostpool.info", "vmpool.infoextended", "userpool.info", "grouppool.info")

@@ -19,9 +19,9 @@ from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import Limits, OnedTransport, Parameter
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply
 from one_preempt.composition import open_cycle
+from one_preempt.configuration.settings import parse_settings
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import parse_settings
 from one_preempt.simulation.emulator.described_cloud import described_cloud
 from one_preempt.simulation.emulator.description import Description
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFaults

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from one_preempt.configuration.doubts import doubts
+from one_preempt.configuration.settings import Settings, SettingsError, parse_settings
+from one_preempt.configuration.words import PATTERNS_IN_WORDS
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.settings import Settings, SettingsError, parse_settings
-from one_preempt.settings_doubts import doubts
-from one_preempt.settings_words import PATTERNS_IN_WORDS
 
 
 def unfolding(first: str, rest: str) -> str:

@@ -11,7 +11,8 @@ import yaml
 from msgspec.structs import replace
 
 from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.settings import parse_settings
 from one_preempt.core.decide import decide
 from one_preempt.core.model.ledger import Ledger
 from one_preempt.core.model.plan import ActionKind, Plan
@@ -19,7 +20,6 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconcile import reconcile
 from one_preempt.core.verify import verify
-from one_preempt.settings import parse_settings
 from tests.counted_work import lines_run
 from tests.stories.world import SETTINGS
 

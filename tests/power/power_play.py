@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.settings import VictimSettings
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules
@@ -21,7 +22,6 @@ from one_preempt.ports import PowerControl, PowerMemory
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.power_recording import PowerRecorder
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import VictimSettings
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from one_preempt.simulation.simulated_cloud.objects import Caller

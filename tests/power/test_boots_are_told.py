@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
+from one_preempt.configuration.power_control_settings import PatienceSettings
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
 from one_preempt.core.model.power_standing import PowerAttempt
-from one_preempt.power_control_settings import PatienceSettings
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import HostState

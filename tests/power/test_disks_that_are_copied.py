@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import VictimSettings
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
-from one_preempt.settings import VictimSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from tests.power.power_play import RULES, PowerPlay
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import OverheadSettings
 from one_preempt.core.energy.policy import Occasion, SupplyDecision, SupplyQuestion
 from one_preempt.core.energy.power_rules import QuietHours, utc_minute
 from one_preempt.core.model.cluster_state import IntArray
@@ -18,7 +19,6 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue import queue_room
 from one_preempt.core.phases.reservations.room_ahead import ceiling
-from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.site import LOCALS, simulation_settings
 from one_preempt.simulation.simulator.submission import _instant

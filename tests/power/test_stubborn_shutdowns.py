@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
+from one_preempt.configuration.power_control_settings import PatienceSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.ports import PowerControl
-from one_preempt.power_control_settings import PatienceSettings
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from tests.power.power_play import RULES, Counting, PowerPlay
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.simulation.experiments.trial import Trial, play_whole
 from one_preempt.simulation.probes.outcome import Outcome, outcomes
 from one_preempt.simulation.simulated_cloud.durations import INSTANT

@@ -37,7 +37,7 @@ FORKSERVER.set_forkserver_preload(
         "one_preempt.adapters.lease_store.schema",
         "one_preempt.adapters.held_capacity",
         "one_preempt.adapters.opennebula.pool_reader",
-        "one_preempt.chosen_policies",
+        "one_preempt.configuration.chosen_policies",
         "one_preempt.simulation.emulator.described_cloud",
         "alembic.command",
         "sqlalchemy.dialects.sqlite",
@@ -221,8 +221,8 @@ def _schedule(
     os.environ["ONE_XMLRPC"] = url
     os.environ["ONE_AUTH"] = str(auth)
     sys.stderr = log_file.open("a", buffering=1)
+    from one_preempt.configuration.settings import load_settings
     from one_preempt.entrypoints.daemon import run_stepwise
-    from one_preempt.settings import load_settings
 
     if prepare is not None:
         prepare(url)

@@ -10,10 +10,10 @@ from one_preempt.adapters.power_control import factory
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
 from one_preempt.composition import open_store
+from one_preempt.configuration.settings import Settings, StoreSettings
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerSequence
-from one_preempt.settings import Settings, StoreSettings
 from tests.stories.world import SETTINGS, World
 
 SESSION = "oneadmin:opennebula"

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pytest
 
 from one_preempt.composition import open_store
+from one_preempt.configuration.settings import Settings, StoreSettings
 from one_preempt.core.model.power_sequence import PowerPhase
-from one_preempt.settings import Settings, StoreSettings
 from tests.stories.killed_daemon import ALL_BOUNDARIES, NEVER, Ending, KilledOnce, assert_same_end_whenever_killed
 from tests.stories.switched_hosts import (
     BOOT_S,

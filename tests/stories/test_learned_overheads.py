@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from one_preempt.composition import open_store
+from one_preempt.configuration.settings import Settings, StoreSettings
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
-from one_preempt.settings import Settings, StoreSettings
 from tests.stories.world import SETTINGS, World, description
 
 MEMORY_MIB = 512

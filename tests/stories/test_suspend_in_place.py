@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from one_preempt.composition import open_store
+from one_preempt.configuration.settings import Settings, StoreSettings
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.settings import Settings, StoreSettings
 from tests.stories.killed_daemon import (
     NEVER,
     PARTS,

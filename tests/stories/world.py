@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from one_preempt.composition import open_store
-from one_preempt.settings import Settings, StoreSettings
+from one_preempt.configuration.settings import Settings, StoreSettings
 from tests.stories.processes import Daemon, DaemonDied, Emulator, Prepare
 
 CYCLE_S = 15

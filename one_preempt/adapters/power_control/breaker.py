@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from one_preempt.configuration.power_control_settings import PatienceSettings
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
-from one_preempt.power_control_settings import PatienceSettings
 
 
 def after_failure(standing: PowerStanding, why: str, now_s: int, patience: PatienceSettings) -> PowerStanding:

@@ -10,8 +10,8 @@ from msgspec import Struct
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.host_names import checked_host, with_host
 from one_preempt.adapters.power_control.secret import Secret, SecretError, SecretSource
+from one_preempt.configuration.power_control_settings import HostSettings
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.power_control_settings import HostSettings
 
 # The template attributes of a host that are looked at, decrypted by oned where they are encrypted.
 ADDRESS_ATTRIBUTE = "POWER_ADDRESS"

@@ -13,9 +13,9 @@ from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
 from one_preempt.adapters.power_control.unshared import HostsWith, UnsharedPowerControl, no_others
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl
+from one_preempt.configuration.power_control_settings import Method, PowerControlSettings, faults
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import Clock, PowerControl
-from one_preempt.power_control_settings import Method, PowerControlSettings, faults
 
 
 def make_power_control(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from threading import Lock
 
 from one_preempt.adapters.power_control.breaker import after_failure, after_order, is_overdue, withdrawn
+from one_preempt.configuration.power_control_settings import PatienceSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding, PowerStandings
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.ports import Clock, PowerControl
-from one_preempt.power_control_settings import PatienceSettings
 
 _NEEDED = {
     PowerAttempt.ON: (PowerAttempt.LOGIN, PowerAttempt.ON, PowerAttempt.BOOT),

@@ -12,9 +12,9 @@ from one_preempt.adapters.power_control.child_process import Finished, NotStarte
 from one_preempt.adapters.power_control.controllers import Controller, Controllers
 from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of, reading_of
 from one_preempt.adapters.power_control.secret import Secret, obtain
+from one_preempt.configuration.power_control_settings import IpmitoolSettings
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
-from one_preempt.power_control_settings import IpmitoolSettings
 
 LONGEST_PASSWORD_BYTES = 20  # IPMI 2.0, section 22.30
 _LONGEST_CAUSE = 200

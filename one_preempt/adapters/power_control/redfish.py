@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from one_preempt.adapters.power_control.controllers import Controller, Controllers
 from one_preempt.adapters.power_control.failure import outcome_of, reading_of
 from one_preempt.adapters.power_control.redfish_session import Document, RedfishSession
+from one_preempt.configuration.power_control_settings import RedfishSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
-from one_preempt.power_control_settings import RedfishSettings
 
 SERVICE_ROOT = "/redfish/v1/"
 _MOST_SYSTEMS = 64

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from one_preempt.adapters.power_control.child_process import Finished, NotStarted, TookTooLong, run
 from one_preempt.adapters.power_control.failure import PowerFailure
+from one_preempt.configuration.power_control_settings import WakeOnLanSettings
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer
-from one_preempt.power_control_settings import WakeOnLanSettings
 
 _LONGEST_CAUSE = 200
 _SSH_FAILED = 255

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from one_preempt.adapters.power_control.controllers import ADDRESS_ATTRIBUTE
 from one_preempt.adapters.power_control.failure import PowerFailure, outcome_of
+from one_preempt.configuration.power_control_settings import Place, PowerControlSettings
 from one_preempt.core.model.power import ListedHost, PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.ports import PowerControl
-from one_preempt.power_control_settings import Place, PowerControlSettings
 
 HostsNow = Mapping[str, ListedHost]
 HostsWith = Callable[[str], HostsNow]

@@ -18,8 +18,8 @@ from one_preempt.adapters.power_control.host_names import checked_host, with_hos
 from one_preempt.adapters.power_control.secret import Secret, obtain
 from one_preempt.adapters.power_control.ssh import run_on_host
 from one_preempt.adapters.power_control.wanted import demand_wanted
+from one_preempt.configuration.power_control_settings import HostSettings, WakeOnLanSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
-from one_preempt.power_control_settings import HostSettings, WakeOnLanSettings
 
 _HARDWARE_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}")
 _SILENCE = (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ETIMEDOUT)

@@ -17,8 +17,8 @@ from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_in_place, phase_of
 from one_preempt.core.model.ledger import OpenPreemption
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Preemption, PreemptionEnd, Reason, Victim
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine

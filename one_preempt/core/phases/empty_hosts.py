@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import METHOD_ACTIONS, Action, Reason
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft

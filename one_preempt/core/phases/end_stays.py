@@ -10,8 +10,8 @@ from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Action, ActionKind, Reason
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine

@@ -9,8 +9,8 @@ from __future__ import annotations
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.lease import Lease, PreemptionMethod
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Action, ActionKind, Reason
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.queue_room import start_id

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Action, ActionKind, Reason
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.lent_room import amounts_by_host, set_aside

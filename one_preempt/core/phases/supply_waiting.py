@@ -14,8 +14,8 @@ import numpy as np
 
 from one_preempt.core.energy.policy import Occasion
 from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Reason
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft

@@ -14,8 +14,9 @@ from one_preempt.adapters.lease_store.database import DatabaseNotMade
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.chosen_policies import policies
 from one_preempt.composition import open_made_store, open_transport
+from one_preempt.configuration.chosen_policies import policies
+from one_preempt.configuration.settings import Settings, configuration_path, load_settings
 from one_preempt.entrypoints.cli.check_places import (
     RUN_AS,
     judge_events,
@@ -47,8 +48,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_version,
 )
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import printable
-from one_preempt.settings import Settings, configuration_path, load_settings
+from one_preempt.explanation.explain import printable
 
 STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 OWN_USER = -1
@@ -165,7 +165,7 @@ def show(findings: list[Finding]) -> None:
     """The findings for people, each mend under what it mends."""
     from rich.text import Text
 
-    from one_preempt.explain_tables import titled_table
+    from one_preempt.explanation.tables import titled_table
 
     table = titled_table("Set-up", "", "about", "what was found")
     for found in findings:

@@ -15,7 +15,9 @@ from one_preempt.adapters.power_control.authorities import authorities_fault
 from one_preempt.adapters.power_control.controllers import PASSWORD_ATTRIBUTE
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.adapters.power_control.secret import SecretError, read_secret
-from one_preempt.chosen_policies import power_rules
+from one_preempt.configuration.chosen_policies import power_rules
+from one_preempt.configuration.power_settings import power_doubts
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.host_name import HOST_NAME_HINT
@@ -25,9 +27,7 @@ from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.host_power import PowerView, method_of, power_view
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import printable
-from one_preempt.power_settings import power_doubts
-from one_preempt.settings import Settings
+from one_preempt.explanation.explain import printable
 
 SUBJECT = "power"
 NAMED_HOSTS = 5

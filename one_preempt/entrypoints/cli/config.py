@@ -9,11 +9,9 @@ import click
 import msgspec
 import yaml
 
-from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
-from one_preempt.errors import OnePreemptError
-from one_preempt.explain import JsonObject, JsonValue
-from one_preempt.sched_conf import Yaml, import_sched_conf
-from one_preempt.settings import (
+from one_preempt.configuration.doubts import doubts
+from one_preempt.configuration.sched_conf import Yaml, import_sched_conf
+from one_preempt.configuration.settings import (
     LONGEST_FILE,
     Settings,
     SettingsError,
@@ -21,7 +19,9 @@ from one_preempt.settings import (
     load_settings,
     parse_settings,
 )
-from one_preempt.settings_doubts import doubts
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.errors import OnePreemptError
+from one_preempt.explanation.explain import JsonObject, JsonValue
 from one_preempt.shown_url import without_password
 
 
@@ -50,7 +50,7 @@ def config_show(config_path: Path | None, as_json: bool) -> None:
 def config_check(config_path: Path | None, as_json: bool) -> None:
     """Check the configuration: unknown keys, wrong values, policies that do not exist."""
     from one_preempt.adapters.lease_store.database import LeaseStoreError, parsed_url
-    from one_preempt.chosen_policies import policies
+    from one_preempt.configuration.chosen_policies import policies
 
     settings = load_settings(config_path)
     policies(settings)
@@ -72,7 +72,7 @@ def config_check(config_path: Path | None, as_json: bool) -> None:
 @json_option
 def config_import(file: Path, as_json: bool) -> None:
     """Print the configuration that behaves as the matchmaker's FILE, a sched.conf or rank.conf."""
-    from one_preempt.chosen_policies import policies
+    from one_preempt.configuration.chosen_policies import policies
 
     with file.open(encoding="utf-8", errors="replace") as stream:
         written = stream.read(LONGEST_FILE + 1)

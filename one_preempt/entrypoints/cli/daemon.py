@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.options import config_option
 from one_preempt.entrypoints.daemon import run_daemon, run_stepwise
-from one_preempt.settings import load_settings
 
 
 @click.command("daemon")

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from one_preempt.adapters.lease_store.schema import upgrade
+from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.options import config_option
-from one_preempt.settings import load_settings
 
 
 @click.group("db")

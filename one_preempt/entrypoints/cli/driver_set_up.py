@@ -10,7 +10,7 @@ from lxml.etree import _Element
 
 from one_preempt.adapters.opennebula.xml_document import parse_document
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
-from one_preempt.explain import printable
+from one_preempt.explanation.explain import printable
 
 SCHEDULER_FOLDER = Path("/var/lib/one/remotes/scheduler")
 # From so many hosts on, the document for its placer takes oned minutes to write.

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
 from one_preempt.entrypoints.cli.progress import progress
-from one_preempt.explain import JsonObject
+from one_preempt.explanation.explain import JsonObject
 from one_preempt.simulation.experiments.experiment import Cell, Claim, Experiment, ExperimentResult
 from one_preempt.simulation.experiments.played_code import code_digest, counts_in_words
 from one_preempt.simulation.experiments.registry import experiment, experiments

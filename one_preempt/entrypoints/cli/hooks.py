@@ -13,10 +13,10 @@ import click
 from one_preempt.adapters.opennebula import hooks
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.composition import open_transport
+from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import JsonObject, printable
-from one_preempt.settings import load_settings
+from one_preempt.explanation.explain import JsonObject, printable
 
 EXECUTABLE = "one-preempt-hook"
 _PLAIN_PATH = re.compile(r"(/[A-Za-z0-9_.+@-]+)+")

@@ -12,6 +12,7 @@ import click
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.composition import open_made_store, open_reader
+from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.power_sequence import PowerGoal, PowerOrder, PowerPhase
 from one_preempt.core.model.written_time import utc_text
@@ -36,8 +37,7 @@ from one_preempt.entrypoints.cli.options import (
     write_table,
 )
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import JsonObject, printable
-from one_preempt.settings import Settings, load_settings
+from one_preempt.explanation.explain import JsonObject, printable
 
 MIB_PER_GIB = 1024
 LOOK_EVERY_S = 2.0

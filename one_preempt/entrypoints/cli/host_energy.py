@@ -11,13 +11,13 @@ import click
 from msgspec import Struct
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import open_made_store
+from one_preempt.configuration.chosen_policies import power_rules
+from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.core.energy.energy_account import EnergyAccount, accounts, added
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
-from one_preempt.explain import JsonObject, printable
-from one_preempt.settings import Settings, load_settings
+from one_preempt.explanation.explain import JsonObject, printable
 
 DAY_S = 86_400
 HOUR_S = 3600

@@ -9,8 +9,10 @@ from msgspec import Struct, field
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.database import DatabaseNotMade
-from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import open_made_store
+from one_preempt.configuration.chosen_policies import power_rules
+from one_preempt.configuration.power_control_settings import Method
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.energy.bridges import bridge_hosts
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.host_power.phase_transitions import DONE
@@ -27,9 +29,7 @@ from one_preempt.core.model.power_sequence import (
 )
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
-from one_preempt.explain import JsonObject, printable
-from one_preempt.power_control_settings import Method
-from one_preempt.settings import Settings
+from one_preempt.explanation.explain import JsonObject, printable
 
 ON = "on"
 NOT_OURS = "not ours"

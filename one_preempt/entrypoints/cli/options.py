@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from one_preempt.explain import JsonValue
+from one_preempt.explanation.explain import JsonValue
 
 if TYPE_CHECKING:
-    from one_preempt.settings import Settings
+    from one_preempt.configuration.settings import Settings
 
 WIDTH_WITHOUT_TERMINAL = 160
 
@@ -42,7 +42,7 @@ def settings_or_shipped(config_path: Path | None) -> Settings:
 
     Raises `SettingsError`, also where a file was named.
     """
-    from one_preempt.settings import Settings, SettingsForbidden, load_settings
+    from one_preempt.configuration.settings import Settings, SettingsForbidden, load_settings
 
     try:
         return load_settings(config_path)
@@ -73,7 +73,7 @@ def write_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     """A table on standard output, coloured on a terminal; `title` says what there is when there are no rows."""
     from rich.text import Text
 
-    from one_preempt.explain_tables import titled_table
+    from one_preempt.explanation.tables import titled_table
 
     table = titled_table(title, *columns)
     for row in rows:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from one_preempt.chosen_policies import overhead_rates
 from one_preempt.composition import PlannedCycle, plan_once
+from one_preempt.configuration.chosen_policies import overhead_rates
+from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.options import (
     config_option,
     json_option,
@@ -16,14 +17,13 @@ from one_preempt.entrypoints.cli.options import (
     write_json,
     write_renderables,
 )
-from one_preempt.explain import JsonObject, leases_on_hold, plan_document, printable, refusal_document
-from one_preempt.explain_overheads import (
+from one_preempt.explanation.explain import JsonObject, leases_on_hold, plan_document, printable, refusal_document
+from one_preempt.explanation.overheads import (
     LearnedOverhead,
     learned_overheads,
     overhead_tables,
     overheads_document,
 )
-from one_preempt.settings import load_settings
 
 
 @click.command("plan")
@@ -59,7 +59,7 @@ def show(planned: PlannedCycle, learned: list[LearnedOverhead]) -> None:
     """The same for people."""
     from rich.text import Text
 
-    from one_preempt.explain_tables import plan_tables
+    from one_preempt.explanation.tables import plan_tables
 
     parts: list[object] = [*plan_tables(planned.plan, planned.state), *overhead_tables(learned, planned.state)]
     parts += [Text(f"WRONG: {printable(broken.text)}", style="bold red") for broken in planned.violations]

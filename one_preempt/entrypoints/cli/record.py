@@ -11,9 +11,9 @@ import click
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.recorded.recording import write_recording
 from one_preempt.composition import open_transport
+from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.entrypoints.cli.options import config_option
-from one_preempt.explain import printable
-from one_preempt.settings import Settings, load_settings
+from one_preempt.explanation.explain import printable
 
 MOST_SHOWN = 20
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from one_preempt.adapters.opennebula.xml_document import parse_document
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.access import ADMINISTRATORS_GID
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
-from one_preempt.explain import printable
-from one_preempt.settings import Settings
+from one_preempt.explanation.explain import printable
 
 OLDEST = (6, 8)
 NEWEST = (7, 4)

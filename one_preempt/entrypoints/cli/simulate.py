@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from one_preempt.core.model.policies import Verification
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.entrypoints.cli.options import config_option, json_option, settings_or_shipped, write_json
 from one_preempt.entrypoints.cli.progress import progress
 from one_preempt.entrypoints.cli.simulated_results import document, record_lines, report, rows_of, show, write_pictures

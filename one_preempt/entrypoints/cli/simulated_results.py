@@ -10,7 +10,7 @@ from pathlib import Path
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.entrypoints.cli.options import write_table
 from one_preempt.entrypoints.cli.simulated_runs import Run, Study, by_variant
-from one_preempt.explain import JsonObject
+from one_preempt.explanation.explain import JsonObject
 from one_preempt.simulation.plots.charts import bar_chart, histogram
 from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table

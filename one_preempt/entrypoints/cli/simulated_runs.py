@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from one_preempt.core.model.policies import Verification
+from one_preempt.configuration.settings import Settings
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.policy_registry import backfilling_policy, energy_policy, preemption_policy, queue_order_policy
-from one_preempt.settings import Settings
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from one_preempt.chosen_policies import host_power
+from one_preempt.configuration.chosen_policies import host_power
 from one_preempt.core.energy.power_model import HostPower
 from one_preempt.core.model.host import HostState
 from one_preempt.entrypoints.demo.checks import checks_of_every_act

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from one_preempt.chosen_policies import policies
+from one_preempt.configuration.chosen_policies import policies
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.decide import decide
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.plan import CandidateSet, Plan, Preemption
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.entrypoints.demo.story import Candidate, Decision
 from one_preempt.policy_registry import preemption_policies, preemption_policy
-from one_preempt.settings import Settings
 
 
 def explained(preemption: Preemption, state: ClusterState, settings: Settings) -> Decision:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from one_preempt.entrypoints.cli.gantt import BLOCKS, PLAIN, Bar, BarKind, gantt
 from one_preempt.entrypoints.demo.story import Chart, Decision, Doing, Ending, Event, Machines, Narration, Step
-from one_preempt.explain import printable
-from one_preempt.explain_tables import titled_table
+from one_preempt.explanation.explain import printable
+from one_preempt.explanation.tables import titled_table
 
 WIDEST = 110
 NARROWEST = 60

@@ -14,6 +14,7 @@ import msgspec
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.composition import open_cycle, open_made_store
+from one_preempt.configuration.settings import Settings, StoreSettings, parse_settings
 from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
@@ -23,7 +24,6 @@ from one_preempt.entrypoints.demo.emulated_cloud import EmulatedCloud, EmulatedP
 from one_preempt.entrypoints.demo.story import Event, Machine, Machines, Tell, listed
 from one_preempt.errors import OnePreemptError
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import Settings, StoreSettings, parse_settings
 from one_preempt.simulation.emulator.described_hosts import host_names
 from one_preempt.simulation.emulator.description import Description, read_description
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from one_preempt.explain import JsonObject
+from one_preempt.explanation.explain import JsonObject
 
 
 class Narration(Struct, frozen=True):

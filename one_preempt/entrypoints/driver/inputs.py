@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from one_preempt.adapters.driver.decoded_input import decoded
 from one_preempt.adapters.driver.driver_document import DriverDocument, read_driver_document
 from one_preempt.adapters.held_capacity import held_on_hosts, read_held_capacity
-from one_preempt.chosen_policies import match_options
+from one_preempt.configuration.chosen_policies import match_options
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.plain_placement import Promised
-from one_preempt.settings import Settings
 
 
 class Inputs(Struct, frozen=True):

@@ -9,7 +9,8 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from one_preempt.adapters.driver.plan_document import PlanAction, plan_document
-from one_preempt.chosen_policies import admission_rules, power_rules
+from one_preempt.configuration.chosen_policies import admission_rules, power_rules
+from one_preempt.configuration.settings import OptimizerSettings, load_settings
 from one_preempt.core.balancing.balance import balance
 from one_preempt.core.balancing.cluster_load import Weights
 from one_preempt.core.balancing.migrations import UNLIMITED, BalancingLimits, Migrations
@@ -25,7 +26,6 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.inputs import Inputs, read_inputs
 from one_preempt.entrypoints.driver.plain_placement import hold_promised
-from one_preempt.settings import OptimizerSettings, load_settings
 
 OPTIMIZE_WITHIN_S = 10.0
 DAY_S = 86_400

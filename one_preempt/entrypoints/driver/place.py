@@ -24,7 +24,7 @@ def decide(document: BinaryIO, messages: Messages) -> str:
     path = daemon_socket_path()
     answer = ask_daemon("place", {}, path)
     if answer is None or not answer["ok"]:
-        from one_preempt.settings import load_settings
+        from one_preempt.configuration.settings import load_settings
 
         settings = load_settings()
         # Two that place would give room twice: a socket that is written in another way is asked now.

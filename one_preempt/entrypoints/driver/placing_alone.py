@@ -6,11 +6,11 @@ import time
 from typing import BinaryIO, Literal
 
 from one_preempt.adapters.driver.plan_document import PLACEMENT_PLAN, PlanAction, plan_document
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.plan import Placement
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.inputs import read_inputs
 from one_preempt.entrypoints.driver.plain_placement import PlacementRound, place_waiting
-from one_preempt.settings import Settings
 
 PLACE_WITHIN_S = 20.0
 

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from one_preempt.composition import simulated_cycle
+from one_preempt.configuration.settings import OverheadSettings, Settings
 from one_preempt.core.model.plan import Preemption
 from one_preempt.core.model.time import ms_to_seconds
-from one_preempt.settings import OverheadSettings, Settings
 from one_preempt.simulation.experiments.ccpe13_testbed import LOCAL_REQUEST, RATES, SITE, WORKLOAD
 from one_preempt.simulation.experiments.experiment import ExperimentResult, Row
 from one_preempt.simulation.simulator.result import Fate, SimulationResult

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.core.model.policies import Verification
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings, VictimSettings
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult
 from one_preempt.simulation.experiments.replicated import REFUSED_PLANS, Figures, ResultTable, Task, TaskResult
 from one_preempt.simulation.experiments.trial import Trial, play_whole

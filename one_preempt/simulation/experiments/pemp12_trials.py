@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import chosen_energy_policy
 from one_preempt.composition import simulated_cycle
+from one_preempt.configuration.chosen_policies import chosen_energy_policy
+from one_preempt.configuration.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.core.energy.gesp import GreedyEnergySaver
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.energy.power_model import HostPower
-from one_preempt.core.model.policies import Verification
-from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.simulation.experiments.pemp12_binding import OtherwiseBound
 from one_preempt.simulation.experiments.pemp12_rule_bases import AS_SHIPPED, with_rule_base
 from one_preempt.simulation.experiments.pemp12_workloads import NODES, SMALL_NODES, SMALL_SPAN_S, SPAN_S

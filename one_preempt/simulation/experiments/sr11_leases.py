@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.simulation.experiments.replicated import Task
 from one_preempt.simulation.simulator.site import Site, simulation_settings
 from one_preempt.simulation.workload.workload import SECONDS_PER_HOUR, MachineSet, StartKind, Workload, WorkloadRequest

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import power_rules
 from one_preempt.composition import simulated_cycle
-from one_preempt.core.model.policies import Verification
+from one_preempt.configuration.chosen_policies import power_rules
+from one_preempt.configuration.power_settings import PowerSettings
+from one_preempt.configuration.settings import Settings
+from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.errors import OnePreemptError
-from one_preempt.power_settings import PowerSettings
-from one_preempt.settings import Settings
 from one_preempt.simulation.probes.energy import EnergyMeter
 from one_preempt.simulation.probes.figures import Figures, figures
 from one_preempt.simulation.probes.watch import Seen, Watch

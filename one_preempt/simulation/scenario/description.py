@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from one_preempt.configuration.settings import LONGEST_FILE, NotNegative, Positive, TypeName
+from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
 from one_preempt.errors import OnePreemptError
-from one_preempt.settings import LONGEST_FILE, NotNegative, Positive, TypeName
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.workload.annotate import SHARES_ADD_UP_WITHIN
 from one_preempt.simulation.workload.workload import MOST_NODES, MOST_SUSPENSIONS
-from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Number = Annotated[float, msgspec.Meta(gt=0, le=1e9)]

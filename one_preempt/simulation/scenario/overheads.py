@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from one_preempt.settings import OverheadSettings
+from one_preempt.configuration.settings import OverheadSettings
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, Durations
 
 # A rate of 0 says of a driver that size costs nothing; the scheduler is told a rate that comes to the same.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
-from one_preempt.settings import (
+from one_preempt.configuration.settings import (
     LeaseSettings,
     LimitSettings,
     MatchmakerSettings,

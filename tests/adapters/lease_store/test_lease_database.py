@@ -37,13 +37,13 @@ from one_preempt.adapters.lease_store.schema import REVISIONS, upgrade
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.lease_store.tables import metadata
 from one_preempt.adapters.lease_store.writer_lock import FileWriterLock
+from one_preempt.configuration.places import SQLITE_EXAMPLE
+from one_preempt.configuration.settings import StoreSettings
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Reason
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
-from one_preempt.settings import StoreSettings
-from one_preempt.settings_places import SQLITE_EXAMPLE
 from tests.other_users import NOBODY_UID, as_nobody
 
 NOW_S = 1_800_000_000

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from one_preempt.adapters.power_control.command import CommandPowerControl
+from one_preempt.configuration.power_control_settings import CommandSettings
 from one_preempt.core.model.power import PowerAnswer, PowerStatus
-from one_preempt.power_control_settings import CommandSettings
 
 HOST = "node-01"
 Make = Callable[..., CommandPowerControl]

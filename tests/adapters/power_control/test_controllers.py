@@ -7,9 +7,9 @@ import pytest
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.failure import PowerFailure
 from one_preempt.adapters.power_control.secret import Secret
+from one_preempt.configuration.power_control_settings import HostSettings
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.ports import CloudUnavailable
-from one_preempt.power_control_settings import HostSettings
 
 HOST = "node-01"
 USUAL = UsualLogin("{host}-bmc", "admin", "/etc/one/bmc_password")

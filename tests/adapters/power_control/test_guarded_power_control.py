@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.breaker import after_failure
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
+from one_preempt.configuration.power_control_settings import PatienceSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
-from one_preempt.power_control_settings import PatienceSettings
 
 HOST, OTHER = "node-01", "node-02"
 PATIENCE = PatienceSettings(first_pause_s=10, longest_pause_s=25, failures=4, open_s=1000, on_effect_s=60)

@@ -17,10 +17,10 @@ from one_preempt.adapters.power_control import child_process
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
 from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
+from one_preempt.configuration.power_control_settings import CommandSettings
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
-from one_preempt.power_control_settings import CommandSettings
 
 ACCEPTED = PowerOutcome(PowerAnswer.ACCEPTED, "")
 

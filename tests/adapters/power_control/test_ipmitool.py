@@ -13,8 +13,8 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
+from one_preempt.configuration.power_control_settings import HostSettings, IpmitoolSettings, PatienceSettings
 from one_preempt.core.model.power import PowerAnswer, PowerStatus
-from one_preempt.power_control_settings import HostSettings, IpmitoolSettings, PatienceSettings
 from tests.adapters.power_control.ipmi_simulator import (
     PASSWORD,
     USER,

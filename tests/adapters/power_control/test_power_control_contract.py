@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.factory import make_power_control
+from one_preempt.configuration.power_control_settings import PowerControlSettings
 from one_preempt.core.model.power import PowerAnswer, PowerStatus
 from one_preempt.ports import PowerControl
-from one_preempt.power_control_settings import PowerControlSettings
 
 HOST = "node-01"
 METHODS = ("none", "ipmitool", "redfish", "wake-on-lan", "command")

@@ -8,9 +8,9 @@ import pytest
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.factory import make_power_control
+from one_preempt.configuration.power_control_settings import PowerControlSettings, doubts, endpoint_fault, faults
 from one_preempt.core.model.power import PowerAnswer
 from one_preempt.errors import OnePreemptError
-from one_preempt.power_control_settings import PowerControlSettings, doubts, endpoint_fault, faults
 
 HOST = "node-01"
 

@@ -16,8 +16,8 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
+from one_preempt.configuration.power_control_settings import HostSettings, PatienceSettings, RedfishSettings
 from one_preempt.core.model.power import PowerAnswer, PowerReading, PowerStatus
-from one_preempt.power_control_settings import HostSettings, PatienceSettings, RedfishSettings
 from tests.adapters.power_control.real_parts import installed
 from tests.adapters.power_control.redfish_emulator import NEVER_S, PASSWORD, USER, RedfishEmulator
 

@@ -17,8 +17,8 @@ from responses.matchers import header_matcher, json_params_matcher
 
 from one_preempt.adapters.power_control.controllers import Controllers, UsualLogin
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
+from one_preempt.configuration.power_control_settings import RedfishSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
-from one_preempt.power_control_settings import RedfishSettings
 
 HOST = "node-01"
 ORIGIN = "https://node-01-bmc"

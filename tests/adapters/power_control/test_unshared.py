@@ -12,9 +12,9 @@ import pytest
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.power_control.factory import make_power_control
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
+from one_preempt.configuration.power_control_settings import PowerControlSettings
 from one_preempt.core.model.power import ListedHost, PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.ports import CloudUnavailable
-from one_preempt.power_control_settings import PowerControlSettings
 
 Templates = Mapping[str, Mapping[str, str]]
 

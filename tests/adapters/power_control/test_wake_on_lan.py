@@ -11,8 +11,8 @@ import pytest
 
 from one_preempt.adapters.power_control.secret import Secret
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl, magic_packet
+from one_preempt.configuration.power_control_settings import HostSettings, WakeOnLanSettings
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
-from one_preempt.power_control_settings import HostSettings, WakeOnLanSettings
 from tests.adapters.power_control.real_parts import installed, python_with_asyncssh
 
 HOST = "node-01"

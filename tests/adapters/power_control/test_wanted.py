@@ -19,9 +19,14 @@ from one_preempt.adapters.power_control.ipmitool import IpmitoolPowerControl
 from one_preempt.adapters.power_control.redfish import RedfishPowerControl
 from one_preempt.adapters.power_control.wake_on_lan import WakeOnLanPowerControl
 from one_preempt.adapters.power_control.wanted import NotWanted, demand_wanted, while_wanted
+from one_preempt.configuration.power_control_settings import (
+    IpmitoolSettings,
+    PatienceSettings,
+    RedfishSettings,
+    WakeOnLanSettings,
+)
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerStepKind
 from one_preempt.ports import PowerControl
-from one_preempt.power_control_settings import IpmitoolSettings, PatienceSettings, RedfishSettings, WakeOnLanSettings
 
 ORIGIN = "https://node1-bmc"
 RESET = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"

@@ -23,8 +23,8 @@ from one_preempt.core.model.host import HostState
 from one_preempt.core.model.infrastructure import Datastore, Network
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseType
 from one_preempt.core.model.ledger import OpenPreemption
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Preemption
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.rates import OverheadRates

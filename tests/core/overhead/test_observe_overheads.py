@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReader
-from one_preempt.chosen_policies import admission_rules
+from one_preempt.configuration.chosen_policies import admission_rules
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.model.outcome import Outcome

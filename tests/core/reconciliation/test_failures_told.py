@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from one_preempt.chosen_policies import admission_rules
+from one_preempt.configuration.chosen_policies import admission_rules
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from tests import scenario_reader
 

@@ -9,9 +9,9 @@ from one_preempt.core.admission.rules import AdmissionRules, LeaseRule, VmMatch
 from one_preempt.core.lease_status import in_place_status, preemptor_in_status, says_in_place
 from one_preempt.core.model.lease import LeaseState, LeaseTerms, LeaseType, PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
+from one_preempt.core.model.modes_and_limits import VictimRules
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
-from one_preempt.core.model.policies import VictimRules
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import (
     LcmState,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from one_preempt import settings
+from one_preempt.configuration import settings
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.described_cloud import described_cloud
 from one_preempt.simulation.emulator.description import Description

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from one_preempt import settings
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
+from one_preempt.configuration import settings
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges
 from one_preempt.entrypoints.cli.command_line import cli

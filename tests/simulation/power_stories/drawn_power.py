@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from one_preempt.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
+from one_preempt.configuration.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap, SimulatedHostPower
 from one_preempt.simulation.simulator.timed_fault import TimedFault

@@ -7,10 +7,10 @@ import os
 import msgspec
 import pytest
 
+from one_preempt.configuration.power_settings import HandedOverSettings, PowerSettings
+from one_preempt.configuration.settings import Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.power_sequence import PowerPhase
-from one_preempt.power_settings import HandedOverSettings, PowerSettings
-from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.experiments.trial import Trial, play, switched_machines
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
 from one_preempt.simulation.simulator.result import Fate

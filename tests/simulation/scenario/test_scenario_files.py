@@ -12,9 +12,9 @@ import yaml
 from msgspec import inspect
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import OverheadSettings
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
-from one_preempt.settings import OverheadSettings
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
 from one_preempt.simulation.scenario.recipe import hosts_of, workload_of

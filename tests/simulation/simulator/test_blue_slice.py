@@ -12,7 +12,7 @@ from statistics import mean
 import pytest
 
 from one_preempt.composition import simulated_cycle
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings

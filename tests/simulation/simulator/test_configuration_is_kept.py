@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from one_preempt.settings import Settings, parse_settings
+from one_preempt.configuration.settings import Settings, parse_settings
 from one_preempt.simulation.experiments.trial import Trial, play
 from one_preempt.simulation.simulator.site import simulation_settings
 from one_preempt.simulation.workload.workload import Workload

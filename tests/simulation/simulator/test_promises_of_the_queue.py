@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from one_preempt.composition import simulated_cycle
+from one_preempt.configuration.settings import Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.simulator.result import Fate, RequestRecord
 from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import Site, build_cloud, simulation_settings

@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
+from one_preempt.configuration.settings import Settings, TimeSettings
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet
 from one_preempt.core.model.lease import Lease, LeaseType
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import Settings, TimeSettings
 from one_preempt.simulation.scenario.overheads import planned_overhead
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulator.result import Fate, SimulationResult

@@ -11,8 +11,8 @@ from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
 from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
 from one_preempt.adapters.opennebula.transport import OnedTransport
-from one_preempt.chosen_policies import admission_rules, policies
 from one_preempt.composition import simulated_cycle
+from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.scheduling_cycle import SchedulingCycle
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.experiments.ccpe13_testbed import SITE, WORKLOAD

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault, Misbehaviour
 from one_preempt.simulation.simulator.site import START_S, Site, simulation_settings

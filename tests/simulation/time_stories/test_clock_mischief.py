@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from one_preempt.configuration.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.ports import Clock
 from one_preempt.scheduling_cycle import CycleReport
-from one_preempt.settings import OverheadSettings, Settings, TimeSettings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import INSTANT
 from one_preempt.simulation.simulator.result import Fate, SimulationResult

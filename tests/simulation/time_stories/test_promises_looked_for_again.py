@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from one_preempt.settings import Settings, TimeSettings
+from one_preempt.configuration.settings import Settings, TimeSettings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from one_preempt.simulation.simulated_cloud.states import VmState

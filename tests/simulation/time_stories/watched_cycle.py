@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec.structs import replace
 
-from one_preempt.chosen_policies import admission_rules, policies
+from one_preempt.configuration.chosen_policies import admission_rules, policies
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.decide import deliberate
@@ -24,7 +25,6 @@ from one_preempt.core.model.reservation import Verdict
 from one_preempt.ports import Clock, PowerControl
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
-from one_preempt.settings import Settings
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor

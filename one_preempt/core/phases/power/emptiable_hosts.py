@@ -16,8 +16,8 @@ from one_preempt.core.energy.consolidation import nodes_to_empty
 from one_preempt.core.energy.policy import EmptiableNodes
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft

@@ -27,7 +27,7 @@ from one_preempt.core.energy.policy import (
 from one_preempt.core.memory.lease_concerns import Concern
 from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease, LeaseState
-from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.power.needed_hosts import fits_at_all

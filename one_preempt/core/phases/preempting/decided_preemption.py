@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Preemption, Victim
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.preempting.request_problem import price_of
 from one_preempt.core.phases.room_wanted import RoomWanted

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.lease import Lease, PreemptionMethod
+from one_preempt.core.model.modes_and_limits import VictimRules
 from one_preempt.core.model.plan import Preemption, Reason, Victim
-from one_preempt.core.model.policies import VictimRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.draft import PlanDraft

@@ -14,8 +14,8 @@ from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.matching.reasons import NEXT_CYCLE, Unplaced
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.plan import Placement, Reason
-from one_preempt.core.model.policies import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then

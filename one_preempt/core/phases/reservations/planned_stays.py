@@ -13,7 +13,7 @@ from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
-from one_preempt.core.model.policies import Mode
+from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time_rules import Suspension
 from one_preempt.core.model.virtual_machine import VirtualMachine

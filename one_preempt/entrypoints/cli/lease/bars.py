@@ -13,7 +13,7 @@ from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.entrypoints.cli.gantt import Bar, BarKind
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
-from one_preempt.explain import printable
+from one_preempt.explanation.explain import printable
 
 LONGEST_LABEL = 40
 

@@ -10,6 +10,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.composition import open_made_store, open_transport
+from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.entrypoints.cli.lease.own_lookup import own_lease
@@ -18,8 +19,7 @@ from one_preempt.entrypoints.cli.lease.recorded_cancel import cancel, living_vms
 from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
 from one_preempt.entrypoints.cli.options import config_option, yes_option
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import printable
-from one_preempt.settings import Settings
+from one_preempt.explanation.explain import printable
 
 LONGEST_NAME = 40
 LONGEST_ANSWER = 400

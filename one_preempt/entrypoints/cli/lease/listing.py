@@ -9,6 +9,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.composition import open_made_store
+from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.cli.lease.bars import own_bars, recorded_bars
 from one_preempt.entrypoints.cli.lease.chart import draw_chart, gantt_option, hours_option
 from one_preempt.entrypoints.cli.lease.own_leases import own_leases
@@ -17,8 +18,7 @@ from one_preempt.entrypoints.cli.lease.own_story import own_document, own_row
 from one_preempt.entrypoints.cli.lease.story import LIST_COLUMNS, lease_document, list_row
 from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
-from one_preempt.explain import printable
-from one_preempt.settings import Settings
+from one_preempt.explanation.explain import printable
 
 
 @click.command("list")

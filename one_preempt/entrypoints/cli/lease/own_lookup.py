@@ -7,7 +7,7 @@ from one_preempt.core.admission.lease_attribute import LEASE
 from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease, lease_of, own_leases
 from one_preempt.errors import OnePreemptError
-from one_preempt.explain import printable
+from one_preempt.explanation.explain import printable
 
 LARGEST_ID = 2**31 - 1  # what XML-RPC has for integers
 

@@ -15,7 +15,7 @@ from one_preempt.entrypoints.cli.lease.story import (
     terms_document,
     terms_in_words,
 )
-from one_preempt.explain import JsonObject, printable
+from one_preempt.explanation.explain import JsonObject, printable
 
 LIST_COLUMNS = ("lease", "name", "type", "VMs", "state", "start", "duration", "deadline", "LEASE_STATUS")
 VM_COLUMNS = ("VM", "name", "state", "host", "created", "")

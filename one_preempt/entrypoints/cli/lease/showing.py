@@ -9,6 +9,7 @@ import click
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.composition import open_made_store
+from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.cli.lease.own_leases import OwnLease
 from one_preempt.entrypoints.cli.lease.own_lookup import own_lease
 from one_preempt.entrypoints.cli.lease.own_story import (
@@ -35,7 +36,6 @@ from one_preempt.entrypoints.cli.lease.story import (
 )
 from one_preempt.entrypoints.cli.lease.view import administrators_settings, mine_option, own_account
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json, write_table
-from one_preempt.settings import Settings
 
 WHOLE_STORIES = 50
 

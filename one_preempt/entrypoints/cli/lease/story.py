@@ -9,7 +9,7 @@ from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Transition
 from one_preempt.core.model.reservation import Reservation, Verdict
 from one_preempt.core.model.written_time import duration_text
-from one_preempt.explain import JsonObject, printable
+from one_preempt.explanation.explain import JsonObject, printable
 from one_preempt.scheduling_cycle import WITHDRAWN
 
 LIST_COLUMNS = ("lease", "name", "type", "owner", "VMs", "last seen", "arrived", "preempted", "")
@@ -98,7 +98,7 @@ def transition_document(transition: Transition) -> JsonObject:
 
 def instant(at_s: int | None) -> str:
     """An instant for people, nothing for None."""
-    from one_preempt.explain_tables import instant as shown
+    from one_preempt.explanation.tables import instant as shown
 
     return "" if at_s is None else shown(at_s)
 

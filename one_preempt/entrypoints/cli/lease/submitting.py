@@ -16,7 +16,7 @@ from one_preempt.entrypoints.cli.lease.local_time import in_both
 from one_preempt.entrypoints.cli.lease.story import start_in_words
 from one_preempt.entrypoints.cli.lease.view import own_account
 from one_preempt.entrypoints.cli.options import NumberRange, json_option, write_json
-from one_preempt.explain import printable
+from one_preempt.explanation.explain import printable
 
 if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Source

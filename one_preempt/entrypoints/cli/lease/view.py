@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from one_preempt.composition import open_transport
-from one_preempt.settings import Settings, configuration_path, load_settings
+from one_preempt.configuration.settings import Settings, configuration_path, load_settings
 
 if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.owner_account import OwnerAccount

@@ -19,7 +19,7 @@ from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Re
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.time import ms_to_seconds
-from one_preempt.explain import leases_on_hold, printable
+from one_preempt.explanation.explain import leases_on_hold, printable
 
 NAME_LENGTH = 40
 REASON_LENGTH = 400

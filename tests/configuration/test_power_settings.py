@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from one_preempt.chosen_policies import policies, power_rules
+from one_preempt.configuration.chosen_policies import policies, power_rules
+from one_preempt.configuration.doubts import doubts
+from one_preempt.configuration.settings import Settings, SettingsError, parse_settings
 from one_preempt.core import energy
 from one_preempt.core.energy.pemp import PreemptionAware
 from one_preempt.core.energy.power_rules import PowerMode, PowerRules
 from one_preempt.policy_registry import UnknownPolicy, energy_policies, energy_policy
-from one_preempt.settings import Settings, SettingsError, parse_settings
-from one_preempt.settings_doubts import doubts
 from tests.core.recounted_cluster import host
 
 

@@ -13,7 +13,7 @@ from one_preempt.core.model.observed_overhead import OverheadKind
 from one_preempt.core.model.time import ms_to_seconds
 from one_preempt.core.overhead.learned import learn
 from one_preempt.core.overhead.rates import OverheadRates
-from one_preempt.explain import JsonObject, printable
+from one_preempt.explanation.explain import JsonObject, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,7 +71,7 @@ def overhead_tables(learned: list[LearnedOverhead], state: ClusterState) -> Iter
     """As a table; nothing where nothing was observed."""
     from rich.text import Text
 
-    from one_preempt.explain_tables import titled_table
+    from one_preempt.explanation.tables import titled_table
 
     if not learned:
         return

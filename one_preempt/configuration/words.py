@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from one_preempt.power_control_settings import AbsolutePath, Address, HardwareAddress, HostName, UserName
-from one_preempt.power_settings import DayTimes
-from one_preempt.settings_choices import choices_at
+from one_preempt.configuration.choices import choices_at
+from one_preempt.configuration.power_control_settings import AbsolutePath, Address, HardwareAddress, HostName, UserName
+from one_preempt.configuration.power_settings import DayTimes
 
 _TYPES = {
     "object": "a section of keys",

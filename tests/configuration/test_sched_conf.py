@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_preempt.chosen_policies import match_options
+from one_preempt.configuration.chosen_policies import match_options
+from one_preempt.configuration.sched_conf import SchedConfError, import_sched_conf, read_template
+from one_preempt.configuration.settings import parse_settings
 from one_preempt.entrypoints.cli.command_line import cli
-from one_preempt.sched_conf import SchedConfError, import_sched_conf, read_template
-from one_preempt.settings import parse_settings
 
 SCHED_CONF = """
 # a comment = with [ everything ] in it

@@ -7,6 +7,8 @@ from datetime import datetime
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
+from one_preempt.configuration.power_settings import HostPowerSettings, PowerSettings
+from one_preempt.configuration.settings import LeaseRuleSettings, RightsSettings, Settings
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy
@@ -16,14 +18,14 @@ from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRul
 from one_preempt.core.host_selection.custom import by_expression
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
-from one_preempt.core.model.plan import MigrationType
-from one_preempt.core.model.policies import (
+from one_preempt.core.model.modes_and_limits import (
     DEFAULT_METHODS,
     EnactmentLimits,
     Mode,
     PreemptionLimits,
     VictimRules,
 )
+from one_preempt.core.model.plan import MigrationType
 from one_preempt.core.model.time import seconds_to_ms
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
@@ -36,8 +38,6 @@ from one_preempt.policy_registry import (
     preemption_policy,
     queue_order_policy,
 )
-from one_preempt.power_settings import HostPowerSettings, PowerSettings
-from one_preempt.settings import LeaseRuleSettings, RightsSettings, Settings
 
 
 def policies(settings: Settings, preemption: str | None = None) -> Policies:

@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 
 import msgspec
 
-from one_preempt.power_control_settings import Count, PowerControlSettings, Section, Span, doubts, faults
+from one_preempt.configuration.power_control_settings import Count, PowerControlSettings, Section, Span, doubts, faults
 
 Watts = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Whole = Annotated[int, msgspec.Meta(ge=0, le=2**31)]

@@ -6,8 +6,9 @@ import ipaddress
 import os
 from collections.abc import Iterator
 
-from one_preempt.power_settings import power_doubts
-from one_preempt.settings import (
+from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
+from one_preempt.configuration.power_settings import power_doubts
+from one_preempt.configuration.settings import (
     LeaseSettings,
     MatchSettings,
     OverheadSettings,
@@ -15,7 +16,6 @@ from one_preempt.settings import (
     TimeSettings,
     VictimSettings,
 )
-from one_preempt.settings_places import LONGEST_SOCKET_PATH_BYTES, listening_address
 
 # Below this it is the binary fraction, not what was written.
 LEAST_PER_CENT = 1e-6

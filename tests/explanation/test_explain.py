@@ -28,8 +28,8 @@ from one_preempt.core.model.plan import (
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.reservation import Booking, Reservation, Verdict, VerdictGiven
 from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
-from one_preempt.explain import plan_document, printable
-from one_preempt.explain_tables import plan_tables
+from one_preempt.explanation.explain import plan_document, printable
+from one_preempt.explanation.tables import plan_tables
 
 PREEMPTION = Preemption(
     id="p-7",

@@ -8,7 +8,7 @@ from rich.console import Console
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
 from one_preempt.core.overhead.rates import OverheadRates
-from one_preempt.explain_overheads import learned_overheads, overhead_tables, overheads_document
+from one_preempt.explanation.overheads import learned_overheads, overhead_tables, overheads_document
 from tests.scenario_reader import NOW_S, SYSTEM_DATASTORE, play
 
 CONFIGURED = OverheadRates(suspend_mib_per_s=100.0)

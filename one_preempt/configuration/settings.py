@@ -12,13 +12,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from one_preempt.configuration.choices import policy_faults, rank_faults
+from one_preempt.configuration.places import address_faults
+from one_preempt.configuration.power_control_settings import AbsolutePath
+from one_preempt.configuration.power_settings import PowerSettings, power_faults
+from one_preempt.configuration.strict_yaml import StrictYamlError, load_strict_yaml
+from one_preempt.configuration.words import in_plain_words
 from one_preempt.errors import OnePreemptError
-from one_preempt.power_control_settings import AbsolutePath
-from one_preempt.power_settings import PowerSettings, power_faults
-from one_preempt.settings_choices import policy_faults, rank_faults
-from one_preempt.settings_places import address_faults
-from one_preempt.settings_words import in_plain_words
-from one_preempt.strict_yaml import StrictYamlError, load_strict_yaml
 
 DEFAULT_CONFIGURATION = Path("/etc/one/schedulers/one_preempt.conf")
 CONFIGURATION_VARIABLE = "ONE_PREEMPT_CONF"

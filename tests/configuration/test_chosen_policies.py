@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from one_preempt.chosen_policies import admission_rules, policies, time_rules
+from one_preempt.configuration.chosen_policies import admission_rules, policies, time_rules
+from one_preempt.configuration.doubts import doubts
+from one_preempt.configuration.settings import Settings, SettingsError, TimeSettings, parse_settings
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.policies import Policies
 from one_preempt.policy_registry import backfilling_policies, backfilling_policy
-from one_preempt.settings import Settings, SettingsError, TimeSettings, parse_settings
-from one_preempt.settings_doubts import doubts
 
 
 def chosen(text: str) -> Policies:

@@ -1,0 +1,1 @@
+"""What the scheduler would do and why, in text for people and as JSON."""
