@@ -105,8 +105,15 @@ def test_an_owner_cannot_write_restricted_attributes(stage: Stage) -> None:
         with pytest.raises(OnedError, match=words) as refused:
             stage.cloud.vm_update(stage.alice, vm.id, 'USER_PRIORITY = "999"', append)
         assert refused.value.code == ErrorCode.INTERNAL
+    with pytest.raises(OnedError, match="VM Template includes a restricted attribute USER_PRIORITY"):
+        stage.create('CPU = "1"\nMEMORY = "64"\nUSER_PRIORITY = "999"')
+
+
+def test_anybody_may_ask_for_devices_though_pci_is_restricted_because_oned_looks_for_a_text(stage: Stage) -> None:
+    vm = stage.create('CPU = "1"\nMEMORY = "64"\nPCI = [ CLASS = "0302" ]')
+    assert vectors_of(vm.template, "PCI")[0]["CLASS"] == "0302"
     with pytest.raises(OnedError, match="VM Template includes a restricted attribute PCI"):
-        stage.create('CPU = "1"\nMEMORY = "64"\nPCI = [ CLASS = "0302" ]')
+        stage.create('CPU = "1"\nMEMORY = "64"\nPCI = "0302"')
 
 
 @pytest.mark.parametrize(
