@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -91,6 +91,21 @@ def on_system_datastore(disk: Mapping[str, str]) -> bool:
     return disk.get(target) == "SYSTEM"
 
 
+class QuotaHolder(Struct, frozen=True):
+    """The "user" or "group" of that id, with its quotas."""
+
+    kind: str
+    id: int
+    quotas: SimQuotas
+
+
+class QuotaObjection(Struct, frozen=True):
+    """A limit of a holder that would be exceeded, in oned's words."""
+
+    holder: QuotaHolder
+    words: str
+
+
 class QuotaBooks(Struct):
     """The quotas of the cloud. User 0 and group 0 have none."""
 
@@ -100,34 +115,50 @@ class QuotaBooks(Struct):
 
     def objection(self, uid: int, gid: int, request: Mapping[str, int]) -> str:
         """Which limit the request would exceed, in oned's words, or an empty string."""
-        for holder, number, quotas in self._holders(uid, gid):
-            if not any(quota.limits for quota in quotas.vm):
-                continue
-            quota = next((quota for quota in quotas.vm if not quota.cluster_ids), SimVmQuota())
-            for metric in METRICS:
-                limit = quota.limits.get(metric, -1.0)
-                asked = quota.used.get(metric, 0) + request.get(metric, 0)
-                scale = 100 if metric in _CENTI else 1
-                if metric in request and limit not in _UNLIMITED and asked > limit * scale:
-                    return f"{holder} [{number}] limit of {limit:g} reached for {metric} quota in VM"
-        return ""
+        return next((objection.words for objection in self.objections(uid, gid, request)), "")
+
+    def objections(self, uid: int, gid: int, request: Mapping[str, int]) -> list[QuotaObjection]:
+        """The first limit that the request would exceed of each holder."""
+        found = ((holder, _exceeded(holder, request)) for holder in self._holders(uid, gid))
+        return [QuotaObjection(holder, words) for holder, words in found if words]
 
     def add(self, uid: int, gid: int, request: Mapping[str, int], times: int = 1) -> None:
         """Book `request` so many times, or with -1 give it back."""
-        for holder, number, quotas in self._holders(uid, gid):
-            self.changes.holder(holder == "user", number)
-            used = whole_cloud_quota(quotas).used
+        self._book(self._holders(uid, gid), request, times)
+
+    def leave_out(self, holders: Iterable[QuotaHolder], request: Mapping[str, int]) -> None:
+        """Take back what these were just charged with."""
+        self._book(holders, request, -1)
+
+    def _book(self, holders: Iterable[QuotaHolder], request: Mapping[str, int], times: int) -> None:
+        for holder in holders:
+            self.changes.holder(holder.kind == "user", holder.id)
+            used = whole_cloud_quota(holder.quotas).used
             for metric, amount in request.items():
                 if amount:
                     used[metric] = used.get(metric, 0) + times * amount
 
-    def _holders(self, uid: int, gid: int) -> list[tuple[str, int, SimQuotas]]:
+    def _holders(self, uid: int, gid: int) -> list[QuotaHolder]:
         holders = []
         if uid != 0 and uid in self.users:
-            holders.append(("user", uid, self.users[uid].quotas))
+            holders.append(QuotaHolder("user", uid, self.users[uid].quotas))
         if gid != 0 and gid in self.groups:
-            holders.append(("group", gid, self.groups[gid].quotas))
+            holders.append(QuotaHolder("group", gid, self.groups[gid].quotas))
         return holders
+
+
+def _exceeded(holder: QuotaHolder, request: Mapping[str, int]) -> str:
+    """Which limit of the holder the request would exceed, in oned's words, or an empty string."""
+    if not any(quota.limits for quota in holder.quotas.vm):
+        return ""
+    quota = next((quota for quota in holder.quotas.vm if not quota.cluster_ids), SimVmQuota())
+    for metric in METRICS:
+        limit = quota.limits.get(metric, -1.0)
+        asked = quota.used.get(metric, 0) + request.get(metric, 0)
+        scale = 100 if metric in _CENTI else 1
+        if metric in request and limit not in _UNLIMITED and asked > limit * scale:
+            return f"{holder.kind} [{holder.id}] limit of {limit:g} reached for {metric} quota in VM"
+    return ""
 
 
 def whole_cloud_quota(quotas: SimQuotas) -> SimVmQuota:

@@ -9,12 +9,12 @@ import pytest
 
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, Caller, SimVm
+from tests.simulation.simulated_cloud.conftest import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-    from tests.simulation.simulated_cloud.conftest import Stage
 
 CHANGES = ("stop", "suspend", "poweroff", "undeploy", "terminate-hard", "resched")
 
@@ -50,6 +50,22 @@ def test_an_exceeded_quota_refuses_creation_deploy_and_resume_each_in_its_way(st
     with pytest.raises(OnedError, match="limit of 3 reached for VMS quota"):
         stage.create()
     assert stage.cloud.audit() == []
+
+
+def test_6_x_deploys_a_stopped_vm_over_its_quota_and_does_not_count_it_there() -> None:
+    stage = Stage("6.10.0")
+    stopped = stage.bring("STOPPED")
+    stage.create()
+    stage.cloud.user_quota(ONEADMIN, stage.alice.uid, 'VM = [ RUNNING_VMS = "1" ]')
+    with pytest.raises(OnedError, match="limit of 1 reached for RUNNING_VMS quota"):
+        stage.do(stopped, "resume")
+    stage.do(stopped, "deploy")
+    of_user, of_group = stage.cloud.users[stage.alice.uid].quotas.vm[0], stage.project.quotas.vm[0]
+    assert (of_user.used["RUNNING_VMS"], of_group.used["RUNNING_VMS"]) == (1, 2)
+    stage.cloud.settle()
+    stage.do(stopped, "stop")
+    stage.cloud.settle()
+    assert (of_user.used["RUNNING_VMS"], of_group.used["RUNNING_VMS"]) == (0, 1)
 
 
 def test_a_group_limit_counts_all_members(stage: Stage) -> None:

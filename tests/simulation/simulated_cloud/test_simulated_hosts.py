@@ -129,15 +129,15 @@ def test_what_is_no_number_in_a_users_template_is_an_error_of_oned(stage: Stage,
 
 
 @pytest.mark.parametrize("policy", ["PINNED", "NONE"])
-def test_a_pinned_host_takes_no_more_than_it_has_though_nobody_asks_for_the_check(stage: Stage, policy: str) -> None:
+def test_no_host_refuses_a_vm_without_threads_of_its_own_when_nobody_asks_for_the_check(
+    stage: Stage, policy: str
+) -> None:
     stage.cloud.host_update(ONEADMIN, 0, f'PIN_POLICY = "{policy}"', 1)
     large = stage.create('CPU = "9"\nMEMORY = "512"')
-    if policy == "PINNED":
-        with pytest.raises(OnedError, match="Not enough CPU: 900/800"):
-            stage.cloud.vm_deploy(ONEADMIN, large.id, 0, enforce=False)
-    else:
-        stage.cloud.vm_deploy(ONEADMIN, large.id, 0, enforce=False)
-        assert stage.hosts[0].share.cpu_usage == 900
+    with pytest.raises(OnedError, match="Not enough CPU: 900/"):
+        stage.cloud.vm_deploy(ONEADMIN, large.id, 0, enforce=True)
+    stage.cloud.vm_deploy(ONEADMIN, large.id, 0, enforce=False)
+    assert stage.hosts[0].share.cpu_usage == 900
 
 
 def test_monitoring_counts_what_runs_not_what_is_held(stage: Stage) -> None:

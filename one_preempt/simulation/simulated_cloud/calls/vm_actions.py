@@ -9,7 +9,7 @@ from one_preempt.simulation.simulated_cloud.cloud_state import datastore_subject
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
 from one_preempt.simulation.simulated_cloud.life_cycle import FAILURES, WORK_OF_FAILURE
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimDatastore, SimHost, SimVm, TemplateDict
-from one_preempt.simulation.simulated_cloud.quotas import running_request
+from one_preempt.simulation.simulated_cloud.quotas import QuotaHolder, running_request
 from one_preempt.simulation.simulated_cloud.restrictions import created_with
 from one_preempt.simulation.simulated_cloud.states import (
     DatastoreType,
@@ -216,14 +216,23 @@ class VmActions(VmCalls):
         self.demand_vm(caller, _ADMIN, vm, *rights)
         if vm.state not in _DEPLOYABLE:
             raise OnedError(ErrorCode.ACTION, f"Deploy action is not available for state {state_name(vm)}")
-        self._demand_fit(vm, host, enforce or _is_pinned(vm, host))
+        self._demand_fit(vm, host, enforce or _is_pinned(vm))
         if connects:
             addressing.connect_automatic_nics(self, vm, vectors_of(choice, "NIC"))
             describe_networks(self, vm)
-        if vm.state in _WITH_DISKS and (objection := self.quota_books.objection(vm.uid, vm.gid, running_request(vm))):
-            raise refusal(caller, objection)
+        beyond = self._quotas_exceeded_by(vm, caller)
         self._go_to(vm, host, datastore)
+        self.quota_books.leave_out(beyond, running_request(vm))
         return vm_id
+
+    def _quotas_exceeded_by(self, vm: SimVm, caller: Caller) -> list[QuotaHolder]:
+        """Whose running quota a stopped VM exceeds: 7.x refuses to deploy it, 6.x does, and does not count it there."""
+        if vm.state not in _WITH_DISKS:
+            return []
+        objections = self.quota_books.objections(vm.uid, vm.gid, running_request(vm))
+        if objections and self.is_series_7:
+            raise refusal(caller, objections[0].words)
+        return [objection.holder for objection in objections]
 
     def _go_to(self, vm: SimVm, host: SimHost, datastore: SimDatastore) -> None:
         prolog = _PROLOG_AFTER.get(vm.history[-1].action, _L.PROLOG) if vm.history else _L.PROLOG
@@ -436,8 +445,6 @@ def _returns(vm: SimVm) -> bool:
     return bool(vm.history) and vm.history[-1].action in _PROLOG_AFTER
 
 
-def _is_pinned(vm: SimVm, host: SimHost) -> bool:
-    """The VM has threads of its own, or the host gives none to others."""
-    if "TOPOLOGY" in vm.template and pin_policy(vm):
-        return True
-    return "PIN_POLICY" in host.template and text_of(host.template, "PIN_POLICY").upper() == "PINNED"
+def _is_pinned(vm: SimVm) -> bool:
+    """The VM has threads of its own: its room is always checked, whatever the host's PIN_POLICY."""
+    return "TOPOLOGY" in vm.template and pin_policy(vm) != ""
