@@ -119,7 +119,7 @@ def snapshot_of(document: dict[str, Any], *, gone: bool = False) -> PoolSnapshot
     hosts = {host_id: _with_cluster_template(host, clusters) for host_id, host in hosts.items()}
     return PoolSnapshot(
         observed_at_s=NOW_S,
-        version="7.4.0",
+        version=document.get("version", "7.4.0"),
         zone_id=0,
         raft_state=RaftState.SOLO,
         hosts=hosts,

@@ -10,14 +10,15 @@ from one_preempt.core.model.plan import ActionKind
 from tests import scenario_reader
 
 ONEDS = "Thu Nov  6 20:59:34 2026: Cannot dispatch VM: No host meets SCHED_REQUIREMENTS"
-SERIES_6 = "Thu Nov 26 20:59:34 2026 : Cannot dispatch VM: No host meets SCHED_REQUIREMENTS"
+SERIES_6 = "Thu Nov 26 20:59:34 2026: Cannot dispatch VM: No host meets SCHED_REQUIREMENTS"
 NO_HOST = 'NAME = "no such host"'
 
 
-def written(message: str, **vm: Any) -> list[tuple[str, str]]:
+def written(message: str, version: str = "7.4.0", **vm: Any) -> list[tuple[str, str]]:
     """What is written to a VM that shows this message."""
     given = {"user": "paul", "attributes": {"SCHED_MESSAGE": message}, **vm}
-    document = {"story": "", "hosts": {0: {"cpu": 2}, 1: {"cpu": 2}}, "vms": {1: given}, "expect": {}}
+    hosts = {0: {"cpu": 2}, 1: {"cpu": 2}}
+    document = {"story": "", "version": version, "hosts": hosts, "vms": {1: given}, "expect": {}}
     plan = scenario_reader.play(document).plan
     return [one for action in plan.actions if action.kind is ActionKind.MESSAGE for one in action.attributes]
 
@@ -36,9 +37,15 @@ def test_while_it_waits_oneds_words_stand() -> None:
     assert written(ONEDS, requirements=NO_HOST) == []
 
 
+def test_what_mm_sched_left_is_replaced_for_nobody_else_tells_why_it_waits() -> None:
+    ((name, text),) = written(SERIES_6, version="6.10.0", requirements=NO_HOST)
+    assert (name, text.startswith("one_preempt: No host for VM 1")) == ("SCHED_MESSAGE", True)
+
+
 def test_so_they_do_where_it_is_to_be_moved() -> None:
     assert written(ONEDS, host=0, resched=True, requirements=NO_HOST) == []
 
 
 def test_words_that_oned_did_not_write_are_left_alone() -> None:
     assert written("my own note", host=0) == []
+    assert written("my own note", version="6.10.0", requirements=NO_HOST) == []

@@ -54,3 +54,10 @@ class PoolSnapshot(Struct, frozen=True):
     own_uid: int = ONEADMIN_UID
     changed_vm_ids: frozenset[int] | None = None
     changed_host_ids: frozenset[int] | None = None
+
+    @property
+    def oned_explains_waiting(self) -> bool:
+        """oned itself writes why VMs wait into SCHED_MESSAGE, in its rounds of placing: from 7.0 on. In 6.x that was
+        mm_sched, which has given its place to this scheduler.
+        """
+        return not self.version.startswith("6.")

@@ -2,7 +2,8 @@
 
 Written only where the text changes, so that a quiet cloud costs nothing. SCHED_MESSAGE also belongs to oned: it
 is written when empty or ours, and emptied when ours and no longer true. What oned's own rounds of placing wrote (7.x)
-nobody else empties once the VM runs: oned does so only where it runs by a plan of `place`.
+nobody else empties once the VM runs: oned does so only where it runs by a plan of `place`. What mm_sched left (6.x)
+counts as ours: where this scheduler has its place, nobody else says anything new.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ def tell_owners(draft: PlanDraft) -> None:
 def _messages(draft: PlanDraft) -> list[Action]:
     written: list[Action] = []
     being_locked = {action.vm_id for action in draft.actions if action.kind is ActionKind.LOCK and not action.after}
+    oneds_stand = draft.state.snapshot.oned_explains_waiting
     for lease in _in_turn(draft):
         texts = _texts(draft, lease)
         for vm in draft.members(lease):
             untouchable = vm.state is VmState.HOLD and not lease.explicit
-            changes = () if untouchable else _changes(vm, _with_rank_problem(draft, vm, texts))
+            changes = () if untouchable else _changes(vm, _with_rank_problem(draft, vm, texts), oneds_stand)
             if not changes or vm.lock_level is not LockLevel.NONE or vm.id in being_locked:
                 continue
             if draft.must_pause_before(f"message/{vm.id}"):
@@ -122,12 +124,12 @@ def _is_lost_sight_of(vm: VirtualMachine) -> bool:
     return vm.state is VmState.ACTIVE and vm.lcm_state == LcmState.UNKNOWN
 
 
-def _changes(vm: VirtualMachine, texts: dict[str, str]) -> tuple[tuple[str, str], ...]:
+def _changes(vm: VirtualMachine, texts: dict[str, str], oneds_stand: bool) -> tuple[tuple[str, str], ...]:
     changes = []
     for name, text in sorted(texts.items()):
         present = vm.user_template.get(name, ("",))
         now = present[0] if len(present) == 1 and isinstance(present[0], str) else None
-        if name == SCHED_MESSAGE and not (_may_write(now, text) or _has_had_its_day(vm, now)):
+        if name == SCHED_MESSAGE and not (_may_write(now, text) or _has_had_its_day(vm, now, oneds_stand)):
             continue
         if now != text and not (text and now and now.endswith(text)):
             changes.append((name, text))
@@ -139,9 +141,10 @@ def _may_write(now: str | None, text: str) -> bool:
     return now is not None and (OUR_MARK in now or (not now and bool(text)))
 
 
-def _has_had_its_day(vm: VirtualMachine, now: str | None) -> bool:
-    """oned wrote why the VM waits, and it runs by now, and is to go nowhere."""
-    return now is not None and vm.is_running and not vm.resched and _ONEDS_HEAD.match(now) is not None
+def _has_had_its_day(vm: VirtualMachine, now: str | None, oneds_stand: bool) -> bool:
+    """oned wrote why the VM waits, and it runs by now and is to go nowhere; or who wrote it places no more."""
+    is_past = (vm.is_running and not vm.resched) or not oneds_stand
+    return is_past and now is not None and _ONEDS_HEAD.match(now) is not None
 
 
 def _message(vm: VirtualMachine, lease: Lease, changes: tuple[tuple[str, str], ...]) -> Action:
