@@ -31,6 +31,7 @@ _LOG_LEVELS = ("error", "warning", "info", "debug", "debug", "debug")
 _WITHOUT_COUNTERPART = {
     "HTTP_PROXY": "set the variable http_proxy for the daemon",
     "EXTERNAL_SCHEDULER": "there are no external schedulers; a policy can be written",
+    "VM_ATTRIBUTE": "it is for EXTERNAL_SCHEDULER",
     "MAX_BACKUP": "OpenNebula paces backups itself since 6.8",
     "MAX_BACKUP_HOST": "OpenNebula paces backups itself since 6.8",
 }

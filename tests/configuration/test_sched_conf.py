@@ -78,6 +78,14 @@ def test_every_setting_of_a_sched_conf_is_taken_over(tmp_path: Path) -> None:
     assert result.stderr == "HTTP_PROXY is not taken over: set the variable http_proxy for the daemon\n"
 
 
+def test_an_external_scheduler_is_named_with_the_attributes_for_it(tmp_path: Path) -> None:
+    text = 'EXTERNAL_SCHEDULER = [ SERVER = "http://localhost:4567" ]\nVM_ATTRIBUTE = "//CPU"\n'
+    assert imported(tmp_path, "sched.conf", text).stderr.splitlines() == [
+        "EXTERNAL_SCHEDULER is not taken over: there are no external schedulers; a policy can be written",
+        "VM_ATTRIBUTE is not taken over: it is for EXTERNAL_SCHEDULER",
+    ]
+
+
 def test_what_is_printed_is_a_configuration_that_can_be_used(tmp_path: Path) -> None:
     settings = parse_settings(imported(tmp_path, "rank.conf", "MAX_HOST = 7").stdout, "test")
     assert match_options(settings).max_host == 7
