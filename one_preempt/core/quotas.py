@@ -1,8 +1,8 @@
 """Whether an owner's quotas let a stopped VM run again; PENDING and HOLD ones count as running already.
 
-oned 7.x has the last word; asking it only when the answer can be yes keeps a lease that is over its quota from
-being started in vain, cycle after cycle. 6.x deploys a stopped VM over its owner's quota, without counting it: there
-this is the only check.
+oned has the last word; asking it only when the answer can be yes keeps a lease that is over its quota from
+being started in vain, cycle after cycle. Before 6.10.3 oned deploys a stopped VM over its owner's quota, without
+counting it: there this is the only check.
 """
 
 from __future__ import annotations

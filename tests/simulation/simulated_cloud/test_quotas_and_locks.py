@@ -52,7 +52,7 @@ def test_an_exceeded_quota_refuses_creation_deploy_and_resume_each_in_its_way(st
     assert stage.cloud.audit() == []
 
 
-def test_6_x_deploys_a_stopped_vm_over_its_quota_and_does_not_count_it_there() -> None:
+def test_6_10_0_deploys_a_stopped_vm_over_its_quota_and_does_not_count_it_there() -> None:
     stage = Stage("6.10.0")
     stopped = stage.bring("STOPPED")
     stage.create()

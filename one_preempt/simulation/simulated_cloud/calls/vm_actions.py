@@ -226,7 +226,9 @@ class VmActions(VmCalls):
         return vm_id
 
     def _quotas_exceeded_by(self, vm: SimVm, caller: Caller) -> list[QuotaHolder]:
-        """Whose running quota a stopped VM exceeds: 7.x refuses to deploy it, 6.x does, and does not count it there."""
+        """Whose running quota a stopped VM exceeds. 7.x refuses to deploy it, and so does 6.10 from 6.10.3 on; before
+        that, which is the 6.x told here, oned deploys it and does not count it there.
+        """
         if vm.state not in _WITH_DISKS:
             return []
         objections = self.quota_books.objections(vm.uid, vm.gid, running_request(vm))
