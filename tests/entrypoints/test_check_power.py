@@ -182,6 +182,13 @@ def test_hosts_that_did_not_obey_and_a_pause_are_told_and_no_refused_login_is_re
     assert said["power control"] == [("ok", "2 of 3 hosts handed over report their power")]
 
 
+def test_a_pause_is_nothing_about_power_where_no_host_is_handed_over(configuration: Path, tmp_path: Path) -> None:
+    with closing(SqlLeaseStore(f"sqlite:///{tmp_path}/leases.db")) as store:
+        store.set_paused(True, SystemClock().now_s())
+    said = found(configuration, hosts=[])
+    assert [text for grade, text in said["power"] if grade == "warn"] == []
+
+
 def test_hosts_that_were_deleted_while_they_slept_are_told_until_they_are_back(
     cloud: SimulatedCloud, configuration: Path, tmp_path: Path
 ) -> None:

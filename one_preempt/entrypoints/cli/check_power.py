@@ -112,7 +112,7 @@ def judge_power_of_hosts(settings: Settings, hosts: Mapping[int, Host]) -> Itera
     if view.handed_over and view.rules.floor >= len(view.handed_over):
         text = f"power.floor: {view.rules.floor} keeps all {len(view.handed_over)} hosts handed over on"
         yield Finding(SUBJECT, Grade.WARN, text, "none of them ever sleeps: lower it, or hand over more")
-    if view.paused:
+    if view.paused and view.handed_over:
         yield Finding(SUBJECT, Grade.WARN, "power actions are paused: no host is switched", "one-preempt resume")
     left_alone = [host for host in hosts.values() if view.is_left_alone(host)]
     for host in left_alone[:NAMED_HOSTS]:
