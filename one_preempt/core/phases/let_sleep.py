@@ -92,7 +92,7 @@ def _keep_floor(power: PowerDraft) -> None:
     rows = power.economical(np.flatnonzero(power.asleep & power.wakeable).tolist())
     # First those that have their power still.
     for row in sorted(rows, key=lambda row: not power.columns.turnable[row])[:lacking]:
-        power.wake_in_turn(row, "floor", f"{power.rules.floor} hosts are to be on")
+        power.wake_in_turn(row, "floor", f"power.floor is {power.rules.floor}, and fewer hosts are on")
 
 
 # -- what has nothing to do ----------------------------------------------------------------------------------
