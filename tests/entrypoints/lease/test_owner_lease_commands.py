@@ -142,6 +142,7 @@ def test_cancel_asks_and_takes_the_lease_and_nothing_else(users: CloudOfUsers) -
     assert len(users.living()) == 3
     assert users.run("eva", "lease", "cancel", "1", typed="y\n").exit_code == 0
     assert [vm.id for vm in users.living()] == [2]
+    assert "Terminate it? What is on its volatile disks" in users.run("eva", "lease", "cancel", "2", typed="n\n").stdout
 
 
 def test_a_guest_is_asked_to_shut_down_unless_hard_is_said(users: CloudOfUsers) -> None:

@@ -83,4 +83,5 @@ def _ask(vms: Sequence[VirtualMachine], *, yes: bool) -> None:
         names = f"{printable(vm.name, LONGEST_NAME)} of {printable(vm.uname, LONGEST_NAME)}"
         click.echo(f"VM {vm.id} {names}, {vm.state_name}{locked}")
     if not yes:
-        click.confirm(f"Terminate {len(vms)} VMs? What is on their volatile disks is lost", abort=True)
+        asked = "Terminate it? What is on its" if len(vms) == 1 else f"Terminate {len(vms)} VMs? What is on their"
+        click.confirm(f"{asked} volatile disks is lost", abort=True)
