@@ -6,10 +6,11 @@ last reconciliation found only saves looking again at what has not changed since
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.admission.admit import Admission, admit
 from one_preempt.core.admission.rules import AdmissionRules
@@ -23,6 +24,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
 from one_preempt.core.reconciliation.counted_on import CountedOn
+from one_preempt.core.reconciliation.ids_given_again import leases_of_other_vms, said_of, without
 from one_preempt.core.reconciliation.in_place import in_place
 from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
 from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
@@ -59,11 +61,15 @@ def reconcile(
     `heard` are instants at which VMs were said to reach states since, by VM id and name of the state. `last` is what
     came of it last time. Where snapshot and ledger say what changed, that was since the ones which `last` was made of.
     """
+    # Where the clock was set back, every lease is looked at: its run may have begun in what is the future now.
+    concerned = concerned_by(snapshot, ledger, last if last is None or last.now_s <= now_s else None)
+    mistaken = leases_of_other_vms(snapshot.vms, ledger, concerned)
+    if mistaken:
+        found = reconcile(snapshot, without(ledger, mistaken), rules, now_s, last_at_s, heard)
+        return _with_ended(found, mistaken, now_s)
     rows = changed_rows(snapshot.hosts, last.hosts if last is not None else None, snapshot.changed_host_ids)
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None, rows)
     settled = settle_actions(snapshot, ledger, now_s, heard)
-    # Where the clock was set back, every lease is looked at: its run may have begun in what is the future now.
-    concerned = concerned_by(snapshot, ledger, last if last is None or last.now_s <= now_s else None)
     counted_on, unreadable = CountedOn(snapshot, ledger, now_s), snapshot.unreadable_vm_ids
     admission = admit(snapshot.vms, ledger.leases, rules, now_s, counted_on, concerned, unreadable)
     records = _records(ledger, concerned, admission, snapshot)
@@ -106,6 +112,13 @@ def reconcile(
         changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
     )
     return Reconciliation(state, changes)
+
+
+def _with_ended(found: Reconciliation, mistaken: Sequence[LeaseRecord], now_s: int) -> Reconciliation:
+    """The same with the end of leases whose VMs are others by now."""
+    ended = tuple([replace(record, ended_at_s=now_s) for record in mistaken])
+    discrepancies = (*said_of(mistaken), *found.state.discrepancies)
+    return Reconciliation(replace(found.state, discrepancies=discrepancies), replace(found.changes, ended_before=ended))
 
 
 def _records(

@@ -109,7 +109,7 @@ class MemoryLeaseStore:
 
     def apply(self, changes: LedgerChanges) -> None:
         """Write what reconciliation found out."""
-        for lease in (*changes.admitted, *changes.updated):
+        for lease in (*changes.ended_before, *changes.admitted, *changes.updated):
             self._write_lease(lease)
         for closed in changes.closed_actions:
             self._actions.close(closed)

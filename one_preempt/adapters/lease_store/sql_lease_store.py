@@ -141,6 +141,7 @@ class SqlLeaseStore:
         if changes.is_empty:
             return
         with self._writing() as connection:
+            writes.write_leases(connection, {record.id: record for record in changes.ended_before})
             writes.write_leases(connection, {record.id: record for record in (*changes.admitted, *changes.updated)})
             writes.close_actions(connection, changes.closed_actions)
             writes.log_transitions(connection, changes.transitions)

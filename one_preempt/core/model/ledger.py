@@ -137,7 +137,11 @@ _content = attrgetter(*(name for name in Ledger.__struct_fields__ if name != "ch
 
 
 class LedgerChanges(Struct, frozen=True):
-    """What one reconciliation found out; written in one transaction before anything is decided."""
+    """What one reconciliation found out; written in one transaction before anything is decided.
+
+    `ended_before` are leases whose ids others have by now: they are written first, and one that is admitted may have
+    the id of one of them.
+    """
 
     admitted: tuple[LeaseRecord, ...] = ()
     updated: tuple[LeaseRecord, ...] = ()
@@ -147,6 +151,7 @@ class LedgerChanges(Struct, frozen=True):
     observed_overheads: tuple[ObservedOverhead, ...] = ()
     power_sequences: tuple[PowerSequence, ...] = ()
     power_standings: tuple[PowerStanding, ...] = ()
+    ended_before: tuple[LeaseRecord, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -160,4 +165,5 @@ class LedgerChanges(Struct, frozen=True):
             or self.observed_overheads
             or self.power_sequences
             or self.power_standings
+            or self.ended_before
         )

@@ -82,6 +82,16 @@ def test_reservations_end_with_their_lease(store: AnyStore) -> None:
     assert store.load(NOW_S).reservations == {3: (OF_ANOTHER,)}
 
 
+def test_who_is_admitted_under_an_id_that_was_another_s_has_nothing_of_it(store: AnyStore) -> None:
+    store.apply(LedgerChanges(admitted=(LEASE,)))
+    store.record_plan(booked(Booking(7, (FIRST, SECOND)), Booking(3, (OF_ANOTHER,))))
+    new = replace(LEASE, vm_ids=(7,), arrived_at_s=NOW_S + 9, admitted_at_s=NOW_S + 10)
+    store.apply(LedgerChanges(admitted=(new,), ended_before=(replace(LEASE, ended_at_s=NOW_S + 10),)))
+    ledger = store.load(NOW_S)
+    assert ledger.leases == {7: new}
+    assert ledger.reservations == {3: (OF_ANOTHER,)}
+
+
 def test_pruning_takes_no_reservation_of_a_live_lease(store: AnyStore) -> None:
     store.apply(LedgerChanges(admitted=(LEASE,)))
     open_ended = Reservation(4, NOW_S, None)

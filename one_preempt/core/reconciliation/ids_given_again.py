@@ -1,0 +1,55 @@
+"""Ids that OpenNebula gave a second time, after its database was restored or made anew: the ledger means other VMs.
+
+A VM is created before its lease is admitted, and oned never changes when that was. So one that was created after all
+VMs of the recorded lease is another: neither the terms, nor the promises, nor the preemptions of that lease are its.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from one_preempt.core.model.cluster_state import Discrepancy
+from one_preempt.core.model.ledger import LeaseRecord, Ledger
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.reconciliation.concerned import Concerned
+
+
+def leases_of_other_vms(
+    vms: Mapping[int, VirtualMachine], ledger: Ledger, concerned: Concerned
+) -> tuple[LeaseRecord, ...]:
+    """Those of the concerned leases of which a VM is another by now."""
+    known = (ledger.leases[one] for one in concerned.lease_ids if one in ledger.leases)
+    return tuple([record for record in known if record.ended_at_s is None and _is_of_others(record, vms)])
+
+
+def _is_of_others(record: LeaseRecord, vms: Mapping[int, VirtualMachine]) -> bool:
+    arrived_at_s = record.arrived_at_s
+    return any((vm := vms.get(vm_id)) is not None and vm.submitted_at_s > arrived_at_s for vm_id in record.vm_ids)
+
+
+def without(ledger: Ledger, mistaken: Sequence[LeaseRecord]) -> Ledger:
+    """The ledger without these leases, and without what was promised to them or seen of their VMs."""
+    lease_ids = {record.id for record in mistaken}
+    vm_ids = {vm_id for record in mistaken for vm_id in record.vm_ids}
+    return replace(
+        ledger,
+        leases={one: record for one, record in ledger.leases.items() if one not in lease_ids},
+        reservations={one: stays for one, stays in ledger.reservations.items() if one not in lease_ids},
+        vm_states={one: state for one, state in ledger.vm_states.items() if one not in vm_ids},
+        changed_lease_ids=None,
+    )
+
+
+def said_of(mistaken: Sequence[LeaseRecord]) -> list[Discrepancy]:
+    """What an administrator should know of them."""
+    return [
+        Discrepancy(
+            "vm-is-another",
+            f"lease {record.id} has ended: OpenNebula gave the id of a VM of it to another VM (was its database "
+            "restored or made anew?)",
+            record.id,
+        )
+        for record in mistaken
+    ]

@@ -1,0 +1,72 @@
+"""oned begins again with another database, and gives ids to other VMs: the ledger's leases are not theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.front_row import FrontRow, front_row
+
+ENFORCED = True
+ALONE = 'LEASE=[TYPE="BE-CANCELLABLE"]'
+GANG = 'LEASE=[TYPE="BE-CANCELLABLE", NAME="gang", SIZE="3"]'
+RESERVED = 'LEASE=[TYPE="DC-NON-PREEMPTABLE", START="+01:00:00"]'
+
+
+def an_hour_later(row: FrontRow, before: FrontRow) -> None:
+    row.cloud.advance(before.cloud.now_s - row.cloud.now_s + 3600)
+
+
+def put_on_hosts(row: FrontRow, vm_ids: list[int]) -> None:
+    """By an administrator, two on each host."""
+    for number, vm_id in enumerate(vm_ids):
+        row.cloud.vm_deploy(row.caller("root"), vm_id, number // 2, ENFORCED, -1, "")
+    row.cloud.advance(60)
+
+
+def test_a_plain_vm_is_not_sent_out_because_another_had_its_id(tmp_path: Path) -> None:
+    with front_row(tmp_path) as row:
+        for _ in range(4):
+            row.submit("eva", cpu="2", more=ALONE)
+        row.run(6)
+        row.submit("lea", cpu="2")
+        assert row.run().plan is not None
+        assert "terminate VM 0" in "\n".join(row.log)
+    with front_row(tmp_path) as another:
+        an_hour_later(another, row)
+        plain = [another.submit("eva", cpu="2") for _ in range(4)]
+        put_on_hosts(another, plain)
+        request = another.submit("lea", cpu="2")
+        another.run(6)
+        told = "\n".join(another.log)
+        assert all(map(another.is_running, plain)), told
+        assert not another.is_running(request)
+        assert "vm-is-another, VM 0: lease 0 has ended: OpenNebula gave the id of a VM of it to another VM" in told
+
+
+def test_vms_of_others_are_no_gang_because_its_vms_had_their_ids(tmp_path: Path) -> None:
+    with front_row(tmp_path) as row:
+        gang = [row.submit("eva", more=GANG) for _ in range(3)]
+        row.run(4)
+        assert all(map(row.is_running, gang))
+    with front_row(tmp_path) as another:
+        an_hour_later(another, row)
+        others = [another.submit(user) for user in ("paul", "lea", "evan")]
+        another.cloud.vm_action(another.caller("paul"), "hold", others[0])
+        another.run(4)
+        assert [another.is_running(vm) for vm in others] == [False, True, True], another.log
+        assert not any("LEASE_STATUS" in another.vm(vm).user_template for vm in others)
+
+
+@pytest.mark.parametrize("lease", ["", 'LEASE=[TYPE="DC-NON-PREEMPTABLE"]'], ids=["plain", "lease"])
+def test_nobody_waits_for_a_start_that_another_was_promised(tmp_path: Path, lease: str) -> None:
+    with front_row(tmp_path) as row:
+        row.submit("lea", more=RESERVED)
+        row.run(2)
+        assert "reserved: starts at " in str(row.vm(0).user_template["LEASE_STATUS"])
+    with front_row(tmp_path) as another:
+        another.cloud.advance(row.cloud.now_s - another.cloud.now_s + 60)
+        vm = another.submit("lea", more=lease)
+        another.run(3)
+        assert another.is_running(vm), another.log
