@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from one_preempt.adapters.opennebula.oned_errors import OtherFault
+from one_preempt.adapters.opennebula.untold_pools import AGAIN
 from tests.hostile.front_row import front_row
 
 EMOJI = "\U0001f600"
@@ -54,3 +55,17 @@ def test_what_cannot_be_told_is_searched_for_once(tmp_path: Path) -> None:
         row.run(3)
         assert row.is_running(untold[7]), row.log
         assert not row.vm(untold[8]).history
+
+
+def test_hundreds_of_them_cost_no_call_each_in_every_reading(tmp_path: Path) -> None:
+    """They are asked for again by turns: whoever has his mended is served a few readings later."""
+    with front_row(tmp_path) as row:
+        untold = [row.submit("paul", cpu="0.1", memory="1", more=f'NOTE="{EMOJI}"') for _ in range(2 * AGAIN + 9)]
+        row.run()
+        before = row.transport.asked
+        row.run()
+        assert row.transport.asked - before < AGAIN + 20
+        for mended in (untold[0], untold[AGAIN], untold[-1]):
+            row.vm(mended).user_template["NOTE"] = ["mended"]
+        row.run(5)
+        assert [vm for vm in untold if row.is_running(vm)] == [untold[0], untold[AGAIN], untold[-1]], row.log

@@ -3,13 +3,14 @@
 The XML-RPC library of oned sends no character beyond the first 65,536, and users can store one: in a template of XML,
 as a character reference. From then on the answer with that object in it is a fault, to everybody. So the pool is asked
 for in parts, halved until the object that keeps them back is alone. It is there by its id: nothing is done with it.
-Which objects these are is kept from reading to reading, so that each costs its search, of some 60 calls, once.
+Which objects these are is kept from reading to reading, so that each costs its search, of some 60 calls, once. They are
+asked for again by turns: a user may have thousands of them, and each would cost a call in every reading.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 
 from one_preempt.adapters.opennebula.oned_errors import OnedError, OtherFault
 from one_preempt.adapters.opennebula.pool_pieces import GREATEST_ID, NOT_SENT_MARK
@@ -17,6 +18,8 @@ from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.trusted_pools import MOST_CALLS, POOLS, Pool, told_alone
 
 _NOT_SENT = -500
+# Of those known as untold so many are asked for again in one reading: somebody may have mended or ended them.
+AGAIN = 64
 
 
 class UntoldPools:
@@ -25,6 +28,7 @@ class UntoldPools:
     def __init__(self, transport: OnedTransport) -> None:
         self._transport = transport
         self._untold: defaultdict[str, set[int]] = defaultdict(set)
+        self._last_again: defaultdict[str, int] = defaultdict(int)
 
     def document(self, name: str, parameters: tuple[Parameter, ...], wanted: Callable[[], Collection[int]]) -> bytes:
         """The answer to the call `name`. Of a pool that oned does not tell in parts those that are `wanted` are in it.
@@ -44,8 +48,17 @@ class UntoldPools:
         if pool.part is None:
             objects = [told_alone(self._transport, pool, object_id) for object_id in sorted(wanted())]
         else:
-            objects = list(_Parts(self._transport, name, pool, self._untold[name]).all())
+            again = self._asked_again(name)
+            objects = list(_Parts(self._transport, name, pool, self._untold[name]).all(again))
         return b"".join([f"<{pool.name}>".encode(), *objects, f"</{pool.name}>".encode()])
+
+    def _asked_again(self, name: str) -> frozenset[int]:
+        """Those of the pool whose turn it is, in the order of their ids and then from the first one on."""
+        last_id = self._last_again[name]
+        by_turn = sorted(self._untold[name], key=lambda object_id: (object_id <= last_id, object_id))[:AGAIN]
+        if by_turn:
+            self._last_again[name] = by_turn[-1]
+        return frozenset(by_turn)
 
 
 def _is_not_sent(error: OnedError) -> bool:
@@ -59,15 +72,22 @@ class _Parts:
         self._transport, self._name, self._pool, self._untold = transport, name, pool, untold
         self._calls_left = MOST_CALLS
 
-    def all(self) -> Iterator[bytes]:
-        """All objects of the pool, without the pool around them: those known as untold each alone, in case they can be
-        told by now, and what lies between them at once."""
+    def all(self, again: Container[int]) -> Iterator[bytes]:
+        """All objects of the pool, without the pool around them: what lies between those known as untold at once, and
+        of these each one of `again` alone, in case it can be told by now."""
         first_id = 0
         for object_id in sorted(self._untold):
             yield from self._between(first_id, object_id - 1)
-            yield from self._between(object_id, object_id)
+            if object_id in again:
+                yield from self._between(object_id, object_id)
+            else:
+                yield self._untold_object(object_id)
             first_id = object_id + 1
         yield from self._between(first_id, GREATEST_ID)
+
+    def _untold_object(self, object_id: int) -> bytes:
+        tag = self._pool.tag
+        return f"<{tag}><ID>{object_id}</ID><{NOT_SENT_MARK}></{NOT_SENT_MARK}></{tag}>".encode()
 
     def _between(self, first_id: int, last_id: int) -> Iterator[bytes]:
         pool, part = self._pool, self._pool.part
@@ -87,7 +107,7 @@ class _Parts:
             return
         if first_id == last_id:
             self._untold.add(first_id)
-            yield f"<{pool.tag}><ID>{first_id}</ID><{NOT_SENT_MARK}></{NOT_SENT_MARK}></{pool.tag}>".encode()
+            yield self._untold_object(first_id)
             return
         middle_id = (first_id + last_id) // 2
         yield from self._between(first_id, middle_id)
