@@ -25,8 +25,9 @@ _DONE = VmState.DONE.name
 def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
     """A lease that is new to the ledger and yet was sent out, as its LEASE_STATUS says: the ledger was lost.
 
-    Its owner could have written that too; all it brings is that the owner's own stopped VM is started again. Of a lock
-    it may not bring more than that: it counts as ours only where the ledger knows of no lease at all.
+    Its owner could have written that too; all it may bring is that the owner's own stopped VM is started again. So only
+    where the ledger knows of no lease at all a lock counts as ours, and the suspension as one of MAX_SUSPENSIONS, after
+    which the lease is spared and has room promised for its return.
     """
     if record.id in ledger.leases or not record.terms.type.returns:
         return record
@@ -37,7 +38,7 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
         if phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid))
     ]
     preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
-    return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=1)
+    return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=int(not ledger.leases))
 
 
 class RecordUpdate(Struct, frozen=True):
