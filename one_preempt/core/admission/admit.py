@@ -15,7 +15,14 @@ from msgspec.structs import replace
 from one_preempt.core.admission.gangs import GangKey, form_gangs
 from one_preempt.core.admission.lease_attribute import LEASE, MalformedLease, quoted
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRightsClaim, GroupRights, claim_beyond
-from one_preempt.core.admission.standing import asks_alike, may_preempt, review
+from one_preempt.core.admission.standing import (
+    CHANGE_REFUSED,
+    Review,
+    asks_alike,
+    may_preempt,
+    review,
+    stays_as_admitted,
+)
 from one_preempt.core.admission.time_wish import NOT_STARTED, ImpossibleWish, as_asked, counted_from, impossible_wish
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
 from one_preempt.core.model.ledger import LeaseRecord
@@ -128,7 +135,7 @@ class _AdmissionDesk(Struct):
         if not members:
             self.reviewed[record.id] = None
             return
-        reviewed = review(record, members, self.rules, self.now_s, under_preemption)
+        reviewed = self._counted(record, members[0], review(record, members, self.rules, self.now_s, under_preemption))
         if reviewed.record is not record:
             self.records.append(reviewed.record)
         if reviewed.code:
@@ -138,6 +145,17 @@ class _AdmissionDesk(Struct):
         lease = _lease(standing, members, self.rules.rights_of(members[0]), all_seen=ended)
         self.served.update(lease.vm_ids)
         self.leases.append(lease)
+
+    def _counted(self, record: LeaseRecord, first: VirtualMachine, reviewed: Review) -> Review:
+        """The review, or a refusal where its owner would have one lease by a LEASE attribute more than is granted."""
+        if record.explicit or not reviewed.record.explicit:
+            return reviewed
+        ceiling = self.rules.rights_of(first).max_leases
+        if ceiling is not None and self._leases_of(first.uid) >= ceiling:
+            return Review(record, CHANGE_REFUSED, f"{stays_as_admitted(record)}{_too_many(ceiling)}")
+        if self.leases_of_user is not None:
+            self.leases_of_user[first.uid] += 1
+        return reviewed
 
     def receive(self, vm: VirtualMachine) -> None:
         """A VM that belongs to no lease yet."""
@@ -237,7 +255,7 @@ class _AdmissionDesk(Struct):
         ceiling = self.rules.rights_of(first).max_leases
         if ceiling is not None and self._leases_of(first.uid) >= ceiling:
             for vm in members:
-                self._refuse(vm, "leases-not-granted", f"its owner has the {ceiling} leases that are granted: end one")
+                self._refuse(vm, "leases-not-granted", _too_many(ceiling))
             return
         self._record(members, terms, explicit=True)
 
@@ -275,6 +293,10 @@ class _AdmissionDesk(Struct):
             self._record([vm], rule.terms, explicit=False)
         else:
             self.leases.append(replace(_plain_lease(vm), explicit=True, refusal_code=code, refusal_text=text))
+
+
+def _too_many(ceiling: int) -> str:
+    return f"its owner has the {ceiling} leases that are granted: end one"
 
 
 def _plain_lease(vm: VirtualMachine) -> Lease:

@@ -20,6 +20,7 @@ from one_preempt.core.model.ledger import LeaseRecord
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
+CHANGE_REFUSED = "change-refused"
 _PROTECTION = {lease_type: rank for rank, lease_type in enumerate(LeaseType)}
 
 
@@ -37,6 +38,11 @@ class _Request(Struct, frozen=True):
     terms: LeaseTerms | MalformedLease
     explicit: bool
     rule: str = ""
+
+
+def stays_as_admitted(record: LeaseRecord) -> str:
+    """How the refusal of a change begins; why it is refused follows."""
+    return f"the terms of lease {record.id} stay as admitted: "
 
 
 def requested(vm: VirtualMachine, rules: AdmissionRules) -> _Request:
@@ -99,7 +105,7 @@ def review(
     shaken = under_preemption is None or record.id in under_preemption or record.preempted_by is not None
     granted = _granted(record, vms, request, rules, now_s, under_preemption=shaken)
     if isinstance(granted, str):
-        return Review(current, "change-refused", f"the terms of lease {record.id} stay as admitted: {granted}")
+        return Review(current, CHANGE_REFUSED, f"{stays_as_admitted(record)}{granted}")
     anew = asks_anew(record, vms, granted)
     changed = replace(
         current,

@@ -160,6 +160,21 @@ def test_leases_are_counted_by_user_oldest_first() -> None:
     assert lease_of(again, 2).refusal_code == "leases-not-granted"
 
 
+@pytest.mark.parametrize("state", [VmState.PENDING, VmState.ACTIVE])
+def test_a_vm_of_a_rule_gets_its_lease_attribute_granted_only_up_to_max_leases(state: VmState) -> None:
+    """Whoever writes it later has no more leases than whoever writes it at once."""
+    rights = GroupRights("one", user="ann", may_claim=tuple(LeaseType), max_leases=2)
+    rules = AdmissionRules(rules=(LeaseRule("all", VmMatch(group="users"), SUSPENDABLE.type),), rights=(rights,))
+    before = admitted(*(vm(number, state=state) for number in (1, 2, 3, 4)), rules=rules)
+    asking = [vm(number, {"TYPE": "DC-MIGRATABLE"}, state=state) for number in (1, 2, 3, 4)]
+    changed = admitted(*asking, rules=rules, records=records_of(before))
+    assert [lease.terms.type for lease in changed.leases] == [LeaseType.DC_MIGRATABLE] * 2 + [SUSPENDABLE.type] * 2
+    told = "the terms of lease 3 stay as admitted: its owner has the 2 leases that are granted: end one"
+    assert told in [note.text for note in changed.notes]
+    again = admitted(*asking, rules=rules, records=records_of(before) | records_of(changed))
+    assert again.leases == changed.leases
+
+
 def test_the_first_rights_that_match_count() -> None:
     rules = AdmissionRules(
         rights=(GroupRights("ann", user="ann"), GroupRights("users", group="users", may_claim=tuple(LeaseType)))
