@@ -165,7 +165,17 @@ class AdmissionRules:
         if isinstance(terms, MalformedLease):
             return terms
         limit = suspension_limit(terms, self.rights_of(vm))
+        if limit is not None and self.rights_of(vm) is NO_RIGHTS:
+            limit = self._limit_by_rule(vm, limit)
         return terms if limit == terms.max_suspensions else replace(terms, max_suspensions=limit)
+
+    def _limit_by_rule(self, vm: VirtualMachine, limit: int) -> int | None:
+        """Who was granted nothing is not spared earlier than without a LEASE attribute: that would undo the rule."""
+        rule = self.rule_of(vm)
+        if rule is None or not rule.terms.type.preemptable:
+            return limit
+        given = rule.terms.max_suspensions
+        return None if given is None else max(limit, given)
 
 
 class BeyondRightsClaim(Struct, frozen=True):

@@ -64,6 +64,17 @@ def test_a_limit_is_within_the_bounds_and_only_what_ends_has_one(
         assert limit == wish or limit in (least, most)
 
 
+@pytest.mark.parametrize(("given", "wish", "limit"), [(None, "0", None), (2, "0", 2), (2, "5", 5)])
+def test_without_rights_nobody_is_spared_earlier_than_his_rule_has_it(
+    given: int | None, wish: str, limit: int | None
+) -> None:
+    rule = LeaseRule("all", VmMatch(group="users"), LeaseType.BE_SUSPENDABLE, max_suspensions=given, duration_s=86_400)
+    attribute = AN_HOUR | {"MAX_SUSPENSIONS": wish}
+    assert only_lease(admitted(vm(1, attribute), rules=AdmissionRules(rules=(rule,)))).terms.max_suspensions == limit
+    granted = AdmissionRules(rules=(rule,), rights=(USERS,))
+    assert only_lease(admitted(vm(1, attribute), rules=granted)).terms.max_suspensions == int(wish)
+
+
 @pytest.mark.parametrize(("written", "limit"), [({}, 5), ({"MAX_SUSPENSIONS": "0"}, 2), ({"MAX_SUSPENSIONS": "3"}, 3)])
 def test_the_recorded_terms_have_the_limit_that_counts_and_stand(written: dict[str, str], limit: int) -> None:
     attribute = AN_HOUR | written
