@@ -160,22 +160,28 @@ class AdmissionRules:
         return self.beyond_rights is BeyondRights.FALL_BACK and beyond.size == 1 and not beyond.asks_for_time
 
     def claimed_terms(self, vm: VirtualMachine) -> LeaseTerms | MalformedLease:
-        """What the LEASE attribute of `vm` asks for, its MAX_SUSPENSIONS within the bounds of its owner's rights."""
+        """What the LEASE attribute of `vm` asks for; MAX_SUSPENSIONS and SHUTDOWN_OK within the bounds of its owner."""
         terms = parse_lease_attribute(vm.user_template[LEASE])
         if isinstance(terms, MalformedLease):
             return terms
-        limit = suspension_limit(terms, self.rights_of(vm))
-        if limit is not None and self.rights_of(vm) is NO_RIGHTS:
-            limit = self._limit_by_rule(vm, limit)
-        return terms if limit == terms.max_suspensions else replace(terms, max_suspensions=limit)
+        rights = self.rights_of(vm)
+        limit = suspension_limit(terms, rights)
+        if limit != terms.max_suspensions:
+            terms = replace(terms, max_suspensions=limit)
+        return self._as_ruled(vm, terms) if rights is NO_RIGHTS else terms
 
-    def _limit_by_rule(self, vm: VirtualMachine, limit: int) -> int | None:
-        """Who was granted nothing is not spared earlier than without a LEASE attribute: that would undo the rule."""
+    def _as_ruled(self, vm: VirtualMachine, terms: LeaseTerms) -> LeaseTerms:
+        """Who was granted nothing leaves as often, and in as many ways, as his rule has it: else he would undo it."""
         rule = self.rule_of(vm)
         if rule is None or not rule.terms.type.preemptable:
-            return limit
-        given = rule.terms.max_suspensions
-        return None if given is None else max(limit, given)
+            return terms
+        limit, given = terms.max_suspensions, rule.terms.max_suspensions
+        if limit is not None:
+            limit = None if given is None else max(limit, given)
+        shutdown_ok = terms.shutdown_ok or rule.shutdown_ok
+        if (limit, shutdown_ok) == (terms.max_suspensions, terms.shutdown_ok):
+            return terms
+        return replace(terms, max_suspensions=limit, shutdown_ok=shutdown_ok)
 
 
 class BeyondRightsClaim(Struct, frozen=True):

@@ -75,6 +75,16 @@ def test_without_rights_nobody_is_spared_earlier_than_his_rule_has_it(
     assert only_lease(admitted(vm(1, attribute), rules=granted)).terms.max_suspensions == int(wish)
 
 
+@pytest.mark.parametrize("written", [{}, {"SHUTDOWN_OK": "NO"}])
+def test_without_rights_a_guest_may_be_shut_down_where_the_rule_says_so(written: dict[str, str]) -> None:
+    """What cannot be saved, for it has a device, could not leave at all else."""
+    rule = LeaseRule("all", VmMatch(group="users"), LeaseType.BE_SUSPENDABLE, shutdown_ok=True)
+    attribute = {"TYPE": "BE-SUSPENDABLE"} | written
+    assert only_lease(admitted(vm(1, attribute), rules=AdmissionRules(rules=(rule,)))).terms.shutdown_ok
+    granted = AdmissionRules(rules=(rule,), rights=(USERS,))
+    assert not only_lease(admitted(vm(1, attribute), rules=granted)).terms.shutdown_ok
+
+
 @pytest.mark.parametrize(("written", "limit"), [({}, 5), ({"MAX_SUSPENSIONS": "0"}, 2), ({"MAX_SUSPENSIONS": "3"}, 3)])
 def test_the_recorded_terms_have_the_limit_that_counts_and_stand(written: dict[str, str], limit: int) -> None:
     attribute = AN_HOUR | written
