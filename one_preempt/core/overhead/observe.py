@@ -63,15 +63,16 @@ class Watch(Struct, frozen=True):
         return end_s if blur_s <= max(SHARP_S, (end_s - begin_s) // SHARP_PART) else None
 
 
-class _Stretch(Struct, frozen=True):
-    """One operation on one VM, until now where it is not known to have `ended`.
+# What the memory of several VMs takes turns on: a datastore, with a host where it is not shared.
+_Lane = tuple[int, int | None]
 
-    `lane` is what the memory of several VMs takes turns on: a datastore, with a host where it is not shared.
-    """
+
+class _Stretch(Struct, frozen=True):
+    """One operation on one VM, until now where it is not known to have `ended`."""
 
     kind: OverheadKind
     vm_id: int
-    lane: tuple[int, int | None]
+    lane: _Lane
     size_mib: int
     begin_s: int
     end_s: int
@@ -98,13 +99,16 @@ def observe_overheads(
     done_ids = {record.id for record in done}
     going_on = [record for record in still_open if record.id not in done_ids]
     beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
+    # The VMs of a gang take turns from first to last: of each such time all of them have as much.
+    spans = dict.fromkeys((one.kind, one.lane, one.begin_s, one.end_s) for one in ended)
+    own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in spans}
     return tuple(
         ObservedOverhead(
             kind=one.kind,
             vm_id=one.vm_id,
             datastore_id=one.lane[0],
             memory_mib=one.size_mib,
-            took_s=_own_s(one, beside, ledger.observed_overheads),
+            took_s=own_s[one.kind, one.lane, one.begin_s, one.end_s],
             observed_at_s=one.end_s,
         )
         for one in ended
@@ -184,23 +188,29 @@ def _deployed(vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
     return ()
 
 
-def _own_s(one: _Stretch, others: Iterable[_Stretch], before: Iterable[ObservedOverhead]) -> int:
-    """The seconds of an ended operation that are its own: a time with n at work, `others` or it, counts for an n-th.
+def _own_s(
+    kind: OverheadKind,
+    lane: _Lane,
+    begin_s: int,
+    end_s: int,
+    among: Iterable[_Stretch],
+    before: Iterable[ObservedOverhead],
+) -> int:
+    """The seconds of an ended operation that are its own: a time with n at work `among` all counts for an n-th.
 
     Of what ended `before` only the end is known; it is taken to have begun as early as this one.
     """
-    if one.kind in _TIMES_OF_A_GUEST:
-        return one.end_s - one.begin_s
-    alike = (other for other in others if other is not one and (other.kind, other.lane) == (one.kind, one.lane))
-    spans = [(other.begin_s, other.end_s) for other in alike]
+    if kind in _TIMES_OF_A_GUEST:
+        return end_s - begin_s
+    spans = [(one.begin_s, one.end_s) for one in among if one.kind is kind and one.lane == lane]
     spans += [
-        (one.begin_s, over.observed_at_s)
+        (begin_s, over.observed_at_s)
         for over in before
-        if (over.kind, (over.datastore_id, None)) == (one.kind, one.lane)
+        if over.observed_at_s > begin_s and over.kind is kind and (over.datastore_id, None) == lane
     ]
-    instants = {one.begin_s, one.end_s}.union(*spans)
+    instants = {at_s for span in spans for at_s in span if begin_s <= at_s <= end_s}
     own_ms = 0
-    for begin_s, end_s in pairwise(sorted(at_s for at_s in instants if one.begin_s <= at_s <= one.end_s)):
-        at_work = 1 + sum(first_s <= begin_s and end_s <= last_s for first_s, last_s in spans)
-        own_ms += (end_s - begin_s) * MS_PER_S // at_work
+    for from_s, until_s in pairwise(sorted(instants)):
+        at_work = sum(first_s <= from_s and until_s <= last_s for first_s, last_s in spans)
+        own_ms += (until_s - from_s) * MS_PER_S // at_work
     return (own_ms + MS_PER_S // 2) // MS_PER_S

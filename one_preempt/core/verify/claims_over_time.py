@@ -8,13 +8,22 @@ and more than was claimed without it. Only hosts that get something by the plan 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation
 from one_preempt.core.model.virtual_machine import VirtualMachine
-from one_preempt.core.verify.lease_over_time import is_accepted, leaves_by_s, left_s, may_give_way, may_overstay, slots
+from one_preempt.core.verify.lease_over_time import (
+    gives_way_by_type,
+    is_accepted,
+    leaves_by_s,
+    left_s,
+    may_give_way,
+    may_overstay,
+    slots,
+)
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, MOVES, Recount
 
 LEAVING_STATES = frozenset(
@@ -24,7 +33,7 @@ LEAVING_STATES = frozenset(
 )  # fmt: skip
 
 
-class Claim(NamedTuple):
+class Claim(Struct, frozen=True):
     """The part of a host that `vm` takes from `start_s` until `end_s`, None: for ever."""
 
     host_id: int
@@ -33,7 +42,7 @@ class Claim(NamedTuple):
     vm: VirtualMachine
 
 
-class JudgedClaim(NamedTuple):
+class JudgedClaim(Struct, frozen=True):
     """A claim that stands `before` the plan, `after` it, or both."""
 
     claim: Claim
@@ -145,12 +154,15 @@ class _ClaimReader:
 
     def claims(self, lease: Lease, *, planned: bool) -> Iterator[Claim]:
         """Where it is or starts now, or where room is made for it; and what it was promised after that."""
-        vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
         own = slots(self._recount, lease, planned=planned)
+        preemption = self._making_room[planned].get(lease.id)
+        if not own and preemption is None and gives_way_by_type(self._recount, lease):
+            # By far the most: somebody may be promised its room, and it was promised nothing.
+            return
+        vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
         runs = [(vm, host_id) for vm in vms for host_id in self._hosts_of(vm, planned=planned)]
         arrivals = self._arrivals if planned else {}
         starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals]
-        preemption = self._making_room[planned].get(lease.id)
         if runs or starts:
             leaves_s = leaves_by_s(self._recount, lease, planned=planned) if runs else None
             until_s = _earlier(self._end_of_run(lease, [vm for vm, _ in runs], own), leaves_s)

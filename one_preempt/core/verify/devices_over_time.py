@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import groupby
 
+from msgspec.structs import replace
+
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify.claims_over_time import (
@@ -37,7 +39,7 @@ def _no_promised_device_is_given_away(recount: Recount) -> Iterator[Violation]:
     for judged in claims_on_hosts(recount, hosts_that_get_more(recount)):
         vm = judged.claim.vm
         if vm.pci_requests and not _has_lost_a_host(recount, recount.lease_of_vm[vm.id]):
-            settled = judged._replace(before=True) if recount.lease_of_vm[vm.id] in come else judged
+            settled = replace(judged, before=True) if recount.lease_of_vm[vm.id] in come else judged
             by_host.setdefault(judged.claim.host_id, []).append(settled)
     for host_id, claims in sorted(by_host.items()):
         host = recount.host_then(host_id)

@@ -7,6 +7,8 @@ did: it may not take what is left beside it for a promise that stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -24,29 +26,15 @@ from one_preempt.core.verify.lease_over_time import may_overstay
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
 
-class _Totals(Struct):
-    """What is claimed of one host without the plan and with it; or by how much that changes at an instant."""
+class _Changes(Struct):
+    """What is claimed of one host by nobody who is known, for ever; and the instants at which more or less is.
 
-    cpu_before: int = 0
-    cpu_after: int = 0
-    kib_before: int = 0
-    kib_after: int = 0
+    An instant, 1 or -1, and whose claim begins or ends.
+    """
 
-    def add(self, judged: JudgedClaim, sign: int) -> None:
-        vm = judged.claim.vm
-        cpu_centi, memory_kib = sign * vm.cpu_centi, sign * vm.memory_mib * KIB_PER_MIB
-        self.cpu_before += cpu_centi * judged.before
-        self.kib_before += memory_kib * judged.before
-        self.cpu_after += cpu_centi * judged.after
-        self.kib_after += memory_kib * judged.after
-
-    def plus(self, other: _Totals) -> _Totals:
-        return _Totals(
-            self.cpu_before + other.cpu_before,
-            self.cpu_after + other.cpu_after,
-            self.kib_before + other.kib_before,
-            self.kib_after + other.kib_after,
-        )
+    cpu_centi: int
+    memory_kib: int
+    at: list[tuple[int, int, JudgedClaim]]
 
 
 def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
@@ -77,39 +65,43 @@ def _somebody_overstays(recount: Recount, guests: Iterable[VirtualMachine]) -> b
     return any(may_overstay(recount, recount.leases[recount.lease_of_vm[vm.id]]) for vm in guests)
 
 
-def _changes_by_host(
-    recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False
-) -> dict[int, dict[int, _Totals]]:
-    """For each host by how much its totals change at each instant; the first one is now."""
-    now_s, found = recount.state.now_s, dict[int, dict[int, _Totals]]()
+def _changes_by_host(recount: Recount, host_ids: frozenset[int], *, overruns_stay: bool = False) -> dict[int, _Changes]:
+    """What is claimed of each host from now on."""
+    now_s, found = recount.state.now_s, dict[int, _Changes]()
     for host_id, guests in guests_of_hosts(recount, host_ids).items():
-        found[host_id] = {now_s: _others(recount.hosts[host_id], guests)}
+        found[host_id] = _others(recount.hosts[host_id], guests)
     for judged in claims_on_hosts(recount, host_ids, overruns_stay=overruns_stay):
-        claim, steps = judged.claim, found[judged.claim.host_id]
-        steps.setdefault(max(claim.start_s, now_s), _Totals()).add(judged, 1)
+        claim, changes = judged.claim, found[judged.claim.host_id].at
+        changes.append((max(claim.start_s, now_s), 1, judged))
         if claim.end_s is not None:
-            steps.setdefault(claim.end_s, _Totals()).add(judged, -1)
+            changes.append((claim.end_s, -1, judged))
     return found
 
 
-def _others(host: Host, guests: Iterable[VirtualMachine]) -> _Totals:
+def _others(host: Host, guests: Iterable[VirtualMachine]) -> _Changes:
     """What the host is charged for beyond the VMs that are known: it stays for ever."""
     cpu_centi, memory_kib = host.cpu_usage_centi, host.memory_usage_kib
     for vm in guests:
         cpu_centi -= vm.cpu_centi
         memory_kib -= vm.memory_mib * KIB_PER_MIB
-    return _Totals(cpu_centi, cpu_centi, memory_kib, memory_kib)
+    return _Changes(cpu_centi, memory_kib, [])
 
 
-def _overpromised(host: Host, changes: dict[int, _Totals]) -> Iterator[Violation]:
+def _overpromised(host: Host, changes: _Changes) -> Iterator[Violation]:
     """The first instant at which the plan claims more than the host has, and more than was claimed before."""
-    total = _Totals()
-    for instant_s, change in sorted(changes.items(), key=lambda entry: entry[0]):
-        total = total.plus(change)
-        if total.cpu_after > max(host.max_cpu_centi, total.cpu_before):
-            what = f"{total.cpu_after} of {host.max_cpu_centi} hundredths of a CPU"
-        elif total.kib_after > max(host.max_memory_kib, total.kib_before):
-            what = f"{total.kib_after} of {host.max_memory_kib} KiB"
+    cpu_before = cpu_after = changes.cpu_centi
+    kib_before = kib_after = changes.memory_kib
+    for instant_s, together in groupby(sorted(changes.at, key=itemgetter(0)), itemgetter(0)):
+        for _, sign, judged in together:
+            cpu_centi, memory_kib = sign * judged.claim.vm.cpu_centi, sign * judged.claim.vm.memory_mib * KIB_PER_MIB
+            cpu_before += cpu_centi * judged.before
+            kib_before += memory_kib * judged.before
+            cpu_after += cpu_centi * judged.after
+            kib_after += memory_kib * judged.after
+        if cpu_after > host.max_cpu_centi and cpu_after > cpu_before:
+            what = f"{cpu_after} of {host.max_cpu_centi} hundredths of a CPU"
+        elif kib_after > host.max_memory_kib and kib_after > kib_before:
+            what = f"{kib_after} of {host.max_memory_kib} KiB"
         else:
             continue
         yield Violation("promise-broken", f"{what} of host {host.id} would be claimed at {instant_s}")
