@@ -44,22 +44,21 @@ class QuotaBook:
 
     def obstacle(self, vms: Sequence[VirtualMachine]) -> str | None:
         """Which running quota stands against starting all of `vms`, in a few words; None when none does."""
-        if self._unlimited.issuperset([(vm.uid, vm.gid) for vm in vms]):
-            return None
         anew = [vm for vm in vms if vm.state in _COUNT_ANEW]
-        if not anew:
+        owners = {(vm.uid, vm.gid) for vm in anew} - self._unlimited
+        if not owners:
             return None
-        for uid in sorted({vm.uid for vm in anew}):
+        for uid in sorted({uid for uid, _ in owners}):
             limits = self._limits_of("user", uid)
             exceeded = limits and self._exceeded(("user", uid), limits, [vm for vm in anew if vm.uid == uid])
             if exceeded:
                 return f"the {exceeded} quota of user {uid}"
-        for gid in sorted({vm.gid for vm in anew}):
+        for gid in sorted({gid for _, gid in owners}):
             limits = self._limits_of("group", gid)
             exceeded = limits and self._exceeded(("group", gid), limits, [vm for vm in anew if vm.gid == gid])
             if exceeded:
                 return f"the {exceeded} quota of group {gid}"
-        for uid, gid in {(vm.uid, vm.gid) for vm in anew}:
+        for uid, gid in owners:
             if not (self._limits_of("user", uid) or self._limits_of("group", gid)):
                 self._unlimited.add((uid, gid))
         return None

@@ -109,7 +109,7 @@ class HostSteps:
         times = self._times[those]
         outside = times >= end_s
         outside[:, :-1] |= times[:, 1:] <= start_s
-        lowest: IntArray = np.where(outside, _PLENTY, self._free[:, those]).min(axis=2)
+        lowest: IntArray = np.minimum.reduce(np.where(outside, _PLENTY, self._free[:, those]), axis=2)
         return lowest.T
 
     def enough(

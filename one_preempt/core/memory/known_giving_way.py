@@ -74,11 +74,13 @@ class KnownGivingWay:
         """When the last of them leaves each of so many hosts by itself, shape (H,); 0 where none of them is."""
         if self._last_ends_s is None or len(self._last_ends_s) != hosts:
             self._last_ends_s = np.zeros(hosts, dtype=np.int64)
-            for row, there in self._by_row.items():
-                self._last_ends_s[row] = max(
-                    [END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s for one in there]
-                )
+            for one in sorted(self._all, key=_ends_s):
+                self._last_ends_s[list(one.rows)] = _ends_s(one)
         return self._last_ends_s
+
+
+def _ends_s(one: GivingWay) -> int:
+    return END_OF_TIME_S if one.ends_at_s is None else one.ends_at_s
 
 
 def _is(one: object, other: object) -> bool:

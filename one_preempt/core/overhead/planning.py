@@ -55,7 +55,7 @@ def leave_lanes_s(
 
 
 def _datastore_id(vm: VirtualMachine) -> int | None:
-    return vm.last_history.datastore_id if vm.last_history is not None else None
+    return vm.history[-1].datastore_id if vm.history else None
 
 
 def _again_s(vms: Iterable[VirtualMachine], rates: RatesByStorage) -> int:

@@ -160,7 +160,8 @@ class _ClaimReader:
             # By far the most: somebody may be promised its room, and it was promised nothing.
             return
         vms = [self._recount.vms[vm_id] for vm_id in lease.vm_ids]
-        runs = [(vm, host_id) for vm in vms for host_id in self._hosts_of(vm, planned=planned)]
+        there = [vm for vm in vms if vm.host_id is not None]
+        runs = [(vm, host_id) for vm in there for host_id in self._hosts_of(vm, planned=planned)]
         arrivals = self._arrivals if planned else {}
         starts = [(vm, arrivals[vm.id]) for vm in vms if vm.id in arrivals]
         if runs or starts:
@@ -171,10 +172,10 @@ class _ClaimReader:
                 yield from self._claims_on((*runs, *starts), self._now_s, leaves_s)
             elif not may_give_way(self._recount, lease):
                 yield from self._claims_on((*runs, *starts), self._now_s, until_s)
-            if any(not vm.charged_host_ids and vm.id not in arrivals for vm in vms):
+            if any(vm.host_id is None and vm.id not in arrivals for vm in vms):
                 # Not all of the gang is there: its time has not begun, and its slots are still to come.
                 until_s = self._now_s
-        elif any(vm.charged_host_ids for vm in vms):
+        elif there:
             # It is leaving. What it was promised before that is over; it may go on in a later slot.
             until_s = self._now_s + 1
         elif preemption is not None:

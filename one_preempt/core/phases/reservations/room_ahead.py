@@ -228,14 +228,15 @@ def firm_room_left(
     room enough even with all of `there` throughout, it is told for the whole stay together.
     """
     rows = {row: place for place, row in enumerate(dict.fromkeys(stay.host_rows))}
-    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True).tolist()
-    takes = _amounts_by_row(draft, there)
-    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
-        takes.setdefault(row, []).append((None, amounts))
-    left = {row: {stay.start_s: _less(free[place], takes[row])} for row, place in rows.items()}
-    for row, parts in left.items():
-        if min(parts[stay.start_s]) < 0 and _end_in(takes[row], stay.start_s, stay.end_s):
-            left[row] = _room_in_parts(draft, lease, row, stay.start_s, stay.end_s, takes[row])
+    free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True)
+    np.subtract.at(free, [rows[row] for row in stay.host_rows], stay.amounts)
+    left = {row: {stay.start_s: amounts} for row, amounts in zip(rows, free.tolist(), strict=True)}
+    for row, takes in _amounts_by_row(draft, there).items():
+        if row in rows:
+            parts = left[row] = {stay.start_s: _less(left[row][stay.start_s], takes)}
+            if min(parts[stay.start_s]) < 0 and _end_in(takes, stay.start_s, stay.end_s):
+                own = [(None, amounts) for at, amounts in zip(stay.host_rows, stay.amounts, strict=True) if at == row]
+                left[row] = _room_in_parts(draft, lease, row, stay.start_s, stay.end_s, [*takes, *own])
     return left
 
 
@@ -296,13 +297,16 @@ def free_but_for(
         return without.copy() if rows is None else without
     # What it has all the time between the two is simply added: nothing has to be taken out and laid in again.
     free = _free(table, start_s, end_s, rows)
+    places = {row: place for place, row in enumerate(range(len(free)) if rows is None else rows)}
     for one in own:
         if (one.firm or not firmly) and _spans(one, start_s, until_s):
-            for row, amounts in zip(one.host_rows, one.amounts, strict=False):
-                if rows is None:
-                    free[row] += amounts
-                elif row in rows:
-                    free[rows.index(row)] += amounts
+            given = [
+                (places[row], amounts)
+                for row, amounts in zip(one.host_rows, one.amounts, strict=False)
+                if row in places
+            ]
+            if given:
+                np.add.at(free, [place for place, _ in given], [amounts for _, amounts in given])
     return free
 
 
