@@ -224,9 +224,11 @@ class HostSteps:
     def forget_before(self, instant_s: int) -> None:
         """Drop the time before an instant."""
         self._known_overbooked = None
-        for row in np.flatnonzero(self._times[:, 1] <= instant_s).tolist():
-            count = int(self._counts[row])
-            self._recount(row, steps.forget_before(self._times[row], self._free[:, row], count, instant_s))
+        rows = np.flatnonzero(self._times[:, 1] <= instant_s)
+        if len(rows):
+            left = steps.forget_together(self._times[rows], self._free[:, rows], self._counts[rows], instant_s)
+            self._times[rows], self._free[:, rows], self._counts[rows] = left
+            self._known_line = None
         np.maximum(self._times[:, 0], instant_s, out=self._times[:, 0])
 
     def _recount(self, row: int, count: int) -> None:

@@ -88,7 +88,7 @@ class KnownRooms:
             for lease_id in gone:
                 known = self._known.pop(lease_id)
                 self._stays.pop(lease_id, None)
-                self._add(known.more, known.firmly_more, -1)
+                self._change(np.subtract, known.more, known.firmly_more)
             changed |= gone
         if self._reserved != state.reservations:
             self._reserved = dict(state.reservations)
@@ -183,17 +183,17 @@ class KnownRooms:
         if known is None:
             known = self._known[lease.id] = _Known(lease, NO_ROOM, until_s, None, None)
         if not _frees_the_same(room, known.room):
-            self._add(known.more, known.firmly_more, -1)
+            self._change(np.subtract, known.more, known.firmly_more)
             known.more = _amounts(room.rows, room.more)
             is_firm_too = room.rows == room.firm_rows and room.more == room.firmly_more
             known.firmly_more = known.more if is_firm_too else _amounts(room.firm_rows, room.firmly_more)
-            self._add(known.more, known.firmly_more, 1)
+            self._change(np.add, known.more, known.firmly_more)
         known.lease, known.room, known.until_s = lease, room, until_s
 
-    def _add(self, more: _Amounts, firmly_more: _Amounts, sign: int) -> None:
+    def _change(self, by: np.ufunc, more: _Amounts, firmly_more: _Amounts) -> None:
         for table, amounts in ((self._more, more), (self._firmly_more, firmly_more)):
             if amounts is not None:
-                np.add.at(table, amounts[0], sign * amounts[1])
+                by.at(table, *amounts)
                 self._free = None
 
     def _count_up(self, hosts: HostTable) -> None:

@@ -100,7 +100,7 @@ def observe_overheads(
     going_on = [record for record in still_open if record.id not in done_ids]
     beside = [*ended, *_stretches(going_on, snapshot, ledger, watch)] if ended else []
     # The VMs of a gang take turns from first to last: of each such time all of them have as much.
-    spans = dict.fromkeys((one.kind, one.lane, one.begin_s, one.end_s) for one in ended)
+    spans = {(one.kind, one.lane, one.begin_s, one.end_s) for one in ended if one.kind not in _TIMES_OF_A_GUEST}
     own_s = {span: _own_s(*span, beside, ledger.observed_overheads) for span in spans}
     return tuple(
         ObservedOverhead(
@@ -108,7 +108,9 @@ def observe_overheads(
             vm_id=one.vm_id,
             datastore_id=one.lane[0],
             memory_mib=one.size_mib,
-            took_s=own_s[one.kind, one.lane, one.begin_s, one.end_s],
+            took_s=one.end_s - one.begin_s
+            if one.kind in _TIMES_OF_A_GUEST
+            else own_s[one.kind, one.lane, one.begin_s, one.end_s],
             observed_at_s=one.end_s,
         )
         for one in ended
@@ -200,8 +202,6 @@ def _own_s(
 
     Of what ended `before` only the end is known; it is taken to have begun as early as this one.
     """
-    if kind in _TIMES_OF_A_GUEST:
-        return end_s - begin_s
     spans = [(one.begin_s, one.end_s) for one in among if one.kind is kind and one.lane == lane]
     spans += [
         (begin_s, over.observed_at_s)

@@ -96,10 +96,9 @@ def _total_s(operations: Iterable[tuple[VirtualMachine, int]], exclusion: Exclus
 def _lanes_s(operations: Iterable[tuple[VirtualMachine, int]], exclusion: Exclusion) -> dict[int, int]:
     """In each lane one after the other: on the storage that all share, or host by host; without exclusion at once."""
     lanes_ms: dict[int, int] = defaultdict(int)
-    for vm, took_ms in operations:
-        if exclusion is Exclusion.NONE:
-            lanes_ms[SHARED_STORAGE] = max(lanes_ms[SHARED_STORAGE], took_ms)
-        else:
-            alone = exclusion is Exclusion.HOST and vm.history
-            lanes_ms[vm.history[-1].host_id if alone else SHARED_STORAGE] += took_ms
+    if exclusion is Exclusion.HOST:
+        for vm, took_ms in operations:
+            lanes_ms[vm.history[-1].host_id if vm.history else SHARED_STORAGE] += took_ms
+    elif took := [took_ms for _, took_ms in operations]:
+        lanes_ms[SHARED_STORAGE] = max(took) if exclusion is Exclusion.NONE else sum(took)
     return {lane: -(-took_ms // MS_PER_S) for lane, took_ms in lanes_ms.items()}

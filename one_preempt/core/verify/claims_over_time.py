@@ -85,7 +85,8 @@ def claims_on_hosts(
     now_s, reader = recount.state.now_s, _ClaimReader(recount, host_ids, overruns_stay=overruns_stay)
     touched = leases_of_the_plan(recount)
     concerned = touched | _leases_with_claims(recount, host_ids)
-    concerned |= {recount.state.lease_of_vm[vm.id] for vms in guests_of_hosts(recount, host_ids).values() for vm in vms}
+    leased, guests = recount.state.lease_of_vm, [recount.books.guests(recount.state, one) for one in host_ids]
+    concerned |= {leased[vm_id] for vm_ids in guests for vm_id in vm_ids if vm_id in leased}
     for lease_id in sorted(concerned & recount.state.leases.keys()):
         lease = recount.state.leases[lease_id]
         ways = ((True, False), (False, True)) if lease_id in touched else ((True, True),)

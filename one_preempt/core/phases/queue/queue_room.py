@@ -340,9 +340,7 @@ def start_id(vm: VirtualMachine, *, returning: bool) -> str:
     return f"{'return' if returning else 'deploy'}/{vm.id}/{len(vm.history)}"
 
 
-_OF_ROOM = (reasons.CAPACITY, reasons.TOO_SMALL, reasons.DEVICES)
-
-
 def lacks_room(unplaced: Unplaced) -> bool:
     """Some host would do if others left it, or if it were larger: one that sleeps may be."""
-    return any(unplaced.counts.get(code) for code in _OF_ROOM)
+    counts = unplaced.counts
+    return bool(counts.get(reasons.CAPACITY) or counts.get(reasons.TOO_SMALL) or counts.get(reasons.DEVICES))

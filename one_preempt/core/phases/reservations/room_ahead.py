@@ -212,11 +212,9 @@ def _as_they_end(
         return {}
     at_first = free_but_for(draft.timeline, lease.id, start_s, start_s + 1, rows, firmly=True)
     less_later = (free[list(rows)] != at_first).any(axis=1).tolist()
-    return {
-        row: np.min(list(_room_in_parts(draft, lease, row, start_s, end_s, there[row]).values()), axis=0)
-        for row, is_less in zip(rows, less_later, strict=True)
-        if is_less
-    }
+    short = {row: there[row] for row, is_less in zip(rows, less_later, strict=True) if is_less}
+    in_parts = _room_in_parts(draft, lease, start_s, end_s, short)
+    return {row: np.min(list(parts.values()), axis=0) for row, parts in in_parts.items()}
 
 
 def firm_room_left(
@@ -231,12 +229,16 @@ def firm_room_left(
     free = free_but_for(draft.timeline, lease.id, stay.start_s, stay.end_s, tuple(rows), firmly=True)
     np.subtract.at(free, [rows[row] for row in stay.host_rows], stay.amounts)
     left = {row: {stay.start_s: amounts} for row, amounts in zip(rows, free.tolist(), strict=True)}
+    short: dict[int, list[_Taken]] = {}
     for row, takes in _amounts_by_row(draft, there).items():
         if row in rows:
-            parts = left[row] = {stay.start_s: _less(left[row][stay.start_s], takes)}
-            if min(parts[stay.start_s]) < 0 and _end_in(takes, stay.start_s, stay.end_s):
-                own = [(None, amounts) for at, amounts in zip(stay.host_rows, stay.amounts, strict=True) if at == row]
-                left[row] = _room_in_parts(draft, lease, row, stay.start_s, stay.end_s, [*takes, *own])
+            left[row] = {stay.start_s: _less(left[row][stay.start_s], takes)}
+            if min(left[row][stay.start_s]) < 0 and _end_in(takes, stay.start_s, stay.end_s):
+                short[row] = takes
+    for row, amounts in zip(stay.host_rows, stay.amounts, strict=True):
+        if row in short:
+            short[row].append((None, amounts))
+    left.update(_room_in_parts(draft, lease, stay.start_s, stay.end_s, short))
     return left
 
 
@@ -258,15 +260,22 @@ def _end_in(takes: Iterable[_Taken], start_s: int, end_s: int | None) -> list[in
 
 
 def _room_in_parts(
-    draft: PlanDraft, lease: Lease, row: int, start_s: int, end_s: int | None, takes: Sequence[_Taken]
-) -> dict[int, list[int]]:
-    """What is left of a host beside what is firm, as those there end one after the other: from each instant on."""
-    instants = [start_s, *_end_in(takes, start_s, end_s)]
-    parts = {}
-    for from_s, until_s in zip(instants, [*instants[1:], end_s], strict=True):
-        (free,) = free_but_for(draft.timeline, lease.id, from_s, until_s, (row,), firmly=True).tolist()
-        parts[from_s] = _less(free, [one for one in takes if one[0] is None or one[0] > from_s])
-    return parts
+    draft: PlanDraft, lease: Lease, start_s: int, end_s: int | None, there: Mapping[int, Sequence[_Taken]]
+) -> dict[int, dict[int, list[int]]]:
+    """What is left of hosts beside what is firm, as those there end one after the other: by row, from each instant on.
+
+    Hosts on which they end at the same instants, as gangs do, are looked at together.
+    """
+    rows_by_instants: dict[tuple[int, ...], list[int]] = {}
+    for row, takes in there.items():
+        rows_by_instants.setdefault((start_s, *_end_in(takes, start_s, end_s)), []).append(row)
+    found: dict[int, dict[int, list[int]]] = {row: {} for row in there}
+    for instants, rows in rows_by_instants.items():
+        for from_s, until_s in zip(instants, [*instants[1:], end_s], strict=True):
+            free = free_but_for(draft.timeline, lease.id, from_s, until_s, tuple(rows), firmly=True).tolist()
+            for row, have in zip(rows, free, strict=True):
+                found[row][from_s] = _less(have, [one for one in there[row] if one[0] is None or one[0] > from_s])
+    return found
 
 
 def _less(have: Sequence[int], takes: Iterable[_Taken]) -> list[int]:
