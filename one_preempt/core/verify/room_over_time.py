@@ -29,12 +29,12 @@ from one_preempt.core.verify.recount import Recount, Rule, Violation
 class _Changes(Struct):
     """What is claimed of one host by nobody who is known, for ever; and the instants at which more or less is.
 
-    An instant, 1 or -1, and whose claim begins or ends.
+    An instant, what is taken then of CPU and KiB, negative where it is given back, and the claim that begins or ends.
     """
 
     cpu_centi: int
     memory_kib: int
-    at: list[tuple[int, int, JudgedClaim]]
+    at: list[tuple[int, int, int, JudgedClaim]]
 
 
 def _no_promise_is_broken(recount: Recount) -> Iterator[Violation]:
@@ -72,9 +72,10 @@ def _changes_by_host(recount: Recount, host_ids: frozenset[int], *, overruns_sta
         found[host_id] = _others(recount.hosts[host_id], guests)
     for judged in claims_on_hosts(recount, host_ids, overruns_stay=overruns_stay):
         claim, changes = judged.claim, found[judged.claim.host_id].at
-        changes.append((max(claim.start_s, now_s), 1, judged))
+        cpu_centi, memory_kib = claim.vm.cpu_centi, claim.vm.memory_mib * KIB_PER_MIB
+        changes.append((max(claim.start_s, now_s), cpu_centi, memory_kib, judged))
         if claim.end_s is not None:
-            changes.append((claim.end_s, -1, judged))
+            changes.append((claim.end_s, -cpu_centi, -memory_kib, judged))
     return found
 
 
@@ -92,12 +93,11 @@ def _overpromised(host: Host, changes: _Changes) -> Iterator[Violation]:
     cpu_before = cpu_after = changes.cpu_centi
     kib_before = kib_after = changes.memory_kib
     for instant_s, together in groupby(sorted(changes.at, key=itemgetter(0)), itemgetter(0)):
-        for _, sign, judged in together:
-            cpu_centi, memory_kib = sign * judged.claim.vm.cpu_centi, sign * judged.claim.vm.memory_mib * KIB_PER_MIB
-            cpu_before += cpu_centi * judged.before
-            kib_before += memory_kib * judged.before
-            cpu_after += cpu_centi * judged.after
-            kib_after += memory_kib * judged.after
+        for _, cpu_centi, memory_kib, judged in together:
+            if judged.before:
+                cpu_before, kib_before = cpu_before + cpu_centi, kib_before + memory_kib
+            if judged.after:
+                cpu_after, kib_after = cpu_after + cpu_centi, kib_after + memory_kib
         if cpu_after > host.max_cpu_centi and cpu_after > cpu_before:
             what = f"{cpu_after} of {host.max_cpu_centi} hundredths of a CPU"
         elif kib_after > host.max_memory_kib and kib_after > kib_before:
