@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from operator import attrgetter
 
 from msgspec import Struct, field
@@ -92,13 +93,10 @@ def learn(observations: Sequence[ObservedOverhead], configured: OverheadRates) -
 def _by_operation(
     observations: Sequence[ObservedOverhead],
 ) -> Iterable[tuple[tuple[int, OverheadKind], Sequence[ObservedOverhead]]]:
-    """The observations of each operation on each storage, which are mostly all of one on one."""
-    operations = list(map(_operation, observations))
-    if operations.count(operations[0]) == len(operations) if operations else True:
-        return [(operation, observations) for operation in operations[:1]]
+    """The observations of each operation on each storage; mostly those of one on one follow each other."""
     observed: dict[tuple[int, OverheadKind], list[ObservedOverhead]] = defaultdict(list)
-    for operation, one in zip(operations, observations, strict=True):
-        observed[operation].append(one)
+    for operation, run in groupby(observations, _operation):
+        observed[operation] += run
     return observed.items()
 
 
