@@ -39,14 +39,16 @@ class QuotaBook:
         self._promised: dict[tuple[str, int], tuple[int, Resources]] = {}
         # Found once somebody asks: hundreds that wait have one owner, and mostly nothing limits it.
         self._limits: dict[tuple[str, int], tuple[_Limit, ...]] = {}
-        # Owners and groups of whom that was found.
-        self._unlimited: set[tuple[int, int]] = set()
+
+    def limit_any(self, owners: Iterable[tuple[int, int]]) -> bool:
+        """Some running quota is limited for any of these: a user id and a group id each."""
+        return any(self._limits_of("user", uid) or self._limits_of("group", gid) for uid, gid in owners)
 
     def obstacle(self, vms: Sequence[VirtualMachine]) -> str | None:
         """Which running quota stands against starting all of `vms`, in a few words; None when none does."""
         anew = [vm for vm in vms if vm.state in _COUNT_ANEW]
-        owners = {(vm.uid, vm.gid) for vm in anew} - self._unlimited
-        if not owners:
+        owners = {(vm.uid, vm.gid) for vm in anew}
+        if not self.limit_any(owners):
             return None
         for uid in sorted({uid for uid, _ in owners}):
             limits = self._limits_of("user", uid)
@@ -58,9 +60,6 @@ class QuotaBook:
             exceeded = limits and self._exceeded(("group", gid), limits, [vm for vm in anew if vm.gid == gid])
             if exceeded:
                 return f"the {exceeded} quota of group {gid}"
-        for uid, gid in owners:
-            if not (self._limits_of("user", uid) or self._limits_of("group", gid)):
-                self._unlimited.add((uid, gid))
         return None
 
     def promise(self, vms: Iterable[VirtualMachine]) -> None:

@@ -24,12 +24,14 @@ from one_preempt.core.quotas import counts_anew
 class QueuePlace(Struct, frozen=True):
     """Where a lease, or a VM that moves, stands in the queue: that of the lowest `key` is served first.
 
-    `free_to_start`: neither a lock nor a quota can stand against its start.
+    `is_locked`: a lock stands against its start. `counted_anew` are the user and group ids whose running quotas do not
+    count it now, and will once it has started.
     """
 
     key: tuple[float, ...]
     request: TimedRequest[Turn]
-    free_to_start: bool
+    is_locked: bool
+    counted_anew: frozenset[tuple[int, int]]
 
     @property
     def lease(self) -> Lease:
@@ -76,7 +78,8 @@ class KnownQueue:
             places[lease_id] = QueuePlace(
                 queue_key(policies, lease, members),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
-                not [vm for vm in turn.vms if vm.lock_level is not LockLevel.NONE or counts_anew(vm)],
+                is_locked=bool([vm for vm in turn.vms if vm.lock_level is not LockLevel.NONE]),
+                counted_anew=frozenset([(vm.uid, vm.gid) for vm in turn.vms if counts_anew(vm)]),
             )
         gone = places.keys() - waiting.keys() if len(places) > len(waiting) else ()
         for lease_id in gone:

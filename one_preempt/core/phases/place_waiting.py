@@ -48,7 +48,8 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
         if not turn.vms or (lease_id in aside and not turn.marked) or 0 < most_vms <= vms:
             continue
         vms += len(turn.vms)
-        if not turn.marked and (lease_id in tried or not place.free_to_start):
+        is_limited = place.counted_anew and draft.quotas.limit_any(place.counted_anew)
+        if not turn.marked and (lease_id in tried or place.is_locked or is_limited):
             hindrance = hindrance_of(draft, turn.lease, turn.vms)
             if hindrance is not None:
                 draft.waits[lease_id] = hindrance

@@ -63,9 +63,8 @@ def test_a_place_says_who_is_to_start_and_whether_anything_but_room_may_be_missi
         somebodys_wish = not place.lease.explicit and any(vm.state is VmState.HOLD for vm in off_hosts)
         expected = [] if somebodys_wish else off_hosts
         assert list(place.request.demand.vms) == expected
-        assert place.free_to_start == all(
-            vm.lock_level is LockLevel.NONE and vm.state is not VmState.STOPPED for vm in expected
-        )
+        assert place.is_locked == any(vm.lock_level is not LockLevel.NONE for vm in expected)
+        assert place.counted_anew == {(vm.uid, vm.gid) for vm in expected if vm.state is VmState.STOPPED}
 
 
 @given(histories())

@@ -35,7 +35,7 @@ def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
 
 def _marked_place(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> QueuePlace:
     key = (*queue_key(draft.policies, lease, [vm]), vm.id)
-    return QueuePlace(key, Turn(lease, (vm,), marked=True).lasting(None), free_to_start=True)
+    return QueuePlace(key, Turn(lease, (vm,), marked=True).lasting(None), is_locked=False, counted_anew=frozenset())
 
 
 def refused_too_often(draft: PlanDraft, lease: Lease) -> bool:
