@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from one_preempt.simulation.simulated_cloud.authorization import AccessControl, ObjectKind, Right, Subject
 from one_preempt.simulation.simulated_cloud.change_log import ChangeLogs
@@ -90,7 +91,8 @@ class Overcommit(Struct, frozen=True):
     max_mem: int
 
 
-class CloudState(Struct, dict=True):
+@dataclass
+class CloudState:
     """What a zone is. Pools map ids to objects; `durations_of_vm` and `durations_of_host` override `durations`.
 
     `keeps_logs` False: `history_log` and `state_changes` stay empty, for runs with millions of calls.
