@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,9 +16,13 @@ from one_preempt.simulation.simulated_cloud.templates import text_of
 def taken_by(vm: SimVm) -> tuple[int, int]:
     """Hundredths of a CPU, the attribute times 100 in single precision, cut; and KiB of memory."""
     if vm.taken is None:
-        cpu = int(np.float32(text_of(vm.template, "CPU", "0")) * np.float32(100))
-        vm.taken = cpu, int(text_of(vm.template, "MEMORY", "0")) * 1024
+        vm.taken = _taken_of(text_of(vm.template, "CPU", "0"), text_of(vm.template, "MEMORY", "0"))
     return vm.taken
+
+
+@lru_cache(maxsize=1 << 12)
+def _taken_of(cpu: str, memory: str) -> tuple[int, int]:
+    return int(np.float32(cpu) * np.float32(100)), int(memory) * 1024
 
 
 def cpu_of(vm: SimVm) -> int:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 
 from one_preempt.simulation.simulated_cloud.calls.vm_actions import VmActions
-from one_preempt.simulation.simulated_cloud.capacity import taken_by
+from one_preempt.simulation.simulated_cloud.capacity import charge, release, taken_by
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import Operation
@@ -45,15 +45,15 @@ class GangCalls(VmActions):
         starts = self._starts(places) if caller.is_admin and self._is_at_once(_STARTS) else []
         if not starts or self.drivers.is_ending:
             return False
-        now_s, together = self.now_s, [vm for vm, _, _ in starts]
+        now_s, series_7, together = self.now_s, self.is_series_7, [vm for vm, _, _ in starts]
         for vm, host, datastore in starts:
             self.request_id += 1
             vm.template["TM_MAD_SYSTEM"] = [datastore.tm_mad]
             self.add_record(vm, host, datastore.id).pstime_s = now_s
-            self.charge_host(vm, host.id)
+            charge(host, vm, series_7)
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _PROLOG
             self._ending_together[vm.id] = together
-        self._tell_logs(together)
+        self._tell_logs(together, [host.id for _, host, _ in starts])
         self._end_soon(Operation.PROLOG, together[0], partial(self._come_to_run, together))
         return True
 
@@ -156,7 +156,7 @@ class GangCalls(VmActions):
         for vm in vms:
             record = vm.history[-1]
             record.retime_s = record.estime_s = record.eetime_s = record.etime_s = vm.etime_s = now_s
-            self.release_host(vm, record.host_id)
+            release(self.hosts[record.host_id], vm)
             for stay in vm.history[-2:-1]:
                 if vm.id in self.hosts[stay.host_id].vm_ids:
                     self.release_host(vm, stay.host_id)
@@ -164,7 +164,7 @@ class GangCalls(VmActions):
                 self.space.give_back(vm.id, MEMORY)
                 self.space.give_back(vm.id, DISKS)
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _DONE, _INIT
-        self._tell_logs(vms)
+        self._tell_logs(vms, [vm.history[-1].host_id for vm in vms])
         self._tell(vms, (_ACTIVE, _DONE, _EPILOG, _INIT))
         for (uid, gid, request), alike in groupby(booked):
             self.quota_books.add(uid, gid, request, -len(list(alike)))
@@ -188,9 +188,10 @@ class GangCalls(VmActions):
             self._jobs[vm.id] = job
             self.drivers.end_now(job)
 
-    def _tell_logs(self, vms: Sequence[SimVm]) -> None:
+    def _tell_logs(self, vms: Sequence[SimVm], used_host_ids: Sequence[int] = ()) -> None:
         for log in self.changes.logs:
             log.vms.update([vm.id for vm in vms])
+            log.usage.update(used_host_ids)
 
     def _tell(self, vms: Sequence[SimVm], states: tuple[int, int, int, int]) -> None:
         if vms:
