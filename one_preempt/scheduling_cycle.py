@@ -27,7 +27,6 @@ from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
-from one_preempt.core.reconciliation.heard_transitions import as_heard
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS
 from one_preempt.core.reconciliation.ready_actions import is_unissued, ready_actions
 from one_preempt.core.reconciliation.settled_actions import CANCELLED
@@ -193,7 +192,7 @@ class SchedulingCycle:
         reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, last)
         reconciled = self._with_power(reconciled, ledger, now_s, memory)
         if not reconciled.changes.is_empty:
-            self._store.apply(as_heard(reconciled.changes, instants, self._observed_at_s, now_s))
+            self._store.apply(reconciled.changes)
         self._observed_at_s = now_s
         return reconciled
 

@@ -34,8 +34,6 @@ from one_preempt.core.reconciliation.settled_actions import NOTHING_HEARD, Settl
 MESSAGE_KINDS = frozenset({ActionKind.MESSAGE, ActionKind.HOLD})
 
 _DONE = "DONE"
-# The states of a VM that does not exist any more, as far as they are logged.
-_GONE = ("", _DONE)
 
 _Value = TypeVar("_Value")
 
@@ -76,6 +74,7 @@ def reconcile(
     resting = in_place(snapshot, settled.open, records.values()).occasions
     lately = last_at_s is not None and 0 <= now_s - last_at_s <= WATCHED_S
     told = Heard(heard, ledger.vm_states, last_at_s) if heard and last_at_s is not None else None
+    watch = Watch(now_s, last_at_s, heard)
     update = RecordUpdate(snapshot, now_s, ledger.vm_states, lately, settled.sent_out, resting, told)
     updated = update.of(records)
     records.update(updated)
@@ -85,11 +84,11 @@ def reconcile(
         admitted=tuple(admitted.values()),
         updated=tuple(record for lease_id, record in updated.items() if lease_id not in admitted),
         closed_actions=settled.closed,
-        transitions=_transitions(snapshot, ledger, records, now_s),
+        transitions=_transitions(snapshot, ledger, records, watch),
         host_capacities=_host_capacities(
             hosts.hosts if rows is None else [hosts.hosts[row] for row in rows], ledger, now_s
         ),
-        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, Watch(now_s, last_at_s, heard)),
+        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, watch),
     )
     footing = concerned.footing
     state = ClusterState(
@@ -178,7 +177,7 @@ def _changed_lease_ids(ledger: Ledger, concerned: Concerned, leases: Mapping[int
 
 
 def _transitions(
-    snapshot: PoolSnapshot, ledger: Ledger, records: Mapping[int, LeaseRecord], now_s: int
+    snapshot: PoolSnapshot, ledger: Ledger, records: Mapping[int, LeaseRecord], watch: Watch
 ) -> tuple[Transition, ...]:
     """State changes of VMs of recorded leases since they were last logged; a VM that is gone counts as DONE."""
     found = []
@@ -186,13 +185,12 @@ def _transitions(
     for lease_id, record in records.items():
         for vm_id in record.vm_ids:
             before, vm = states_before.get(vm_id, ""), vms.get(vm_id)
-            if vm is None:
-                if before not in _GONE and vm_id not in unreadable:
-                    found.append(Transition(vm_id, lease_id, now_s, before, _DONE, None, 0))
+            after = _DONE if vm is None else vm.state_name
+            if after == before or (vm is None and not before) or vm_id in unreadable:
                 continue
-            after = vm.state_name
-            if before != after and vm_id not in unreadable:
-                found.append(Transition(vm_id, lease_id, now_s, before, after, vm.host_id, vm.memory_mib))
+            at_s = watch.reached_at_s(vm_id, after)
+            host_id, memory_mib = (None, 0) if vm is None else (vm.host_id, vm.memory_mib)
+            found.append(Transition(vm_id, lease_id, at_s, before, after, host_id, memory_mib))
     return tuple(found)
 
 
@@ -216,7 +214,7 @@ def _host_capacities(hosts: Iterable[Host], ledger: Ledger, now_s: int) -> tuple
 
 def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: Admission) -> tuple[Discrepancy, ...]:
     found = [Discrepancy("unreadable", problem) for problem in snapshot.problems]
-    found.extend(_failures(settled.closed, snapshot))
+    found.extend(_failures(settled.failed, snapshot))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
     return tuple(found)
 
@@ -230,9 +228,9 @@ def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> fr
     )
 
 
-def _failures(closed: Iterable[ActionRecord], snapshot: PoolSnapshot) -> Iterable[Discrepancy]:
+def _failures(failed: Iterable[ActionRecord], snapshot: PoolSnapshot) -> Iterable[Discrepancy]:
     """What failed; where oned took the call and the VM was ended by somebody then, nothing has gone wrong."""
-    for record in closed:
+    for record in failed:
         was_ended = record.vm_id not in snapshot.vms and not record.error_code
-        if not (record.succeeded or was_ended or record.kind in MESSAGE_KINDS):
+        if not (was_ended or record.kind in MESSAGE_KINDS):
             yield Discrepancy("action-failed", f"{record.kind} of VM {record.vm_id}: {record.error_text}", record.vm_id)

@@ -49,6 +49,11 @@ class Watch(Struct, frozen=True):
     last_at_s: int | None = None
     heard: Mapping[tuple[int, str], int] = field(default_factory=dict)
 
+    def reached_at_s(self, vm_id: int, state_name: str) -> int:
+        """When a VM that is seen in this state now came into it: as heard, where that lies between the two looks."""
+        heard_at_s = self.heard.get((vm_id, state_name)) if self.heard else None
+        return heard_at_s if heard_at_s is not None and (self.last_at_s or 0) < heard_at_s < self.now_s else self.now_s
+
     def ran_at_s(self, vm: VirtualMachine, begin_s: int) -> int | None:
         """When a VM that now runs, and did not at `begin_s`, began to; None where that is not known sharply."""
         if vm.state_name != _RUNNING:

@@ -37,10 +37,15 @@ class Heard(Struct, frozen=True):
 
     def began_at_s(self, vms: Sequence[VirtualMachine], now_s: int) -> int | None:
         """Since when all of `vms` ran; None where that was not heard of each one that did not run before."""
-        came = [vm.id for vm in vms if self.states_before.get(vm.id) != _RUNNING]
-        instants = [self.instants.get((vm_id, _RUNNING)) for vm_id in came]
-        known = [at_s for at_s in instants if at_s is not None and self.last_at_s <= at_s <= now_s]
-        return max(known) if known and len(known) == len(came) else None
+        began_at_s = None
+        for vm in vms:
+            if self.states_before.get(vm.id) == _RUNNING:
+                continue
+            at_s = self.instants.get((vm.id, _RUNNING))
+            if at_s is None or not self.last_at_s <= at_s <= now_s:
+                return None
+            began_at_s = max(at_s, began_at_s or at_s)
+        return began_at_s
 
 
 def clocked(
@@ -63,12 +68,17 @@ def clocked(
     are VMs that we suspended on their hosts. `has_lost_one`: one that was there when they were seen before is gone.
     """
     served = [vm for vm in present if phase_of(vm) in _SERVED]
+    began_at_s = record.run_began_at_s
+    if began_at_s is None and not served:
+        # Of a run that is over already nothing tells but what was heard.
+        began_at_s = heard.began_at_s(present, now_s) if heard is not None else None
+        if began_at_s is None:
+            return record
     kept: list[VirtualMachine] = []
     if len(served) < len(present):
         is_sent_out = sent_out_at_s is not None or record.preempted_by is not None
         kept = [vm for vm in present if _is_kept_from_running(vm, resting, is_sent_out=is_sent_out)]
     runs = bool(served) and not kept
-    began_at_s = record.run_began_at_s
     if began_at_s is None:
         began_at_s = heard.began_at_s(served if runs else present, now_s) if heard is not None else None
         if runs:

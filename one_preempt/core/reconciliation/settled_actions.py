@@ -27,19 +27,16 @@ _SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
 
 class SettledActions(Struct, frozen=True):
-    """The open actions after observation: still open, just closed, and by lease what makes it leave."""
+    """The open actions after observation: still open, just closed, those of them that failed, and by lease what makes
+    it leave."""
 
     open: Mapping[str, ActionRecord]
     closed: tuple[ActionRecord, ...]
+    failed: tuple[ActionRecord, ...]
     sent_out: Mapping[int, ActionRecord]
 
-    @property
-    def failed(self) -> tuple[ActionRecord, ...]:
-        """Those that were just closed as failed."""
-        return tuple(record for record in self.closed if not record.succeeded)
 
-
-NOTHING_SETTLED = SettledActions({}, (), {})
+NOTHING_SETTLED = SettledActions({}, (), (), {})
 
 
 def settle_actions(
@@ -53,6 +50,7 @@ def settle_actions(
         return NOTHING_SETTLED
     still_open: dict[str, ActionRecord] = {}
     closed: list[ActionRecord] = []
+    failed: list[ActionRecord] = []
     sent_out: dict[int, ActionRecord] = {}
     vms, unreadable, states_before = snapshot.vms, snapshot.unreadable_vm_ids, ledger.vm_states
     for action_id, record in sorted(ledger.open_actions.items()):
@@ -64,16 +62,16 @@ def settle_actions(
         if vm is None and record.kind is ActionKind.DEPLOY and (record.vm_id, _RUNNING) in heard:
             progress = _DONE
         if progress is _DONE:
-            closed.append(replace(record, closed_at_s=now_s, succeeded=True, error_text=record.error_text))
+            closed.append(replace(record, closed_at_s=now_s, succeeded=True))
         elif progress is Progress.FAILED:
-            closed.append(
-                replace(record, closed_at_s=now_s, succeeded=False, error_text=record.error_text or _what_was_seen(vm))
-            )
+            why = record.error_text or _what_was_seen(vm)
+            failed.append(replace(record, closed_at_s=now_s, succeeded=False, error_text=why))
+            closed.append(failed[-1])
         else:
             still_open[action_id] = record
         if record.kind in _SENDING_OUT and _is_sent_out(record, vm, progress):
             sent_out[record.lease_id] = record
-    return SettledActions(still_open, tuple(closed), sent_out)
+    return SettledActions(still_open, tuple(closed), tuple(failed), sent_out)
 
 
 def _is_sent_out(record: ActionRecord, vm: VirtualMachine | None, progress: Progress) -> bool:
