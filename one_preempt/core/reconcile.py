@@ -88,7 +88,7 @@ def reconcile(
         host_capacities=_host_capacities(
             hosts.hosts if rows is None else [hosts.hosts[row] for row in rows], ledger, now_s
         ),
-        observed_overheads=observe_overheads(snapshot, ledger, settled.closed, watch),
+        observed_overheads=observe_overheads(snapshot, ledger, settled, watch),
     )
     footing = concerned.footing
     state = ClusterState(

@@ -10,7 +10,7 @@ for the models let one wait for the other (CCPE13 section 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from msgspec import Struct, field
@@ -22,6 +22,7 @@ from one_preempt.core.model.plan import ActionKind
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.core.model.virtual_machine import HistoryRecord, LcmState, VirtualMachine, VmState
+from one_preempt.core.reconciliation.settled_actions import SettledActions
 
 # When a VM began to run must be known to within so many seconds,
 SHARP_S = 2
@@ -35,7 +36,7 @@ _WOKEN_FROM = frozenset({VmState.SUSPENDED.name, LcmState.BOOT_SUSPENDED.name})
 _BOOTED_AGAIN_FROM = frozenset({VmState.UNDEPLOYED.name, LcmState.PROLOG_UNDEPLOY.name, LcmState.BOOT_UNDEPLOY.name})
 _BOOTED_FROM = frozenset({LcmState.PROLOG.name, LcmState.BOOT.name})
 _WAITED_IN = frozenset({VmState.PENDING.name, VmState.HOLD.name})
-_DEPLOY = ActionKind.DEPLOY
+_DEPLOY, _ACCEPTED, _BOOT, _MIGRATE = ActionKind.DEPLOY, Outcome.ACCEPTED, OverheadKind.BOOT, OverheadKind.MIGRATE
 _TIMES_OF_A_GUEST = frozenset({OverheadKind.BOOT, OverheadKind.SHUT_DOWN})
 
 
@@ -89,14 +90,11 @@ _Operation = tuple[OverheadKind, int, int | None]
 
 
 def observe_overheads(
-    snapshot: PoolSnapshot, ledger: Ledger, closed: Sequence[ActionRecord], watch: Watch
+    snapshot: PoolSnapshot, ledger: Ledger, settled: SettledActions, watch: Watch
 ) -> tuple[ObservedOverhead, ...]:
     """What the actions teach that were just closed; to be stored with their being closed, so that none counts twice."""
-    if not (closed or ledger.open_actions):
-        return ()
-    closed_ids = {record.id for record in closed}
-    still_open = [record for action_id, record in sorted(ledger.open_actions.items()) if action_id not in closed_ids]
-    done = [record for record in closed if record.succeeded]
+    still_open = settled.open.values()
+    done = [record for record in settled.closed if record.succeeded]
     done += [one for one in still_open if _has_just_come_to_rest(one, snapshot, ledger)]
     if not done:
         return ()
@@ -138,14 +136,14 @@ def _stretches(
     for record in records:
         vm = snapshot.vms.get(record.vm_id)
         stay = vm.last_history if vm is not None else None
-        if vm is None or stay is None or record.outcome is not Outcome.ACCEPTED or not record.outcome_at_s:
+        if vm is None or stay is None or record.outcome is not _ACCEPTED or not record.outcome_at_s:
             continue
         datastore = snapshot.datastores.get(stay.datastore_id)
         shared = datastore is None or datastore.shared
         lane = (stay.datastore_id, None if shared else stay.host_id)
         for kind, begin_s, end_s in _operations(record, vm, stay, ledger.vm_states.get(vm.id, ""), watch):
-            disk_mib = sum(disk.size_mib for disk in vm.disks) if kind is OverheadKind.MIGRATE else 0
-            if not begin_s or (kind is OverheadKind.MIGRATE and shared):
+            disk_mib = sum(disk.size_mib for disk in vm.disks) if kind is _MIGRATE else 0
+            if not begin_s or (kind is _MIGRATE and shared):
                 continue
             ended = end_s is not None and begin_s <= end_s <= watch.now_s
             until_s = end_s if end_s is not None and ended else watch.now_s
@@ -189,9 +187,9 @@ def _deployed(vm: VirtualMachine, stay: HistoryRecord, before: str, watch: Watch
         return ((OverheadKind.RESUME, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
     if before in _BOOTED_AGAIN_FROM:
         # The way back of its disks is priced as a copy.
-        return ((OverheadKind.BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
+        return ((_BOOT, stay.running_start_at_s, watch.ran_at_s(vm, stay.running_start_at_s)),)
     if before in _BOOTED_FROM or (before in _WAITED_IN and stay.sequence == 0):
-        return ((OverheadKind.BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)),)
+        return ((_BOOT, stay.prolog_start_at_s, watch.ran_at_s(vm, stay.prolog_start_at_s)),)
     return ()
 
 

@@ -21,6 +21,7 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.virtual_machine import VmState
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconcile import reconcile
+from one_preempt.core.reconciliation.settled_actions import SettledActions
 from tests.scenario_reader import NOW_S, SYSTEM_DATASTORE, ledger_of, settings_of, snapshot_of
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -281,7 +282,8 @@ def test_oned_writes_the_instants_that_are_read(version: str) -> None:
                 called_s,
             )
             records.append(replace(called, closed_at_s=snapshot.observed_at_s, succeeded=True))
-    told = observe_overheads(snapshot, Ledger(), records, Watch(snapshot.observed_at_s))
+    settled = SettledActions({}, tuple(records), (), {})
+    told = observe_overheads(snapshot, Ledger(), settled, Watch(snapshot.observed_at_s))
     assert {one.kind for one in told} == {OverheadKind.SUSPEND, OverheadKind.SHUT_DOWN}
     # The recorded cloud's drivers do nothing, and it was asked to stop within seconds of the start.
     assert all(0 < one.took_s < 10 and one.memory_mib > 0 for one in told)
