@@ -62,7 +62,8 @@ def charge(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
     share.cpu_usage += cpu
     share.mem_usage += memory_kib
     share.running_vms += 1
-    devices.assign(host, vm, series_7)
+    if "PCI" in vm.template:
+        devices.assign(host, vm, series_7)
     if "TOPOLOGY" in vm.template:
         pinning.pin(host, vm, series_7)
 
@@ -77,7 +78,8 @@ def release(host: SimHost, vm: SimVm) -> None:
     share.cpu_usage -= cpu
     share.mem_usage -= memory_kib
     share.running_vms -= 1
-    devices.take_back(host, vm)
+    if "PCI" in vm.template:
+        devices.take_back(host, vm)
     if share.numa_nodes:
         pinning.unpin(host, vm)
 

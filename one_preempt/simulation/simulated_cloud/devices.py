@@ -50,8 +50,6 @@ def are_free(host: SimHost, vm: SimVm) -> bool:
 
 def assign(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
     """Give each request a device until one finds none; that one and those after it stay without."""
-    if "PCI" not in vm.template:
-        return
     for request, device in _assignment(host, vectors_of(vm.template, "PCI")):
         device["VMID"] = str(vm.id)
         if request.get("ADDRESS"):
@@ -61,8 +59,6 @@ def assign(host: SimHost, vm: SimVm, series_7: bool = True) -> None:
 
 def take_back(host: SimHost, vm: SimVm) -> None:
     """Free the VM's devices on this host; the address it moved away from, or else its address, leaves the request."""
-    if "PCI" not in vm.template:
-        return
     freed = set()
     for device in host.share.pci_devices:
         if device.get("VMID") == str(vm.id):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.cloud_state import CloudState, found
@@ -154,6 +155,7 @@ def _numbers(request: TemplateDict) -> TemplateDict:
     return template
 
 
+@lru_cache(maxsize=1 << 12)
 def _whole(text: str) -> int | None:
     """An integer as a C++ stream reads it: what follows the digits is not looked at."""
     digits = text.strip()

@@ -88,7 +88,7 @@ def is_plain(vm: SimVm) -> bool:
 
 def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
     """A plain VM as a pool shows it now; `before` is the same VM or another one, described by the same templates."""
-    lock = vm.lock
+    lock, lcm_state = vm.lock, int(vm.lcm_state)
     return replace(
         before,
         id=vm.id,
@@ -98,14 +98,14 @@ def moved_vm(vm: SimVm, before: VirtualMachine) -> VirtualMachine:
         uname=vm.uname,
         gname=vm.gname,
         state=_STATES[vm.state],
-        lcm_state=int(vm.lcm_state),
+        lcm_state=lcm_state,
         resched=vm.resched,
         submitted_at_s=vm.stime_s,
         ended_at_s=vm.etime_s,
         lock_level=_UNLOCKED if lock is None else _LOCK_LEVELS[lock.level],
         lock_owner_uid=None if lock is None else lock.owner_uid,
         history=(_stay(vm.history[-1]),) if vm.history else (),
-        source_host_id=_source_of(vm) if int(vm.lcm_state) in MIGRATING else None,
+        source_host_id=_source_of(vm) if lcm_state in MIGRATING else None,
     )
 
 

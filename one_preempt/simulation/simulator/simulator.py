@@ -396,7 +396,8 @@ class Simulator:
     def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
         """Owners take back what was refused for good, and what was to be served at once and waits."""
         refused = {given.lease_id: given.text for given in plan.verdicts if given.verdict is Verdict.REFUSED}
-        waits = {refusal.lease_id: refusal.reason.text for refusal in plan.refusals} if self._new else {}
+        at_once = any(new.request.start is StartKind.IMMEDIATE for new in self._new)
+        waits = {refusal.lease_id: refusal.reason.text for refusal in plan.refusals} if at_once else {}
         for new in self._new:
             lease = state.leases.get(new.vm_ids[0])
             if lease is not None and lease.state is LeaseState.REFUSED:

@@ -89,7 +89,6 @@ class GangCalls(VmActions):
             vm.taken = taken
             self.vms[vm.id] = vm
         self._last_vm_id = vms[-1].id
-        self._tell_logs(vms)
         self._tell(vms, (first.state, first.state, first.lcm_state, first.lcm_state))
 
     # ---------------------------------------------------------------- what can be told beforehand
@@ -143,7 +142,6 @@ class GangCalls(VmActions):
             record.petime_s = record.rstime_s = now_s
             self.name_deployment(vm)
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _ACTIVE, _RUNNING
-        self._tell_logs(vms)
         self._tell(vms, (_ACTIVE, _ACTIVE, _BOOT, _RUNNING))
 
     def _come_to_an_end(self, together: Sequence[SimVm], _: Job) -> None:
@@ -164,8 +162,7 @@ class GangCalls(VmActions):
                 self.space.give_back(vm.id, MEMORY)
                 self.space.give_back(vm.id, DISKS)
             vm.state, vm.lcm_state = vm.prev_state, vm.prev_lcm_state = _DONE, _INIT
-        self._tell_logs(vms, [vm.history[-1].host_id for vm in vms])
-        self._tell(vms, (_ACTIVE, _DONE, _EPILOG, _INIT))
+        self._tell(vms, (_ACTIVE, _DONE, _EPILOG, _INIT), [vm.history[-1].host_id for vm in vms])
         for (uid, gid, request), alike in groupby(booked):
             self.quota_books.add(uid, gid, request, -len(list(alike)))
 
@@ -188,14 +185,18 @@ class GangCalls(VmActions):
             self._jobs[vm.id] = job
             self.drivers.end_now(job)
 
-    def _tell_logs(self, vms: Sequence[SimVm], used_host_ids: Sequence[int] = ()) -> None:
+    def _tell_logs(self, vms: Sequence[SimVm], used_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
+        """The VMs changed, and with them the load of these hosts; the ids of the VMs."""
+        vm_ids = tuple([vm.id for vm in vms])
         for log in self.changes.logs:
-            log.vms.update([vm.id for vm in vms])
+            log.vms.update(vm_ids)
             log.usage.update(used_host_ids)
+        return vm_ids
 
-    def _tell(self, vms: Sequence[SimVm], states: tuple[int, int, int, int]) -> None:
-        if vms:
-            self._publish_shared(SharedChange(self.clock.now_ms, tuple([vm.id for vm in vms]), *states))
+    def _tell(self, vms: Sequence[SimVm], states: tuple[int, int, int, int], used_host_ids: Sequence[int] = ()) -> None:
+        vm_ids = self._tell_logs(vms, used_host_ids)
+        if vm_ids:
+            self._publish_shared(SharedChange(self.clock.now_ms, vm_ids, *states))
 
 
 def _is_new(vm: SimVm) -> bool:
