@@ -29,7 +29,8 @@ FIRST_YEAR, LAST_YEAR = 1971, 2200
 MAX_CHARACTERS = 2_000
 QUOTED_CHARACTERS = 32
 
-TYPES = ", ".join(LeaseType)
+_TYPE_BY_NAME = {lease_type.value: lease_type for lease_type in LeaseType}
+TYPES = ", ".join(_TYPE_BY_NAME)
 _DURATION_FORM = 'hours:minutes:seconds as in "02:00:00", or "1.12:00:00" for a day and a half'
 _INSTANT_FORM = 'a time with its zone, as in "2026-12-01T09:00:00Z" or "2026-12-01T09:00:00+01:00"'
 
@@ -140,10 +141,10 @@ def _optional(texts: Mapping[str, str], key: str, read: Callable[[str, str], int
 
 
 def _type(text: str) -> LeaseType:
-    try:
-        return LeaseType(text.upper())
-    except ValueError:
-        raise _Unreadable("lease-type", f"TYPE {quoted(text)} is unknown: write one of {TYPES}") from None
+    found = _TYPE_BY_NAME.get(text.upper())
+    if found is None:
+        raise _Unreadable("lease-type", f"TYPE {quoted(text)} is unknown: write one of {TYPES}")
+    return found
 
 
 def _name(text: str) -> str:

@@ -121,13 +121,13 @@ def suspension_limit(terms: LeaseTerms, rights: GroupRights) -> int | None:
 
     A best-effort lease without an end has none, for one that used it up would stand in everybody's way for good.
     """
-    if terms.type.best_effort and terms.duration_s is None:
+    if terms.duration_s is None and terms.type.best_effort:
         return None
-    limit = terms.max_suspensions
-    if limit is not None and rights.least_max_suspensions is not None:
-        limit = max(limit, rights.least_max_suspensions)
-    bounds = [bound for bound in (limit, rights.most_suspensions) if bound is not None]
-    return min(bounds, default=None)
+    limit, least, most = terms.max_suspensions, rights.least_max_suspensions, rights.most_suspensions
+    if limit is None:
+        return most
+    limit = limit if least is None else max(limit, least)
+    return limit if most is None else min(limit, most)
 
 
 @dataclass(frozen=True, slots=True)
