@@ -50,6 +50,8 @@ PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
+_LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
+_ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
 _lease_id = attrgetter("lease_id")
 
 
@@ -318,7 +320,7 @@ class SchedulingCycle:
         """What need not be looked at; of starts it has to be heard when they run, for the ledger."""
         if self._events is None or len(results) < len(plan.actions):
             return NOTHING_QUIET
-        if any(result.outcome is not Outcome.ACCEPTED for _, result in results):
+        if not _ALL_ACCEPTED.issuperset([result.outcome for _, result in results]):
             return NOTHING_QUIET
         return quiet_changes(state, plan, self._policies, memory, learned=bool(changes.observed_overheads))
 
@@ -373,7 +375,7 @@ def _sends_out(action: Action) -> bool:
 
 
 def _leads(raft_state: RaftState) -> bool:
-    return raft_state in (RaftState.SOLO, RaftState.LEADER)
+    return raft_state in _LEADING
 
 
 def _is_ours_alone(record: ActionRecord) -> bool:

@@ -18,6 +18,7 @@ RETRY_WINDOW_S = 3600
 VICTIM_WINDOW_S = 3600
 # Of one kind of operation on one datastore, the latest so many are learned from.
 OVERHEADS_KEPT = 64
+_ACCEPTED = Outcome.ACCEPTED
 VICTIM_KINDS = frozenset(METHOD_ACTIONS.values())
 
 
@@ -72,7 +73,7 @@ def answered(record: ActionRecord, result: CallResult, now_s: int) -> ActionReco
 def accepted(record: ActionRecord, now_s: int) -> ActionRecord:
     """The record after one more attempt that was accepted."""
     return replace(
-        record, attempts=record.attempts + 1, outcome=Outcome.ACCEPTED, outcome_at_s=now_s, error_code="", error_text=""
+        record, attempts=record.attempts + 1, outcome=_ACCEPTED, outcome_at_s=now_s, error_code="", error_text=""
     )
 
 

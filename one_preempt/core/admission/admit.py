@@ -31,6 +31,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine, VmState
 from one_preempt.core.reconciliation.concerned import Concerned
 
 PLAIN = LeaseTerms()
+_DONE = VmState.DONE
 RESERVATION_REFUSED = "reservation-refused"
 
 
@@ -84,11 +85,11 @@ def admit(
     for lease_id in sorted(recorded) if concerned is None else concerned.lease_ids:
         record = recorded.get(lease_id)
         if record is not None and record.ended_at_s is None:
-            members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state != VmState.DONE]
+            members = [vms[vm_id] for vm_id in record.vm_ids if vm_id in vms and vms[vm_id].state is not _DONE]
             desk.keep(record, members, under_preemption)
     for vm_id in sorted(vms) if concerned is None else concerned.vm_ids:
         vm = vms.get(vm_id)
-        if vm is not None and vm_id not in desk.served and vm.state != VmState.DONE:
+        if vm is not None and vm_id not in desk.served and vm.state is not _DONE:
             desk.receive(vm)
     desk.close_gangs()
     return Admission(

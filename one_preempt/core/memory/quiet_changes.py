@@ -30,6 +30,7 @@ from one_preempt.core.reconciliation.observation import Progress, observe_action
 _RESTLESS = (
     Concern.PREEMPTS, Concern.TIME, Concern.HALF_STARTED, Concern.TO_HOLD, Concern.RUNS_TO_DEADLINE, Concern.MARKED,
 )  # fmt: skip
+_DEPLOY = ActionKind.DEPLOY
 
 
 class Quiet(Struct, frozen=True):
@@ -62,7 +63,7 @@ def quiet_changes(
         return Quiet(refused_vm_ids=frozenset(chain.from_iterable(refused)))
     if _is_busy(state, plan):
         return NOTHING_QUIET
-    if any(action.kind is not ActionKind.DEPLOY or action.after for action in plan.actions):
+    if any(action.kind is not _DEPLOY or action.after for action in plan.actions):
         return NOTHING_QUIET
     concerns = memory.concerns
     started = frozenset([action.vm_id for action in plan.actions])

@@ -26,6 +26,9 @@ class HostState(IntEnum):
     OFFLINE = 8
 
 
+_TAKING_VMS = frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED})
+
+
 class PciDevice(Struct, frozen=True):
     """One PCI device of a host; `vm_id` is -1 while the device is free. Ids are lower-case hexadecimal."""
 
@@ -126,7 +129,7 @@ class Host(Struct, frozen=True):
     @property
     def accepts_vms(self) -> bool:
         """MONITORED, or its legacy twin: the states in which the matchmaker places VMs."""
-        return self.state in (HostState.MONITORED, HostState.MONITORING_MONITORED)
+        return self.state in _TAKING_VMS
 
     @property
     def pinned_only(self) -> bool:

@@ -152,7 +152,8 @@ class Lease(Struct, frozen=True):
     @property
     def promised_deadline_at_s(self) -> int | None:
         """Its DEADLINE, where that was accepted: one that was turned down binds nobody."""
-        return self.terms.deadline_at_s if self.verdict is Verdict.ACCEPTED else None
+        deadline_at_s = self.terms.deadline_at_s
+        return deadline_at_s if deadline_at_s is not None and self.verdict is Verdict.ACCEPTED else None
 
     def left_at(self, now_s: int) -> int | None:
         """What is left of its duration at an instant, in seconds, at least 1; None without a duration."""

@@ -69,6 +69,8 @@ _MOVING = frozenset(
     }
 )
 _ACTIVE = VmState.ACTIVE
+_AT_WORK = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+_AWAY = frozenset({VmPhase.PAUSED, VmPhase.OUT})
 _PHASES = {
     VmState.PENDING: VmPhase.WAITING,
     VmState.HOLD: VmPhase.WAITING,
@@ -119,9 +121,9 @@ def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Con
         return _preempted_state(phases)
     if VmPhase.LEAVING in phases:
         return LeaseState.LEAVING
-    if phases & {VmPhase.PAUSED, VmPhase.OUT}:
+    if phases & _AWAY:
         return LeaseState.PAUSED_BY_OWNER
-    if phases <= {VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY}:
+    if phases <= _AT_WORK:
         return LeaseState.RUNNING
     return LeaseState.WAITING if phases == {VmPhase.WAITING} else LeaseState.STARTING
 
@@ -131,6 +133,6 @@ def _preempted_state(phases: frozenset[VmPhase]) -> LeaseState:
         return LeaseState.LEAVING
     if phases <= {VmPhase.OUT, VmPhase.WAITING}:
         return LeaseState.PREEMPTED
-    if phases <= {VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY}:
+    if phases <= _AT_WORK:
         return LeaseState.RUNNING
     return LeaseState.PAUSED_BY_OWNER if VmPhase.PAUSED in phases else LeaseState.RETURNING

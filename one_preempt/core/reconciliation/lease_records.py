@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.core.lease_status import preemptor_in_status
+from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
@@ -35,7 +35,8 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
     preemptors = [
         preemptor_in_status(vm)
         for vm in vms
-        if phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid))
+        if LEASE_STATUS in vm.user_template
+        and (phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid)))
     ]
     preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
     return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=int(not ledger.leases))
