@@ -244,9 +244,9 @@ class _AdmissionDesk(Struct):
         return judgement
 
     def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
-        if self.rules.serve_as_plain(terms):
-            self.notes.append(AdmissionNote("fell-back", f"served as a plain VM: {claim.text}", vm.id))
-            self._record([vm], PLAIN, explicit=True)
+        if self.rules.serve_as_without(terms):
+            self.notes.append(AdmissionNote("fell-back", f"served as without LEASE: {claim.text}", vm.id))
+            self._record([vm], self.rules.terms_without(vm), explicit=True)
         else:
             self._refuse(vm, claim.code, claim.text)
 

@@ -21,7 +21,7 @@ from one_preempt.core.model.written_time import duration_text
 
 
 class BeyondRights(StrEnum):
-    """What happens to a claim beyond its owner's rights: the VM waits on HOLD, or is served as a plain VM.
+    """What happens to a claim beyond its owner's rights: the VM waits on HOLD, or is served as without it.
 
     FALL_BACK never ignores a START or a SIZE: such claims wait on HOLD all the same.
     """
@@ -155,9 +155,14 @@ class AdmissionRules:
             self._rights_of_owner[owner] = known
         return known
 
-    def serve_as_plain(self, beyond: LeaseTerms) -> bool:
-        """A claim `beyond` its owner's rights is served as a VM as any other, and does not wait."""
+    def serve_as_without(self, beyond: LeaseTerms) -> bool:
+        """A claim `beyond` its owner's rights is as if it were not made, and does not wait."""
         return self.beyond_rights is BeyondRights.FALL_BACK and beyond.size == 1 and not beyond.asks_for_time
+
+    def terms_without(self, vm: VirtualMachine) -> LeaseTerms:
+        """What counts for `vm` where its LEASE attribute does not."""
+        rule = self.rule_of(vm)
+        return rule.terms if rule is not None and rule.gives_terms else LeaseTerms()
 
     def claimed_terms(self, vm: VirtualMachine) -> LeaseTerms | MalformedLease:
         """What the LEASE attribute of `vm` asks for; MAX_SUSPENSIONS and SHUTDOWN_OK within the bounds of its owner."""

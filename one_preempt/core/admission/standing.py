@@ -121,11 +121,13 @@ def review(
 
 
 def _fell_back(record: LeaseRecord, vm: VirtualMachine, request: _Request, rules: AdmissionRules, now_s: int) -> bool:
-    """It was admitted as a VM as any other because it claims too much, and that was said then."""
+    """It was admitted as without LEASE because it claims too much, and that was said then."""
     asked = request.terms
-    if not (record.explicit and request.explicit and record.terms == LeaseTerms()) or isinstance(asked, MalformedLease):
+    if not (record.explicit and request.explicit) or isinstance(asked, MalformedLease):
         return False
-    return rules.serve_as_plain(asked) and claim_beyond(asked, rules, vm, now_s) is not None
+    if record.terms not in (rules.terms_without(vm), LeaseTerms()):
+        return False
+    return rules.serve_as_without(asked) and claim_beyond(asked, rules, vm, now_s) is not None
 
 
 def _agree(others: Sequence[VirtualMachine], request: _Request, rules: AdmissionRules) -> bool:

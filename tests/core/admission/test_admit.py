@@ -207,6 +207,18 @@ def test_falling_back_serves_a_claim_as_a_plain_vm() -> None:
     assert [note.code for note in beyond.notes] == ["change-refused"]
 
 
+def test_falling_back_leaves_what_a_rule_gives() -> None:
+    """A claim that is not granted protects nobody from the rule that is for his VMs."""
+    rule = LeaseRule("all", VmMatch(group="users"), LeaseType.BE_SUSPENDABLE)
+    rules = AdmissionRules(rules=(rule,), beyond_rights=BeyondRights.FALL_BACK)
+    claim = vm(1, {"TYPE": "DC-NON-PREEMPTABLE"})
+    admission = admitted(claim, rules=rules)
+    assert (lease_of(admission, 1).terms, lease_of(admission, 1).explicit) == (SUSPENDABLE, True)
+    assert [note.code for note in admission.notes] == ["fell-back"]
+    again = admitted(claim, rules=rules, records=records_of(admission))
+    assert (again.records, again.notes, again.leases) == ((), (), admission.leases)
+
+
 @pytest.mark.parametrize(
     "attribute",
     [
