@@ -142,8 +142,9 @@ def open_cycle(
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
         with _power(settings, connection, store, clock, power_calls) as power:
             around = Surroundings(
-                reader, store, enactor, clock, held_capacity, events, power=power, recorder=PowerRecorder(store)
-            )
+                reader, store, enactor, clock, held_capacity, events, power=power, recorder=PowerRecorder(store),
+                clock_gained_s=clock.gained_s if isinstance(clock, SystemClock) else None,
+            )  # fmt: skip
             yield _cycle(settings, around)
 
 

@@ -10,6 +10,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from one_preempt.clock_leaps import ClockLeaps
 from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.decide import decide
 from one_preempt.core.energy.power_rules import PowerMode
@@ -59,7 +60,8 @@ class CycleReport(Struct, frozen=True):
     """What one cycle saw, decided and did. `plan` is None where this front-end is not the one to act.
 
     With `violations` the first plan was refused by its recount; `plan` is then what is sound of one that was decided
-    again. `is_refused`: nothing was, and nothing was done. What is `quiet` is no reason for a cycle.
+    again. `is_refused`: nothing was, and nothing was done. What is `quiet` is no reason for a cycle. `clock_leapt_s`:
+    so far has the clock leapt ahead since the last report.
     """
 
     raft_state: RaftState
@@ -70,6 +72,7 @@ class CycleReport(Struct, frozen=True):
     is_refused: bool = False
     power_results: PowerResults = ()
     quiet: Quiet = NOTHING_QUIET
+    clock_leapt_s: int = 0
 
     @property
     def discrepancies(self) -> tuple[Discrepancy, ...]:
@@ -93,12 +96,14 @@ class SchedulingCycle:
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
         self._policies = policies
+        self._leaps = ClockLeaps(around.clock_gained_s, policies)
         self._rules = rules
         self._keep_log_s = keep_log_s
         self._verification = verification
         self._since_recount = 0
         self._pruned_at_s = 0
         self._observed_at_s = 0
+        self._decided_by = policies
         self._last: ClusterState | None = None
         self._memory: DecisionMemory | None = None
         self._overruns_give_way = policies.time.overrun is Overrun.PREEMPT
@@ -109,6 +114,7 @@ class SchedulingCycle:
         # What an interrupted cycle leaves is not relied upon: readings tell what changed since the one before them.
         last, self._last = self._last, None
         memory, self._memory = self._memory or DecisionMemory(), None
+        self._leaps.look(self._clock.now_s())
         instants = self._events.take_instants() if self._events is not None else {}
         snapshot = self._observe_or_step_down()
         if not self._is_to_schedule(snapshot.raft_state):
@@ -117,12 +123,16 @@ class SchedulingCycle:
         self._become_the_writer()
         reconciled = self._reconcile(snapshot, instants, last, memory)
         state = reconciled.state
-        plan = decide(state, self._policies, memory)
+        policies = self._leaps.policies_at(state.now_s)
+        if policies is not self._decided_by:
+            # What is remembered was found under other policies.
+            memory, self._decided_by = DecisionMemory(), policies
+        plan = decide(state, policies, memory)
         violations = self._recount(state, plan)
         if violations:
             # What is remembered of a plan that is carried out in part, or not at all, is not relied upon.
             self._recounter = Recounter(overruns_give_way=self._overruns_give_way)
-            again = _decided_again(state, self._policies)
+            again = _decided_again(state, policies)
             if again is None:
                 return CycleReport(snapshot.raft_state, plan, state, violations, is_refused=True)
             state, plan = again
@@ -145,6 +155,7 @@ class SchedulingCycle:
             results=tuple(results),
             power_results=powered,
             quiet=quiet,
+            clock_leapt_s=self._leaps.take_untold_s(),
         )
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from one_preempt.ports import Clock, Enactor, EventSource, GangIssuer, HeldCapacity, LeaseStore, PoolReader
@@ -22,6 +24,8 @@ class Surroundings(Struct, frozen=True):
         gangs: Is asked first to issue what is ready for a lease.
         power: Switches hosts.
         recorder: Keeps what hosts do, for reports of energy.
+        clock_gained_s: How much farther the clock has gone than time, in seconds, since this was asked last; None: who
+            steps the time sets it.
     """
 
     reader: PoolReader
@@ -33,3 +37,4 @@ class Surroundings(Struct, frozen=True):
     gangs: GangIssuer | None = None
     power: PowerEnactment | None = None
     recorder: PowerRecorder | None = None
+    clock_gained_s: Callable[[], int] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from one_preempt.clock_leaps import DOUBTED_S
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
@@ -20,6 +21,10 @@ from one_preempt.scheduling_cycle import CycleReport
 LINE_LENGTH = 500
 # What NTP takes back at once is nothing to tell.
 CLOCK_BACK_S = 10
+LEAPT = (
+    "the clock leapt ahead by {} s: for {} minutes nothing is stopped or ended because its DURATION is over; "
+    "look whether the clock is right"
+)
 REFUSED = "plan refused by its own check, decided again without what is at fault"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
@@ -56,7 +61,7 @@ class CycleLog:
         if not self._leads and (self._leads is False or report.raft_state is RaftState.LEADER):
             self._say(logging.INFO, f"{front_end}: this daemon schedules")
         self._leads = True
-        self._tell_clock(report.plan.made_at_s)
+        self._tell_clock(report.plan.made_at_s, report.clock_leapt_s)
         self._tell_pause(report.state is not None and report.state.paused)
         for violation in report.violations:
             said = REFUSED_TWICE if report.is_refused else REFUSED
@@ -83,7 +88,9 @@ class CycleLog:
             self._say(logging.INFO, "resumed: preempting and power actions are allowed again, as configured")
         self._paused = paused
 
-    def _tell_clock(self, now_s: int) -> None:
+    def _tell_clock(self, now_s: int, leapt_s: int) -> None:
+        if leapt_s:
+            self._say(logging.WARNING, LEAPT.format(leapt_s, DOUBTED_S // 60))
         back_s = self._last_at_s - now_s
         if back_s >= CLOCK_BACK_S:
             line = "the clock was set back by {} s or more: times later than it count from now, reservations follow it"

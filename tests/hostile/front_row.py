@@ -108,6 +108,7 @@ def front_row(
     settings: dict[str, Any] | None = None,
     hosts: list[dict[str, Any]] | None = None,
     limits: Limits = PATIENT,
+    make_clock: Callable[[int], FixedClock] = FixedClock,
     **more: Any,
 ) -> Iterator[FrontRow]:
     """A small cloud as in the stories, `settings` and further parts of the description laid over theirs."""
@@ -115,7 +116,7 @@ def front_row(
     cloud = described_cloud(msgspec.convert(told, Description))
     content = {**SETTINGS, **(settings or {}), "store": {"url": f"sqlite:///{folder}/leases.db"}}
     chosen = parse_settings(yaml.safe_dump(content), "one_preempt.conf")
-    clock, faults, lock = FixedClock(int(cloud.now_s)), EndpointFaults(), threading.RLock()
+    clock, faults, lock = make_clock(int(cloud.now_s)), EndpointFaults(), threading.RLock()
     written = io.StringIO()
     logger = logging.Logger("hostile")
     logger.addHandler(logging.StreamHandler(written))

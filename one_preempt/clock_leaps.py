@@ -1,0 +1,50 @@
+"""A clock that leaps ahead is not believed at once where what follows could not be undone.
+
+Whoever sets a clock wrong for a minute, by a year say, lets every lease outlive its DURATION. What is stopped or ended
+for that waits, so that an administrator can look at the clock; all else goes by it at once, for it may be right now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.policies import Policies
+
+# A clock that goes ahead by less was corrected; by more it was set, or the machine slept unnoticed.
+LEAP_S = 600
+# For so long nothing is ended that outlives its DURATION by the clock.
+DOUBTED_S = 3600
+
+
+class ClockLeaps:
+    """Watches a clock from cycle to cycle."""
+
+    def __init__(self, gained_s: Callable[[], int] | None, policies: Policies) -> None:
+        """`gained_s` as `Surroundings.clock_gained_s`."""
+        self._gained_s = gained_s
+        self._policies = policies
+        time = policies.time
+        ends = time.overrun in (Overrun.STOP, Overrun.TERMINATE)
+        self._doubting = replace(policies, time=replace(time, overrun=Overrun.KEEP)) if ends else policies
+        self._leapt_at_s: int | None = None
+        self._untold_s = 0
+
+    def look(self, now_s: int) -> None:
+        """See whether the clock, by which it is `now_s`, has leapt since the last look."""
+        gained_s = self._gained_s() if self._gained_s is not None else 0
+        if gained_s >= LEAP_S:
+            self._leapt_at_s, self._untold_s = now_s, self._untold_s + gained_s
+
+    def policies_at(self, now_s: int) -> Policies:
+        """The policies by which it is decided then."""
+        leapt_at_s = self._leapt_at_s
+        doubted = leapt_at_s is not None and 0 <= now_s - leapt_at_s < DOUBTED_S
+        return self._doubting if doubted else self._policies
+
+    def take_untold_s(self) -> int:
+        """By how much it has leapt since this was asked last."""
+        untold_s, self._untold_s = self._untold_s, 0
+        return untold_s

@@ -1,0 +1,92 @@
+"""A clock that is set wrong, far ahead: nothing is ended for good before somebody could look at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from one_preempt.adapters.clock import FixedClock, SystemClock
+from one_preempt.clock_leaps import DOUBTED_S, LEAP_S
+from tests.hostile.front_row import front_row
+from tests.stories.world import CYCLE_S
+
+A_YEAR_S = 365 * 86_400
+LEASE = 'LEASE=[TYPE="BE-SUSPENDABLE", DURATION="10:00:00"]'
+
+
+class WrongClock(FixedClock, SystemClock):
+    """It is `ahead_s` of the true time, to which it is set."""
+
+    def __init__(self, now_s: int) -> None:
+        FixedClock.__init__(self, now_s)
+        SystemClock.__init__(self)
+        self.ahead_s, self._true_s = 0, now_s
+
+    def set(self, now_s: int) -> None:
+        """The true time has gone on to this."""
+        self._true_s = now_s
+        super().set(now_s + self.ahead_s)
+
+    def passed_s(self) -> float:
+        """The true time."""
+        return float(self._true_s)
+
+
+def told(row: Any) -> str:
+    return "\n".join(row.log)
+
+
+@pytest.mark.parametrize("overrun", ["stop", "terminate"])
+def test_a_year_that_has_not_passed_ends_no_lease(tmp_path: Path, overrun: str) -> None:
+    with front_row(tmp_path, {"time": {"overrun": overrun}}, make_clock=WrongClock) as row:
+        assert isinstance(row.clock, WrongClock)
+        vm = row.submit("eva", more=LEASE)
+        row.run(3)
+        row.clock.ahead_s = A_YEAR_S
+        row.run(4)
+        assert row.is_running(vm), told(row)
+        assert f"the clock leapt ahead by {A_YEAR_S} s: for 60 minutes nothing is stopped or ended" in told(row)
+        row.clock.ahead_s = 0
+        row.run(2)
+        assert row.is_running(vm), told(row)
+
+
+def test_a_clock_that_stays_where_it_leapt_to_is_believed_later(tmp_path: Path) -> None:
+    with front_row(tmp_path, {"time": {"overrun": "stop"}}, make_clock=WrongClock) as row:
+        assert isinstance(row.clock, WrongClock)
+        vm = row.submit("eva", more=LEASE)
+        row.run(3)
+        row.clock.ahead_s = A_YEAR_S
+        row.run()
+        row.cloud.advance(DOUBTED_S - 2 * CYCLE_S)
+        row.run()
+        assert row.is_running(vm), told(row)
+        row.run(3)
+        assert not row.is_running(vm)
+
+
+def test_time_that_passes_while_nobody_looks_is_no_leap(tmp_path: Path) -> None:
+    with front_row(tmp_path, {"time": {"overrun": "stop"}}, make_clock=WrongClock) as row:
+        vm = row.submit("eva", more=LEASE)
+        row.run(3)
+        row.cloud.advance(A_YEAR_S)
+        row.run(2)
+        assert not row.is_running(vm)
+        assert "leapt" not in told(row)
+
+
+def test_the_clock_of_the_machine_gains_what_it_is_set_ahead() -> None:
+    clock = WrongClock(1_800_000_000)
+    assert clock.gained_s() == 0
+    clock.set(1_800_000_100)
+    assert clock.gained_s() == 0
+    clock.ahead_s = LEAP_S
+    clock.set(1_800_000_115)
+    assert clock.gained_s() == LEAP_S
+    assert clock.gained_s() == 0
+    clock.ahead_s = 0
+    clock.set(1_800_000_130)
+    assert clock.gained_s() == -LEAP_S
+    assert abs(SystemClock().gained_s()) == 0
