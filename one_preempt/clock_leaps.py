@@ -1,7 +1,8 @@
 """A clock that leaps ahead is not believed at once where what follows could not be undone.
 
 Whoever sets a clock wrong for a minute, by a year say, lets every lease outlive its DURATION. What is stopped or ended
-for that waits, so that an administrator can look at the clock; all else goes by it at once, for it may be right now.
+for that waits, and what would be dropped as too old stays, so that an administrator can look at the clock; all else
+goes by it at once, for it may be right now.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ class ClockLeaps:
         if gained_s >= LEAP_S:
             self._leapt_at_s, self._untold_s = now_s, self._untold_s + gained_s
 
+    def is_doubted(self, now_s: int) -> bool:
+        """It has leapt to this time a short while ago."""
+        return self._leapt_at_s is not None and 0 <= now_s - self._leapt_at_s < DOUBTED_S
+
     def policies_at(self, now_s: int) -> Policies:
         """The policies by which it is decided then."""
-        leapt_at_s = self._leapt_at_s
-        doubted = leapt_at_s is not None and 0 <= now_s - leapt_at_s < DOUBTED_S
-        return self._doubting if doubted else self._policies
+        return self._doubting if self.is_doubted(now_s) else self._policies
 
     def take_untold_s(self) -> int:
         """By how much it has leapt since this was asked last."""

@@ -264,7 +264,9 @@ class SchedulingCycle:
 
     def _prune(self, now_s: int) -> None:
         """Once a day, drop what is older than the logs are to go back."""
-        if self._keep_log_s is not None and now_s - self._pruned_at_s >= PRUNE_EVERY_S:
+        if self._keep_log_s is None or self._leaps.is_doubted(now_s):
+            return
+        if abs(now_s - self._pruned_at_s) >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
             self._store.prune(now_s - self._keep_log_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.clock_leaps import DOUBTED_S, LEAP_S
+from one_preempt.composition import open_store
+from one_preempt.configuration.settings import parse_settings
 from tests.hostile.front_row import front_row
 from tests.stories.world import CYCLE_S
 
@@ -51,6 +54,27 @@ def test_a_year_that_has_not_passed_ends_no_lease(tmp_path: Path, overrun: str) 
         row.clock.ahead_s = 0
         row.run(2)
         assert row.is_running(vm), told(row)
+
+
+def test_what_was_done_is_not_forgotten_for_a_year_that_has_not_passed(tmp_path: Path) -> None:
+    def lines() -> list[str]:
+        with closing(open_store(parse_settings(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}", "test"))) as store:
+            return [action.id for action in store.actions()]
+
+    with front_row(tmp_path, make_clock=WrongClock) as row:
+        assert isinstance(row.clock, WrongClock)
+        vm = row.submit("eva", more=LEASE)
+        row.run(4)
+        row.cloud.vm_action(row.caller("eva"), "terminate-hard", vm)
+        row.run(4)
+        before = lines()
+        assert f"deploy/{vm}/0" in before
+        row.clock.ahead_s = A_YEAR_S
+        row.run(2)
+        assert lines() == before
+        row.cloud.advance(DOUBTED_S)
+        row.run()
+        assert lines() == []
 
 
 def test_a_clock_that_stays_where_it_leapt_to_is_believed_later(tmp_path: Path) -> None:
