@@ -24,7 +24,12 @@ from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.overhead.observe import Watch, observe_overheads
 from one_preempt.core.reconciliation.concerned import NO_FOOTING, Concerned, Footing, concerned_by
 from one_preempt.core.reconciliation.counted_on import CountedOn
-from one_preempt.core.reconciliation.ids_given_again import leases_of_other_vms, said_of, without
+from one_preempt.core.reconciliation.ids_given_again import (
+    actions_on_other_vms,
+    leases_of_other_vms,
+    said_of,
+    without,
+)
 from one_preempt.core.reconciliation.in_place import in_place
 from one_preempt.core.reconciliation.lease_records import WATCHED_S, RecordUpdate, adopted
 from one_preempt.core.reconciliation.reconciled_leases import reconciled_leases, unsettled
@@ -64,7 +69,7 @@ def reconcile(
     mistaken = leases_of_other_vms(snapshot.vms, ledger, concerned)
     if mistaken:
         found = reconcile(snapshot, without(ledger, mistaken), rules, now_s, last_at_s, heard)
-        return _with_ended(found, mistaken, now_s)
+        return _with_ended(found, mistaken, actions_on_other_vms(ledger, mistaken, now_s), now_s)
     rows = changed_rows(snapshot.hosts, last.hosts if last is not None else None, snapshot.changed_host_ids)
     hosts = host_table(snapshot.hosts, last.hosts if last is not None else None, rows)
     settled = settle_actions(snapshot, ledger, now_s, heard)
@@ -113,11 +118,14 @@ def reconcile(
     return Reconciliation(state, changes)
 
 
-def _with_ended(found: Reconciliation, mistaken: Sequence[LeaseRecord], now_s: int) -> Reconciliation:
-    """The same with the end of leases whose VMs are others by now."""
+def _with_ended(
+    found: Reconciliation, mistaken: Sequence[LeaseRecord], closed: tuple[ActionRecord, ...], now_s: int
+) -> Reconciliation:
+    """The same with the end of leases whose VMs are others by now, and of the actions on these."""
     ended = tuple([replace(record, ended_at_s=now_s) for record in mistaken])
     discrepancies = (*said_of(mistaken), *found.state.discrepancies)
-    return Reconciliation(replace(found.state, discrepancies=discrepancies), replace(found.changes, ended_before=ended))
+    changes = replace(found.changes, ended_before=ended, closed_actions=(*closed, *found.changes.closed_actions))
+    return Reconciliation(replace(found.state, discrepancies=discrepancies), changes)
 
 
 def _records(

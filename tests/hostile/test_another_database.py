@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from one_preempt.composition import open_store
+from one_preempt.configuration.settings import parse_settings
 from tests.hostile.front_row import FrontRow, front_row
 
 ENFORCED = True
 ALONE = 'LEASE=[TYPE="BE-CANCELLABLE"]'
+SUSPENDABLE = 'LEASE=[TYPE="BE-SUSPENDABLE"]'
 GANG = 'LEASE=[TYPE="BE-CANCELLABLE", NAME="gang", SIZE="3"]'
 RESERVED = 'LEASE=[TYPE="DC-NON-PREEMPTABLE", START="+01:00:00"]'
 
@@ -43,6 +47,26 @@ def test_a_plain_vm_is_not_sent_out_because_another_had_its_id(tmp_path: Path) -
         assert all(map(another.is_running, plain)), told
         assert not another.is_running(request)
         assert "vm-is-another, VM 0: lease 0 has ended: OpenNebula gave the id of a VM of it to another VM" in told
+
+
+def test_nobody_was_preempted_because_another_with_his_id_was(tmp_path: Path) -> None:
+    """The stop of the other one was under way when oned began anew."""
+    with front_row(tmp_path) as row:
+        for _ in range(4):
+            row.submit("eva", cpu="2", more=SUSPENDABLE)
+        row.run(6)
+        row.submit("lea", cpu="2")
+        row.run()
+        assert "stop VM 0 on host 1: accepted" in "\n".join(row.log)
+    with front_row(tmp_path) as another:
+        an_hour_later(another, row)
+        put_on_hosts(another, [another.submit("eva", cpu="2", more=SUSPENDABLE) for _ in range(2)])
+        another.run(2)
+    with closing(open_store(parse_settings(f"store: {{url: 'sqlite:///{tmp_path}/leases.db'}}", "test"))) as store:
+        assert [(one.id, one.preemptions, one.last_preempted_at_s) for one in store.leases()] == [
+            (0, 0, None),
+            (1, 0, None),
+        ]
 
 
 def test_vms_of_others_are_no_gang_because_its_vms_had_their_ids(tmp_path: Path) -> None:

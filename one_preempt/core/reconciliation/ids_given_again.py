@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from one_preempt.core.model.cluster_state import Discrepancy
-from one_preempt.core.model.ledger import LeaseRecord, Ledger
+from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.reconciliation.concerned import Concerned
+
+_ANOTHER = "another VM has its id by now"
 
 
 def leases_of_other_vms(
@@ -29,14 +31,23 @@ def _is_of_others(record: LeaseRecord, vms: Mapping[int, VirtualMachine]) -> boo
     return any((vm := vms.get(vm_id)) is not None and vm.submitted_at_s > arrived_at_s for vm_id in record.vm_ids)
 
 
+def actions_on_other_vms(ledger: Ledger, mistaken: Sequence[LeaseRecord], now_s: int) -> tuple[ActionRecord, ...]:
+    """The open actions on VMs of these leases, closed: what is seen of the other VMs says nothing of them."""
+    lease_ids = {record.id for record in mistaken}
+    theirs = [record for _, record in sorted(ledger.open_actions.items()) if record.lease_id in lease_ids]
+    return tuple([replace(one, closed_at_s=now_s, succeeded=False, error_text=_ANOTHER) for one in theirs])
+
+
 def without(ledger: Ledger, mistaken: Sequence[LeaseRecord]) -> Ledger:
-    """The ledger without these leases, and without what was promised to them or seen of their VMs."""
+    """The ledger without these leases, and without what was promised to them, seen of their VMs, or done to these."""
     lease_ids = {record.id for record in mistaken}
     vm_ids = {vm_id for record in mistaken for vm_id in record.vm_ids}
     return replace(
         ledger,
         leases={one: record for one, record in ledger.leases.items() if one not in lease_ids},
         reservations={one: stays for one, stays in ledger.reservations.items() if one not in lease_ids},
+        open_actions={one: record for one, record in ledger.open_actions.items() if record.lease_id not in lease_ids},
+        failed_actions=tuple([record for record in ledger.failed_actions if record.lease_id not in lease_ids]),
         vm_states={one: state for one, state in ledger.vm_states.items() if one not in vm_ids},
         changed_lease_ids=None,
     )
