@@ -228,8 +228,8 @@ def _over(draft: PlanDraft, preemption: Preemption, lease: Lease | None) -> Pree
 def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: list[Victim]) -> PreemptionEnd | None:
     """Why the preemption cannot go on, or None."""
     preemption = open_preemption.preemption
+    lease = draft.state.leases[preemption.preemptor_lease_id]
     if not outstanding:
-        lease = draft.state.leases[preemption.preemptor_lease_id]
         # When its time has come it goes wherever there is room; before, there is time to make some elsewhere.
         return None if _is_due(draft, lease) else _lost_host(draft, preemption)
     if draft.state.paused:
@@ -242,6 +242,9 @@ def _obstacle(draft: PlanDraft, open_preemption: OpenPreemption, outstanding: li
     lost = _lost_host(draft, preemption)
     if lost is not None:
         return lost
+    if not lease.preempts and not all(_is_under_way(draft, preemption, victim) for victim in outstanding):
+        # Its right was taken, or it has other terms or another owner. Who leaves already does; nobody else is to.
+        return _give_up(preemption, "preemptor-changed", "the preemptor may not preempt any more")
     for victim in outstanding:
         hindrance = _why_not_leaving(draft, preemption, victim)
         if hindrance is not None:
