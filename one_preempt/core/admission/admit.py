@@ -244,7 +244,7 @@ class _AdmissionDesk(Struct):
         return judgement
 
     def _beyond_rights(self, vm: VirtualMachine, terms: LeaseTerms, claim: BeyondRightsClaim) -> None:
-        if self.rules.serve_as_without(terms):
+        if self.rules.serve_as_without(terms, vm):
             self.notes.append(AdmissionNote("fell-back", f"served as without LEASE: {claim.text}", vm.id))
             self._record([vm], self.rules.terms_without(vm), explicit=True)
         else:

@@ -23,7 +23,7 @@ from one_preempt.core.model.written_time import duration_text
 class BeyondRights(StrEnum):
     """What happens to a claim beyond its owner's rights: the VM waits on HOLD, or is served as without it.
 
-    FALL_BACK never ignores a START or a SIZE: such claims wait on HOLD all the same.
+    FALL_BACK never ignores a START or a SIZE, and makes nothing BE-CANCELLABLE: such claims wait on HOLD all the same.
     """
 
     HOLD = "hold"
@@ -155,9 +155,14 @@ class AdmissionRules:
             self._rights_of_owner[owner] = known
         return known
 
-    def serve_as_without(self, beyond: LeaseTerms) -> bool:
-        """A claim `beyond` its owner's rights is as if it were not made, and does not wait."""
-        return self.beyond_rights is BeyondRights.FALL_BACK and beyond.size == 1 and not beyond.asks_for_time
+    def serve_as_without(self, beyond: LeaseTerms, vm: VirtualMachine) -> bool:
+        """A claim `beyond` its owner's rights is as if it were not made, and does not wait.
+
+        Nobody who asked for more falls back to what may be terminated.
+        """
+        if self.beyond_rights is not BeyondRights.FALL_BACK or beyond.size > 1 or beyond.asks_for_time:
+            return False
+        return self.terms_without(vm).type is not LeaseType.BE_CANCELLABLE
 
     def terms_without(self, vm: VirtualMachine) -> LeaseTerms:
         """What counts for `vm` where its LEASE attribute does not."""

@@ -127,7 +127,7 @@ def _fell_back(record: LeaseRecord, vm: VirtualMachine, request: _Request, rules
         return False
     if record.terms not in (rules.terms_without(vm), LeaseTerms()):
         return False
-    return rules.serve_as_without(asked) and claim_beyond(asked, rules, vm, now_s) is not None
+    return rules.serve_as_without(asked, vm) and claim_beyond(asked, rules, vm, now_s) is not None
 
 
 def _agree(others: Sequence[VirtualMachine], request: _Request, rules: AdmissionRules) -> bool:
