@@ -219,6 +219,13 @@ def test_falling_back_leaves_what_a_rule_gives() -> None:
     assert (again.records, again.notes, again.leases) == ((), (), admission.leases)
 
 
+def test_nobody_who_asked_for_more_falls_back_to_what_may_be_terminated() -> None:
+    rule = LeaseRule("spot", VmMatch(group="users"), LeaseType.BE_CANCELLABLE)
+    rules = AdmissionRules(rules=(rule,), beyond_rights=BeyondRights.FALL_BACK)
+    claim = vm(1, {"TYPE": "DC-MIGRATABLE"})
+    assert lease_of(admitted(claim, rules=rules), 1).state is LeaseState.REFUSED
+
+
 @pytest.mark.parametrize(
     "attribute",
     [
