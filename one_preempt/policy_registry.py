@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Protocol, cast
 
-from one_preempt.core import backfilling, energy, host_selection, preemption, queue_order
+from one_preempt.core import backfilling, energy, host_selection, image_staging, preemption, queue_order
 from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.host_selection.selection import HostSelection
+from one_preempt.core.image_staging.policy import ImageStagingPolicy
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.queue_order.order import QueueOrder
 from one_preempt.errors import OnePreemptError
@@ -80,6 +81,16 @@ def energy_policies() -> Mapping[str, EnergyPolicy]:
 def energy_policy(name: str) -> EnergyPolicy:
     """The energy policy of that name, upper or lower case. Raises `UnknownPolicy`."""
     return cast(EnergyPolicy, _named(energy_policies(), name, "energy policy"))
+
+
+def image_staging_policies() -> Mapping[str, ImageStagingPolicy]:
+    """All image staging policies by name, in the order of their names."""
+    return cast(Mapping[str, ImageStagingPolicy], _found_in(image_staging))
+
+
+def image_staging_policy(name: str) -> ImageStagingPolicy:
+    """The image staging policy of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(ImageStagingPolicy, _named(image_staging_policies(), name, "image staging policy"))
 
 
 def _found_in(family: ModuleType) -> Mapping[str, Named]:

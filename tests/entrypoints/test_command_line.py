@@ -177,6 +177,7 @@ def test_the_policies_are_listed_for_people_and_for_programs() -> None:
     assert {("energy", name) for name in ("always-on", "PEMP", "SESP", "GESP", "look-ahead")} <= named
     assert ("queue order", "user-priority") in named
     assert {("host selection", name) for name in ("custom", "fixed", "load-aware", "packing", "striping")} <= named
+    assert {("image staging", name) for name in ("EDF", "EDF/JIT", "FIFO", "job-style", "JIT", "aggressive")} <= named
     assert all(policy["description"] for policy in listed)
     table = run("policies").output
     assert all(policy["description"] in table for policy in listed)

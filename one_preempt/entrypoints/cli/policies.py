@@ -1,4 +1,4 @@
-"""`policies`: which policies there are, of all five families."""
+"""`policies`: which policies there are, of all families."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from one_preempt.policy_registry import (
     backfilling_policies,
     energy_policies,
     host_selections,
+    image_staging_policies,
     preemption_policies,
     queue_orders,
 )
@@ -17,13 +18,14 @@ from one_preempt.policy_registry import (
 @click.command("policies")
 @json_option
 def policies_command(as_json: bool) -> None:
-    """List the policies: preemption, queue orders, backfilling, energy and host selections."""
+    """List the policies: preemption, queue orders, backfilling, energy, host selections, image staging."""
     families = (
         ("preemption", "Preemption policies", "leaves", preemption_policies().values()),
         ("queue order", "Queue orders", "is next", queue_orders().values()),
         ("backfilling", "Backfilling policies", "promises", backfilling_policies().values()),
         ("energy", "Energy policies", "hosts", energy_policies().values()),
         ("host selection", "Host selections", "is taken", host_selections().values()),
+        ("image staging", "Image staging policies", "transfers", image_staging_policies().values()),
     )
     if as_json:
         write_json(
