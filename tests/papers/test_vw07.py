@@ -12,6 +12,7 @@ from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments import vw07_accuracy, vw07_datastar, vw07_disk, vw07_stretch
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.state_folder import lent
 from one_preempt.simulation.experiments.vw07_datastar import Submission
 from one_preempt.simulation.experiments.vw07_deployment import DeploymentSite
 from one_preempt.simulation.experiments.vw07_site import TRANSFER_MS
@@ -130,3 +131,13 @@ def test_what_is_drawn_without_the_log_is_as_much() -> None:
     assert drawn == vw07_datastar.drawn(0) != vw07_datastar.drawn(1)
     images = [one.image for one in vw07_datastar.with_images(drawn, "skewed", 0)]
     assert max(images, key=images.count) == "image-1"
+
+
+@pytest.mark.parametrize("experiment", [vw07_accuracy.EXPERIMENT, vw07_disk.EXPERIMENT], ids=lambda one: one.name)
+def test_what_is_reported_comes_out_again(experiment: ReplicatedExperiment) -> None:
+    """One draw of each point. The deployments need a log that is not here."""
+    stored = lent(Path(__file__).parents[2] / "docs" / "researcher" / "results" / experiment.name, experiment, False)
+    again = [task for task in experiment.tasks(False) if task.replication == 7 and task in stored]
+    assert again
+    for task in again:
+        assert experiment.simulate(task) == stored[task].figures

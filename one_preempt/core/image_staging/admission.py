@@ -30,6 +30,7 @@ class TransferUnit(Enum):
 class Refusal(Enum):
     """Why a reservation is not accepted."""
 
+    OVER = "its start is over"
     NO_ROOM = "its VMs do not fit"
     TRANSFERS_LATE = "its images, or those of others, would come too late"
     DISK_FULL = "its images do not fit on a node's disk"
@@ -103,6 +104,8 @@ class _Needs(Struct):
 
 def admitted(request: WorkspaceRequest, promised: Promised, rules: StagingRules) -> Promised | Refusal:
     """Everything that is promised with this request, or why it is refused; then nothing has changed."""
+    if request.start_ms < promised.now_ms:
+        return Refusal.OVER
     with_image = _nodes_with_image(request, promised) if rules.reuses else ()
     rooms = rooms_between(promised.bookings, rules.places, request.start_ms, request.end_ms)
     nodes = fitted(request.vms, rooms, with_image)

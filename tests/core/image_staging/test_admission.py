@@ -168,6 +168,7 @@ def test_a_reservation_is_refused_for_what_it_lacks() -> None:
     assert admitted(request(1, 5, 39), Promised(), rules) == Refusal.TRANSFERS_LATE
     assert admitted(request(1, 5, 40), Promised(), rules) == Refusal.DISK_FULL
     assert isinstance(admitted(request(1, 1, 40), Promised(), rules), Promised)
+    assert admitted(request(1, 1, 40), Promised().at(41), rules) == Refusal.OVER
 
 
 def test_one_transfer_a_vm_a_node_or_a_reservation() -> None:

@@ -139,6 +139,46 @@ def test_edf_does_not_know_what_comes(transfers: list[Transfer], link: Link) -> 
     assert staged_as_asked(transfers, link, EDF) == EDF.stage(transfers, link)
 
 
+@pytest.mark.parametrize("name", sorted(image_staging_policies()))
+@given(
+    reserved_transfers(6, NOW_MS + 30),
+    reserved_transfers(4, NOW_MS + 30),
+    links(),
+    st.integers(NOW_MS, NOW_MS + 40),
+)
+def test_what_happens_until_an_instant_does_not_depend_on_what_is_asked_for_later(
+    name: str, reserved: list[Transfer], others: list[Transfer], link: Link, at_ms: int
+) -> None:
+    policy = image_staging_policy(name)
+    # The transfers of one lease are all asked for with it: here each is of a lease of its own.
+    both = [
+        *(replace(one, owner=one.id) for one in reserved),
+        *(replace(one, id=one.id + 100, deadline_ms=None, owner=one.id + 100) for one in others),
+    ]
+    whole = staged_as_asked(both, link, policy)
+    so_far = staged_as_asked([one for one in both if one.ready_ms < at_ms], link, policy)
+
+    def until_then(staged: tuple[StagedTransfer, ...]) -> dict[int, list[int]]:
+        used = {one.transfer.id: [at for at in milliseconds(one) if at < at_ms] for one in staged}
+        return {id: some for id, some in used.items() if some}
+
+    assert until_then(whole) == until_then(so_far)
+
+
+@given(reserved_transfers(6, NOW_MS + 30), reserved_transfers(4, NOW_MS + 30), links())
+def test_best_effort_fills_what_reservations_leave_whenever_they_are_asked_for(
+    reserved: list[Transfer], others: list[Transfer], link: Link
+) -> None:
+    queued = [replace(one, id=one.id + 100, deadline_ms=None) for one in others]
+    staged = staged_as_asked([*reserved, *queued], link, EDF_JIT)
+    used = [at for one in staged for at in milliseconds(one)]
+    assert len(used) == len(set(used)) == sum(one.duration_ms for one in (*reserved, *queued))
+    for one in staged:
+        if not one.transfer.is_reserved:
+            waited = range(max(one.transfer.ready_ms, NOW_MS), one.end_ms)
+            assert {at for at in waited if is_free(link, at)} <= set(used)
+
+
 @given(reserved_transfers(8, NOW_MS + 30), links())
 def test_what_has_begun_just_in_time_is_not_moved_by_what_comes_later(transfers: list[Transfer], link: Link) -> None:
     staged = staged_as_asked(transfers, link, EDF_JIT)
