@@ -13,6 +13,7 @@ from one_preempt.adapters.opennebula import snapshot_assembly as pools
 from one_preempt.adapters.opennebula.migration_sources import MigrationSources
 from one_preempt.adapters.opennebula.oned_errors import (
     AuthenticationError,
+    AuthorizationError,
     NoExistsError,
     OnedError,
     ReplicationError,
@@ -143,5 +144,10 @@ def uid_of(user: str, directory: Directory) -> int:
 
 def refused(method: str, error: OnedError) -> CloudUnavailable:
     """A refusal of a reading as the port has it: without the pools there is nothing to decide."""
-    mend = "check ONE_AUTH" if isinstance(error, AuthenticationError) else "is the user in the group oneadmin?"
-    return CloudUnavailable(f"{method} was refused: {error}; {mend}")
+    return CloudUnavailable(f"{method} was refused: {error}; {_mend(error)}")
+
+
+def _mend(error: OnedError) -> str:
+    if isinstance(error, AuthenticationError):
+        return "check ONE_AUTH"
+    return "is the user in the group oneadmin?" if isinstance(error, AuthorizationError) else "look at oned's log"

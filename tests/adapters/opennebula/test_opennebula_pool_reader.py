@@ -86,7 +86,7 @@ def refusal(code: int) -> bytes:
     return dumps(([False, "[one.x] No.", code, -1, -1],), methodresponse=True).encode()
 
 
-@pytest.mark.parametrize(("code", "told"), [(0x100, "check ONE_AUTH"), (0x200, "oneadmin"), (0x2000, "INTERNAL")])
+@pytest.mark.parametrize(("code", "told"), [(0x100, "check ONE_AUTH"), (0x200, "oneadmin"), (0x2000, "oned's log")])
 def test_a_refused_reading_says_what_to_mend(code: int, told: str, endpoint: Any, reader: OpenNebulaPoolReader) -> None:
     endpoint.answers(refusal(code))
     with pytest.raises(CloudUnavailable, match=rf"one\.zone\.raftstatus was refused: .*{told}"):
