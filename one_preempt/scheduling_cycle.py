@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,6 +55,7 @@ RECOUNT_EVERY = 100
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
 _lease_id = attrgetter("lease_id")
+Told = TypeVar("Told")
 
 
 class CycleReport(Struct, frozen=True):
@@ -116,10 +118,12 @@ class SchedulingCycle:
         memory, self._memory = self._memory or DecisionMemory(), None
         self._leaps.look(self._clock.now_s())
         instants = self._events.take_instants() if self._events is not None else {}
-        snapshot = self._observe_or_step_down()
+        # A front-end that follows hands every reading on to the one that leads: it is asked for that alone.
+        if self._enactor is not None and not _leads(told := self._told_or_step_down(self._reader.read_raft_state)):
+            return self._stand_by(told)
+        snapshot = self._told_or_step_down(self._reader.read)
         if not self._is_to_schedule(snapshot.raft_state):
-            self._step_down_holding_no_room()
-            return CycleReport(snapshot.raft_state)
+            return self._stand_by(snapshot.raft_state)
         self._become_the_writer()
         reconciled = self._reconcile(snapshot, instants, last, memory)
         state = reconciled.state
@@ -163,10 +167,10 @@ class SchedulingCycle:
         """What the last decision left for the next; None where nothing of it is relied upon."""
         return self._memory
 
-    def _observe_or_step_down(self) -> PoolSnapshot:
-        """The cloud as it is now; where it cannot be observed, the daemon of another front-end may go on."""
+    def _told_or_step_down(self, question: Callable[[], Told]) -> Told:
+        """What the cloud answers now; where it does not, the daemon of another front-end may go on."""
         try:
-            return self._reader.read()
+            return question()
         except CloudUnavailable:
             # Its oned may be gone, and another front-end lead by now: that one's daemon must be able to write.
             self._step_down()
@@ -181,13 +185,14 @@ class SchedulingCycle:
         if self._enactor is not None:
             self._store.acquire_writer()
 
-    def _step_down_holding_no_room(self) -> None:
+    def _stand_by(self, raft_state: RaftState) -> CycleReport:
         """Another front-end schedules: what this one promised does not count any more."""
         try:
             if self._held_capacity is not None:
                 self._held_capacity.replace(())
         finally:
             self._step_down()
+        return CycleReport(raft_state)
 
     def _reconcile(
         self,

@@ -163,7 +163,8 @@ def test_who_cannot_go_on_lets_the_daemon_of_another_front_end_write(breaks: str
     cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
     cycle.run()
     assert store.writes
-    cloud.is_away, around.breaks, cloud.raft_state = breaks == "the cloud", breaks == "the disk", RaftState.FOLLOWER
+    cloud.is_away, around.breaks = breaks == "the cloud", breaks == "the disk"
+    cloud.raft_state = RaftState.SOLO if cloud.is_away else RaftState.FOLLOWER
     with pytest.raises(OnePreemptError):
         cycle.run()
     assert not store.writes
@@ -179,11 +180,21 @@ def test_a_front_end_that_leads_no_more_withdraws_its_promises() -> None:
     assert around.rooms == ()
 
 
+@pytest.mark.parametrize("state", [RaftState.FOLLOWER, RaftState.CANDIDATE])
+def test_who_does_not_lead_reads_no_pools_for_that_would_be_asked_of_the_leader(state: RaftState) -> None:
+    """A candidate could not even answer: its oned has nobody to ask."""
+    cloud, around = Cloud(CONTENTION), FakeSurroundings({})
+    cycle, _store = cycle_on(cloud, around, FixedClock(NOW_S))
+    cloud.raft_state, cloud.is_away = state, True
+    assert cycle.run() == CycleReport(state)
+
+
 def test_who_no_longer_leads_once_a_plan_is_made_issues_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another front-end schedules from then on, and may have issued the same."""
     cloud, around = Cloud(CONTENTION), FakeSurroundings({})
     cycle, store = cycle_on(cloud, around, FixedClock(NOW_S))
-    monkeypatch.setattr(cloud, "read_raft_state", lambda: RaftState.FOLLOWER)
+    answers = iter((RaftState.LEADER, RaftState.FOLLOWER))
+    monkeypatch.setattr(cloud, "read_raft_state", lambda: next(answers))
     report = cycle.run()
     assert steps(report) == ["stop 1", "deploy 2"]
     assert report.results == ()
@@ -195,7 +206,7 @@ def test_who_leads_is_asked_again_after_so_many_calls(monkeypatch: pytest.Monkey
     crowd = range(scheduling_cycle.BATCH + 3)
     cloud = Cloud(one_vm_a_host(crowd))
     cycle, _store = cycle_on(cloud, FakeSurroundings({}), FixedClock(NOW_S))
-    answers = iter((RaftState.LEADER, RaftState.FOLLOWER))
+    answers = iter((RaftState.LEADER, RaftState.LEADER, RaftState.FOLLOWER))
     monkeypatch.setattr(cloud, "read_raft_state", lambda: next(answers))
     report = cycle.run()
     assert len(steps(report)) == len(crowd)

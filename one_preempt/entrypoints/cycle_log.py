@@ -55,7 +55,8 @@ class CycleLog:
         front_end = f"this front-end is {RaftState(report.raft_state).name}"
         if report.plan is None:
             self._leads = False
-            self._say_once({f"{front_end}: another one schedules"})
+            who = "none leads yet" if report.raft_state is RaftState.CANDIDATE else "another one schedules"
+            self._say_once({f"{front_end}: {who}"})
             return
         # A front-end that is alone has nobody to be told from.
         if not self._leads and (self._leads is False or report.raft_state is RaftState.LEADER):

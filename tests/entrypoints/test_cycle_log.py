@@ -114,6 +114,11 @@ def test_who_schedules_is_said_at_the_start_and_when_that_changes(caplog: pytest
     ]  # fmt: skip
 
 
+def test_while_the_front_ends_elect_nobody_is_said_to_schedule(caplog: pytest.LogCaptureFixture) -> None:
+    electing = CycleReport(RaftState.CANDIDATE)
+    assert cycles(caplog, electing, electing) == ["this front-end is CANDIDATE: none leads yet"]
+
+
 def test_a_front_end_without_others_need_not_say_that_it_schedules(caplog: pytest.LogCaptureFixture) -> None:
     assert cycles(caplog, led(RaftState.SOLO), led(RaftState.SOLO)) == []
 

@@ -426,7 +426,14 @@ def test_a_pause_that_comes_once_the_plan_is_made_lets_no_host_be_disabled(monke
 def test_who_no_longer_leads_once_a_plan_is_made_switches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another front-end schedules from then on, and may use the host."""
     play = PowerPlay(hosts=1)
-    monkeypatch.setattr(play.daemon._reader, "read_raft_state", lambda: RaftState.FOLLOWER)
+    record = play.store.record_plan
+
+    def led_by_another_from_now_on(plan: Plan) -> None:
+        record(plan)
+        if plan.power_sequences:
+            monkeypatch.setattr(play.daemon._reader, "read_raft_state", lambda: RaftState.FOLLOWER)
+
+    monkeypatch.setattr(play.store, "record_plan", led_by_another_from_now_on)
     play.pass_time(60)
     (known,) = play.store.power_sequences()
     assert (known.phase, known.attempts) == (PowerPhase.DISABLING, 0)
