@@ -11,13 +11,24 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 from typing import Protocol, cast
 
-from one_preempt.core import backfilling, energy, host_selection, image_staging, preemption, queue_order
+from one_preempt.core import (
+    backfilling,
+    dispatch,
+    energy,
+    host_selection,
+    image_staging,
+    preemption,
+    queue_order,
+    workload_allocation,
+)
 from one_preempt.core.backfilling.policy import BackfillingPolicy
+from one_preempt.core.dispatch.policy import DispatchPolicy
 from one_preempt.core.energy.policy import EnergyPolicy
 from one_preempt.core.host_selection.selection import HostSelection
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
 from one_preempt.core.preemption.policy import PreemptionPolicy
 from one_preempt.core.queue_order.order import QueueOrder
+from one_preempt.core.workload_allocation.policy import AllocationPolicy
 from one_preempt.errors import OnePreemptError
 
 
@@ -91,6 +102,26 @@ def image_staging_policies() -> Mapping[str, ImageStagingPolicy]:
 def image_staging_policy(name: str) -> ImageStagingPolicy:
     """The image staging policy of that name, upper or lower case. Raises `UnknownPolicy`."""
     return cast(ImageStagingPolicy, _named(image_staging_policies(), name, "image staging policy"))
+
+
+def allocation_policies() -> Mapping[str, AllocationPolicy]:
+    """All workload allocation policies by name, in the order of their names."""
+    return cast(Mapping[str, AllocationPolicy], _found_in(workload_allocation))
+
+
+def allocation_policy(name: str) -> AllocationPolicy:
+    """The workload allocation policy of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(AllocationPolicy, _named(allocation_policies(), name, "workload allocation policy"))
+
+
+def dispatch_policies() -> Mapping[str, DispatchPolicy]:
+    """All dispatch policies by name, in the order of their names."""
+    return cast(Mapping[str, DispatchPolicy], _found_in(dispatch))
+
+
+def dispatch_policy(name: str) -> DispatchPolicy:
+    """The dispatch policy of that name, upper or lower case. Raises `UnknownPolicy`."""
+    return cast(DispatchPolicy, _named(dispatch_policies(), name, "dispatch policy"))
 
 
 def _found_in(family: ModuleType) -> Mapping[str, Named]:

@@ -14,8 +14,12 @@ from one_preempt.core.host_selection.selection import ByRank
 from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import (
     UnknownPolicy,
+    allocation_policies,
+    allocation_policy,
     backfilling_policies,
     backfilling_policy,
+    dispatch_policies,
+    dispatch_policy,
     energy_policies,
     host_selections,
     preemption_policies,
@@ -55,6 +59,20 @@ def test_the_backfilling_policies_are_there_and_describe_themselves() -> None:
     assert backfilling_policy("EASY") is policies["easy"]
     with pytest.raises(UnknownPolicy, match="no backfilling policy is named 'bold'"):
         backfilling_policy("bold")
+
+
+def test_the_policies_for_several_clusters_are_there_and_describe_themselves() -> None:
+    allocation, dispatch = allocation_policies(), dispatch_policies()
+    assert {"BCF", "LRF", "PAP", "RR"} <= set(allocation)
+    assert {"RND", "RR", "RTDP"} <= set(dispatch)
+    described = [policy.description for policy in allocation.values()] + [one.description for one in dispatch.values()]
+    assert all(description and "\n" not in description for description in described)
+    assert allocation_policy("pap") is allocation["PAP"]
+    assert dispatch_policy("rtdp") is dispatch["RTDP"]
+    with pytest.raises(UnknownPolicy, match="no workload allocation policy is named 'fair'"):
+        allocation_policy("fair")
+    with pytest.raises(UnknownPolicy, match="no dispatch policy is named 'fair'"):
+        dispatch_policy("fair")
 
 
 def test_a_policy_is_found_in_upper_or_lower_case() -> None:

@@ -6,7 +6,9 @@ import click
 
 from one_preempt.entrypoints.cli.options import json_option, write_json, write_table
 from one_preempt.policy_registry import (
+    allocation_policies,
     backfilling_policies,
+    dispatch_policies,
     energy_policies,
     host_selections,
     image_staging_policies,
@@ -18,7 +20,7 @@ from one_preempt.policy_registry import (
 @click.command("policies")
 @json_option
 def policies_command(as_json: bool) -> None:
-    """List the policies: preemption, queue orders, backfilling, energy, host selections, image staging."""
+    """List the policies of all families, from preemption to dispatch."""
     families = (
         ("preemption", "Preemption policies", "leaves", preemption_policies().values()),
         ("queue order", "Queue orders", "is next", queue_orders().values()),
@@ -26,6 +28,8 @@ def policies_command(as_json: bool) -> None:
         ("energy", "Energy policies", "hosts", energy_policies().values()),
         ("host selection", "Host selections", "is taken", host_selections().values()),
         ("image staging", "Image staging policies", "transfers", image_staging_policies().values()),
+        ("workload allocation", "Workload allocation policies", "sends", allocation_policies().values()),
+        ("dispatch", "Dispatch policies", "sends next", dispatch_policies().values()),
     )
     if as_json:
         write_json(
