@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 _ITERATIONS = 500
 _PRECISION = 1e-15
@@ -48,6 +49,8 @@ def two_sided_p(t: float, degrees: float) -> float:
     return incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t))
 
 
+# A table asks for the same few again and again, each some hundred fractions.
+@cache
 def quantile(confidence: float, degrees: float) -> float:
     """The t that |T| exceeds with probability 1 - `confidence`: 2.228 for 0.95 and 10 degrees of freedom."""
     low, high = 0.0, 1.0
