@@ -21,14 +21,11 @@ from one_preempt.simulation.experiments.jpdc12_figures import (
 from one_preempt.simulation.experiments.jpdc12_workloads import (
     BCF_RND,
     CLUSTERS,
-    LRF_RND,
     MEMORY_MIB,
     OVERHEAD_S,
-    PAP_RND,
     PAP_RTDP,
     POLICIES,
     REPLICATIONS,
-    ROUND_ROBIN,
     SPLITTINGS,
     SWEEPS,
     played_as,
@@ -92,20 +89,25 @@ def test_every_policy_splits_the_same_requests() -> None:
         assert len(set(external)) == len(external) == pytest.approx(20_000 * 0.148, rel=0.05)
 
 
-def test_clusters_are_sent_their_shares_of_each_type() -> None:
-    problem = problem_of(point_of(BASE))
-    for policy, nearness in ((PAP_RTDP, 0.002), (PAP_RND, 0.03), (LRF_RND, 0.03), (BCF_RND, 0.03), (ROUND_ROBIN, 1e-3)):
-        rates = rates_per_s(problem, SPLITTINGS[policy].allocation)
-        parts = workloads(point_of(BASE), 1, policy, 60_000)
-        sent = [sum(one.external for one in part.requests) for part in parts]
-        for count, rate in zip(sent, rates, strict=True):
-            assert count / sum(sent) == pytest.approx(rate / sum(rates), abs=nearness)
-    by_type = [Counter(one.lease_type for one in part.requests if one.external) for part in workloads(
-        point_of(BASE), 1, PAP_RTDP, 60_000)]  # fmt: skip
+@pytest.mark.parametrize("policy", POLICIES)
+def test_clusters_are_sent_their_shares_of_each_type(policy: str) -> None:
+    problem, span_s = problem_of(point_of(BASE)), 15_000
+    rates = rates_per_s(problem, SPLITTINGS[policy].allocation)
+    sent = [
+        Counter(one.lease_type for one in part.requests if one.external)
+        for part in workloads(point_of(BASE), 1, policy, span_s)
+    ]
+    for count, rate in zip(map(Counter.total, sent), rates, strict=True):
+        # What is drawn scatters; what goes by turns is met but for a few requests.
+        nearness = 0.04 if SPLITTINGS[policy].dispatch.name == "RND" else 0.005
+        assert count / sum(map(Counter.total, sent)) == pytest.approx(rate / sum(rates), abs=nearness)
     for lease_type in LeaseType:
-        of_type = [counted[lease_type] for counted in by_type]
-        assert sum(of_type) == pytest.approx(60_000 * 0.148 / 4, rel=0.06)
-        assert of_type[1] / sum(of_type) == pytest.approx(0.663, abs=0.002)
+        of_type = [counted[lease_type] for counted in sent]
+        assert sum(of_type) == pytest.approx(span_s * 0.148 / 4, rel=0.12)
+        if policy == PAP_RTDP:
+            # The bound of the billiard: fewer than two requests.
+            shares = [rate / sum(rates) for rate in rates]
+            assert of_type == pytest.approx([share * sum(of_type) for share in shares], abs=2)
 
 
 def test_requests_have_the_terms_and_the_speed_of_their_cluster() -> None:
