@@ -145,7 +145,7 @@ def _rtdp_fewer(results: SweepResults) -> Claim:
 def _far_fewer(results: SweepResults) -> Claim:
     """The abstract's figure; in the sweep of durations the text says it of the long ones."""
     least = LONG_S if results.sweep == DURATIONS else 0
-    fewer = {other: -_percent(results, PAP_RTDP, other, VM_PREEMPTIONS, least) for other in OTHERS}
+    fewer = {other: 0 - _percent(results, PAP_RTDP, other, VM_PREEMPTIONS, least) for other in OTHERS}
     told = ", ".join(f"{other} {percent:.0f} %" for other, percent in fewer.items())
     above = f", durations above {LONG_S} s" if least else ""
     return Claim(

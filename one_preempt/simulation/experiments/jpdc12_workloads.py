@@ -167,12 +167,15 @@ POLICIES = tuple(SPLITTINGS)
 
 
 def tasks(small: bool) -> list[Task]:
-    """Every point under every policy, replication by replication; small: the ends of the sweeps, once."""
+    """Every point under every policy, replication by replication; small: the ends of one sweep, once."""
+    if small:
+        ends = min(SWEEPS[VMS]), max(SWEEPS[VMS])
+        return [Task(point_name(VMS, value), 0, policy, small=True) for value in ends for policy in POLICIES]
     return [
-        Task(point_name(sweep, value), replication, policy, small)
-        for replication in range(1 if small else REPLICATIONS)
+        Task(point_name(sweep, value), replication, policy)
+        for replication in range(REPLICATIONS)
         for sweep, points in SWEEPS.items()
-        for value in ((min(points), max(points)) if small else points)
+        for value in points
         for policy in POLICIES
     ]
 
