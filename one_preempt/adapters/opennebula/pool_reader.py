@@ -80,7 +80,9 @@ class OpenNebulaPoolReader:
         name = pools.RAFT_STATUS
         try:
             return pools.raft_state(self._transport.document(f"one.{name}"))
-        except (OnedError, UnreadableDocument) as error:
+        except OnedError as error:
+            raise refused(f"one.{name}", error) from None
+        except UnreadableDocument as error:
             raise CloudUnavailable(f"one.{name} at {self._transport.endpoint}: {error}") from None
 
     def read_vm(self, vm_id: int) -> VirtualMachine | None:
