@@ -8,7 +8,7 @@ from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind
 from one_preempt.core.model.virtual_machine import PREEMPTION_LOCK
 from one_preempt.ports import CHANGED_HANDS, CallResult
-from one_preempt.simulation.simulated_cloud.calls.vm_actions import state_name
+from one_preempt.simulation.simulated_cloud.calls.vm_states import state_name
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimVm

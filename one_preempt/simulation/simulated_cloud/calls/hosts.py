@@ -7,7 +7,8 @@ from functools import partial
 from one_preempt.simulation.simulated_cloud import capacity
 from one_preempt.simulation.simulated_cloud.authorization import ObjectKind, Right, Subject
 from one_preempt.simulation.simulated_cloud.calls.gangs import GangCalls
-from one_preempt.simulation.simulated_cloud.calls.vm_actions import LEGAL, state_name
+from one_preempt.simulation.simulated_cloud.calls.vm_actions import LEGAL
+from one_preempt.simulation.simulated_cloud.calls.vm_states import state_name
 from one_preempt.simulation.simulated_cloud.calls.vms import parsed
 from one_preempt.simulation.simulated_cloud.cloud_state import found, host_subject, oned_call
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
