@@ -1,4 +1,4 @@
-"""The tables of the researcher's page say what the results that lie beside it say."""
+"""The tables of the researcher's pages say what the results that lie beside it say."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from one_preempt.simulation.probes.statistics import TTest
 RESEARCHER = Path(__file__).parents[2] / "docs" / "researcher"
 # What was played, each in a folder by the name of its experiment.
 REPORTED = sorted(path.parent.name for path in RESEARCHER.glob("results/*/results.jsonl"))
-DOCUMENT = (RESEARCHER / "experiments.md").read_text(encoding="utf-8")
+DOCUMENT = "".join(page.read_text(encoding="utf-8") for page in sorted((RESEARCHER / "experiments").glob("*.md")))
 SWEEPS = {"best-effort": "best-effort", "deadline": "deadline-constraint", "local": "local"}
 VERDICTS = {True: "holds", False: "does not hold", None: "not judged"}
 
