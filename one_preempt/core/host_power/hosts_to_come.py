@@ -214,7 +214,7 @@ def expecting(state: ClusterState, to_come: HostsToCome) -> ClusterState:
     seen = to_come.asleep | to_come.coming
     free, capacity = table.free.copy(), table.capacity.copy()
     free[seen], capacity[seen] = -1, to_come.expected.capacity[seen]
-    expected = HostTable(table.ids, free, capacity, table.accepts_vms | seen, table.index_by_id, tuple(ordered))
+    expected = HostTable(table.ids, free, capacity, table.accepts_vms | seen, table.index_by_id, ordered)
     hosts = dict(zip(table.index_by_id, ordered, strict=True))
     return replace(state, snapshot=replace(state.snapshot, hosts=hosts, changed_host_ids=None), hosts=expected)
 

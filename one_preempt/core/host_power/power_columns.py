@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import compress, count
 from operator import is_not
 
@@ -37,7 +37,7 @@ class PowerColumns:
     def __init__(self) -> None:
         self._rules: PowerRules | None = None
         self._index: Mapping[int, int] = {}
-        self._hosts: tuple[Host, ...] = ()
+        self._hosts: Sequence[Host] = ()
         self._rows_of: tuple[frozenset[int], BoolArray] | None = None
         self._begin(0)
 

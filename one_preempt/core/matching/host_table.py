@@ -41,7 +41,7 @@ def host_table(
     """
     if before is not None and rows is not None:
         return _with_rows(before, hosts, rows) if rows else before
-    ordered = tuple(hosts[host_id] for host_id in sorted(hosts))
+    ordered = [hosts[host_id] for host_id in sorted(hosts)]
     return HostTable(
         ids=np.array([host.id for host in ordered], dtype=np.int64),
         free=_free(ordered),
@@ -68,7 +68,7 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
         accepts_vms = accepts_vms.copy()
         accepts_vms[rows] = [host.accepts_vms for host in renewed]
     columns = (before.ids, free, capacity, accepts_vms)
-    return HostTable(*columns, before.index_by_id, tuple(ordered), made_from=before.mark, renewed=rows)
+    return HostTable(*columns, before.index_by_id, ordered, made_from=before.mark, renewed=rows)
 
 
 def _free(hosts: Sequence[Host]) -> IntArray:

@@ -33,7 +33,7 @@ class HostTable(Struct, frozen=True):
     capacity: IntArray
     accepts_vms: npt.NDArray[np.bool_]
     index_by_id: Mapping[int, int]
-    hosts: tuple[Host, ...] = ()
+    hosts: Sequence[Host] = ()
     made_from: object = None
     renewed: Sequence[int] = ()
     mark: object = field(default_factory=object)
