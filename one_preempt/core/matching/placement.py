@@ -34,7 +34,6 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 
 # So many hosts with CPU, memory and devices for all of a gang that is to share one are tried for what else it needs.
 HOSTS_TRIED_FOR_ALL = 32
-_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 _vm_id, _size = attrgetter("id"), attrgetter("cpu_centi", "memory_mib")
 
 
@@ -98,7 +97,7 @@ class Matchmaker(SinglePlacement):
                 return together(len(vms), placed)
             placed = searched
         placement_of = {placement.vm_id: placement for placement in placed}
-        return tuple(placement_of[vm.id] for vm in vms)
+        return tuple([placement_of[vm.id] for vm in vms])
 
     def has_room(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """Some host that suits the first VM to be placed has CPU and memory for it: else nothing can be placed now."""
@@ -200,17 +199,17 @@ class Matchmaker(SinglePlacement):
         mark = room.checkpoint()
         found: list[Placement] = []
         while len(found) < len(vms):
+            if not isinstance(among, Mapping):
+                rest = vms[len(found) :]
+                found += self._place_alike(rest[: like_the_first(rest)], room, among)
+                if len(found) == len(vms):
+                    break
             vm = vms[len(found)]
-            hosts = among[vm.id] if isinstance(among, Mapping) else among
-            first = self.place(vm, room, hosts, limited=False)
-            if isinstance(first, Unplaced):
+            placed = self.place(vm, room, among[vm.id] if isinstance(among, Mapping) else among, limited=False)
+            if isinstance(placed, Unplaced):
                 room.rollback(mark)
-                return first
-            found.append(first)
-            if not isinstance(among, Mapping) and len(found) < len(vms):
-                like = vms[len(found) : len(found) - 1 + like_the_first(vms[len(found) - 1 :])]
-                if like:
-                    found += self._place_onward(like, room, self._onward(vm, first, room, among))
+                return placed
+            found.append(placed)
         return tuple(found)
 
     def _place_on_one_host(
@@ -248,26 +247,23 @@ class Matchmaker(SinglePlacement):
         first = next((vm for vm in vms if vm.topology is not None), None)
         return first is None or room.numa_room(host_id).fits(first)
 
-    def _onward(self, vm: VirtualMachine, placed: Placement, room: Room, among: BoolArray | None) -> IntArray:
-        """The rows for what asks for the same as `vm`, best first: from that of `vm` on, for before there is no room.
+    def _place_alike(self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None) -> list[Placement]:
+        """Put several VMs that ask for the same each on the best host with room, as many as find one.
 
-        Empty where there might be.
+        The hosts are gone through once: what had no room for one of them has none for the next. None of them is placed
+        where that might not be so, or where one alone is refused.
         """
-        match = self.match(vm)
-        if self.has_prematched or vm.vm_group_id is not None or match.follows_current_vms:
-            return _NO_ROWS
-        row = self.hosts.index_by_id[placed.host_id]
+        vm, match = vms[0], self.match(vms[0])
+        if len(vms) == 1 or self.has_prematched or vm.vm_group_id is not None or match.follows_current_vms:
+            return []
+        if self._refusal(vm, room) is not None:
+            return []
         mask = match.mask & room.hosts_for(vm.cpu_centi, vm.memory_mib)
         if among is not None:
             mask &= among
-        mask[row] = True
         order = self.preference(vm)
         rows = order[mask[order]]
-        return rows[int((rows == row).argmax()) :]
-
-    def _place_onward(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
-        """Put VMs that ask for the same each on the first of these rows with room, as many as find some."""
-        if room.takes_capacity_alone(vms[0]):
+        if room.takes_capacity_alone(vm):
             return self._spread(vms, room, rows)
         found: list[Placement] = []
         for row in rows.tolist():
@@ -287,18 +283,16 @@ class Matchmaker(SinglePlacement):
         vm, found, taken_rows = vms[0], list[Placement](), list[int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
-        for row, (free_cpu_centi, free_memory_mib) in _with_free(rows, room, len(vms)):
-            fitting = min(len(vms) - len(found), free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
-            if fitting <= 0:
-                continue
+        for row, places in _with_places(rows, room, vm, len(vms)):
             host = self.hosts.hosts[row]
             if not alike_in_cluster or host.cluster_id not in like_in_cluster:
                 like_in_cluster[host.cluster_id] = self._try_host(vm, row, room, {})
             like = like_in_cluster[host.cluster_id]
-            if like is not None:
-                taken_rows += [row] * fitting
-                several = vms[len(found) : len(found) + fitting]
-                found += [Placement(one.id, host.id, like.datastore_id, like.nics) for one in several]
+            if like is None:
+                continue
+            for one in vms[len(found) : len(found) + places]:
+                found.append(Placement(one.id, host.id, like.datastore_id, like.nics))
+                taken_rows.append(row)
             if len(found) == len(vms):
                 break
         if found:
@@ -312,11 +306,13 @@ class Matchmaker(SinglePlacement):
         return bool(free[0] >= sum(vm.cpu_centi for vm in vms) and free[1] >= sum(vm.memory_mib for vm in vms))
 
 
-def _with_free(rows: IntArray, room: Room, at_once: int) -> Iterator[tuple[int, list[int]]]:
-    """Each row with what is free there; looked up for so many `at_once`, for mostly the first ones are enough."""
+def _with_places(rows: IntArray, room: Room, vm: VirtualMachine, at_once: int) -> Iterator[tuple[int, int]]:
+    """Each row with how many such VMs have room there; counted for so many `at_once`, for the first mostly do."""
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
-        yield from zip(some.tolist(), room.free[some].tolist(), strict=True)
+        free = room.free[some]
+        places = np.minimum(free[:, 0] // vm.cpu_centi, free[:, 1] // vm.memory_mib)
+        yield from zip(some.tolist(), places.tolist(), strict=True)
 
 
 def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:

@@ -149,7 +149,7 @@ class Room:
         amounts = vms[:, np.newaxis] * _amounts(vm.resources)
         self.free -= amounts
         self.dispatched += vms
-        self.placed.update((placement.vm_id, placement) for placement in placements)
+        self.placed.update({placement.vm_id: placement for placement in placements})
 
         def undo(room: Room) -> None:
             room.free += amounts
