@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -30,6 +31,9 @@ from one_preempt.core.model.plan import Placement
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.prematch import Prematch
 from one_preempt.core.model.virtual_machine import VirtualMachine
+
+# A code of `reasons`, and the mask of the rows that pass.
+_Test = tuple[str, BoolArray]
 
 
 class SinglePlacement:
@@ -150,16 +154,17 @@ class SinglePlacement:
         refusal = self._refusal(vm, room) or (_follows(rules) if limited else None)
         if refusal is not None:
             return refusal
-        mask, counts = self._with_room(vm, room, among, rules, limited=limited)
+        tests = self._tests_of_room(vm, room, among, rules, limited=limited)
+        lacking: dict[str, int] = {}
         nics: dict[int, ChosenNetworks] = {}
-        for row in self._ordered(vm, mask, after_host_id):
-            placement = self._try_host(vm, row, room, counts, nics)
+        for row in self._ordered(vm, self._passing(vm, tests), after_host_id):
+            placement = self._try_host(vm, row, room, lacking, nics)
             if placement is not None:
                 room.take(placement)
                 for companion in rules.companions if rules and limited else ():
                     room.hold(placement.host_id, companion.resources)
                 return placement
-        return reasons.no_host(counts, needs_of(vm))
+        return reasons.no_host(self._counts(vm, tests, lacking), needs_of(vm))
 
     def too_small(self, vm: VirtualMachine, mask: BoolArray) -> int:
         """How many of the hosts of a mask of rows could not take the VM even when they are empty."""
@@ -177,11 +182,11 @@ class SinglePlacement:
             return
         trials = trials or Trials(room)
         hopeless, nics = trials.hopeless_for(vm), dict[int, ChosenNetworks]()
-        mask, counts = self._with_room(vm, room, among, group_rules(vm, room), limited=False)
-        for row in self._ordered(vm, mask):
+        tests = self._tests_of_room(vm, room, among, group_rules(vm, room), limited=False)
+        for row in self._ordered(vm, self._passing(vm, tests)):
             if trials.left <= 0:
                 return
-            placement = None if row in hopeless else self._try_host(vm, row, room, counts, nics)
+            placement = None if row in hopeless else self._try_host(vm, row, room, {}, nics)
             if placement is not None:
                 yield placement
             elif row not in hopeless:
@@ -219,7 +224,7 @@ class SinglePlacement:
             return reasons.unplaced(reasons.IMAGE_DATASTORE, text)
         return None
 
-    def _with_room(
+    def _tests_of_room(
         self,
         vm: VirtualMachine,
         room: Room,
@@ -227,28 +232,44 @@ class SinglePlacement:
         rules: GroupRules | None,
         *,
         limited: bool,
-    ) -> tuple[BoolArray, dict[str, int]]:
-        """The hosts that suit the VM and have CPU and memory for it, and why the others do not."""
-        match = self.match(vm)
-        counts = dict(match.counts)
-        mask = match.mask if among is None else _narrow(match.mask, among, counts, reasons.NOT_AMONG)
-        if match.follows_current_vms:
-            mask = _narrow(mask, self._host_match.requirements_now(vm, room), counts, reasons.REQUIREMENTS)
+    ) -> list[_Test]:
+        """What hosts that suit the VM must pass besides, in order: the code of each test, and the rows that pass it."""
+        tests: list[_Test] = []
+        if among is not None:
+            tests.append((reasons.NOT_AMONG, among))
+        if self.match(vm).follows_current_vms:
+            tests.append((reasons.REQUIREMENTS, self._host_match.requirements_now(vm, room)))
         needed = vm.resources
         if rules is not None:
-            mask = _narrow(mask, rules.mask, counts, reasons.AFFINITY)
+            tests.append((reasons.AFFINITY, rules.mask))
             # Several VMs placed together are all charged in turn; a VM alone must leave room for who follows.
             for companion in rules.companions if limited else ():
-                mask = _narrow(mask, self.match(companion).mask, counts, reasons.AFFINITY)
+                tests.append((reasons.AFFINITY, self.match(companion).mask))
                 needed += companion.resources
-        suited = mask
-        mask = _narrow(mask, room.hosts_for(needed.cpu_centi, needed.memory_mib), counts, reasons.CAPACITY)
-        if counts.get(reasons.CAPACITY) and not mask.any():
-            counts[reasons.TOO_SMALL] = self.too_small(vm, suited)
-            counts[reasons.CAPACITY] -= counts[reasons.TOO_SMALL]
+        tests.append((reasons.CAPACITY, room.hosts_for(needed.cpu_centi, needed.memory_mib)))
         if limited and self.options.max_host:
-            mask = _narrow(mask, room.dispatched < self.options.max_host, counts, reasons.DISPATCH_LIMIT)
-        return mask, counts
+            tests.append((reasons.DISPATCH_LIMIT, room.dispatched < self.options.max_host))
+        return tests
+
+    def _passing(self, vm: VirtualMachine, tests: Sequence[_Test]) -> BoolArray:
+        """The hosts that suit the VM and pass all these tests."""
+        mask = self.match(vm).mask
+        for _, passed in tests:
+            mask = mask & passed
+        return mask
+
+    def _counts(self, vm: VirtualMachine, tests: Sequence[_Test], lacking: Mapping[str, int]) -> dict[str, int]:
+        """How many hosts were ruled out by which test; those that passed these are `lacking` something else."""
+        match = self.match(vm)
+        mask, counts = match.mask, Counter(match.counts)
+        for code, passed in tests:
+            suited, mask = mask, mask & passed
+            counts[code] += int(np.count_nonzero(suited)) - int(np.count_nonzero(mask))
+            if code == reasons.CAPACITY and not mask.any():
+                counts[reasons.TOO_SMALL] = self.too_small(vm, suited)
+                counts[code] -= counts[reasons.TOO_SMALL]
+        counts.update(lacking)
+        return counts
 
     def _ordered(self, vm: VirtualMachine, mask: BoolArray, after_host_id: int | None = None) -> Iterator[int]:
         order = self.preference(vm)
@@ -349,11 +370,3 @@ def _follows(rules: GroupRules | None) -> Unplaced | None:
     if rules is None or rules.follows is None:
         return None
     return reasons.unplaced(reasons.AFFINITY, f"It goes to the host of VM {rules.follows}, once that has started.")
-
-
-def _narrow(mask: BoolArray, passed: BoolArray, counts: dict[str, int], code: str) -> BoolArray:
-    narrowed = mask & passed
-    lost = int(np.count_nonzero(mask)) - int(np.count_nonzero(narrowed))
-    if lost:
-        counts[code] = counts.get(code, 0) + lost
-    return narrowed
