@@ -6,7 +6,6 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -48,8 +47,8 @@ class MemoryLeaseStore:
     `keep_log=False` forgets ended leases, closed actions and transitions at once, except failed actions inside the
     retry window: `leases(include_ended=True)`, `actions()` and `transitions()` then tell of the present alone.
 
-    `live_views=True` lets `load` return read-only views of the store's own dicts in place of copies. Such a ledger
-    shows the present of the store, not the instant of its reading. Rely on it until the next call that writes
+    `live_views=True` lets `load` return the store's own dicts, which are not to be written to, in place of copies. Such
+    a ledger shows the present of the store, not the instant of its reading. Rely on it until the next call that writes
     (`apply`, `record_plan`, `begin_attempt`, `record_result`, `prune`); who compares two ledgers, keeps one, or writes
     while iterating over one needs copies. Tuples and single records are values in either case.
     """
@@ -247,7 +246,7 @@ class MemoryLeaseStore:
         """Nothing to let go of."""
 
     def _handed_out(self, values: dict[Id, Value]) -> Mapping[Id, Value]:
-        return MappingProxyType(values) if self._live_views else values.copy()
+        return values if self._live_views else values.copy()
 
     def _known(self, action_id: str) -> ActionRecord:
         record = self._actions.get(action_id)

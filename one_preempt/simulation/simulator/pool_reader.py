@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from one_preempt.core.model.access import Directory, Group, User
 from one_preempt.core.model.host import Host
 from one_preempt.core.model.infrastructure import Cluster, Datastore, Network, VmGroup
@@ -56,8 +54,8 @@ class SimulatedPoolReader:
     A reading costs what changed since the last one, and a copy of the tables of VMs and hosts by id. Values of one
     snapshot are shared with later ones, which is harmless as nobody can change them.
 
-    `live_views` saves the copies: snapshots are then views of the reader's own tables, which hold until its next
-    reading. Who compares two snapshots or keeps one needs copies.
+    `live_views` saves the copies: snapshots then show the reader's own tables, which are not to be written to, and hold
+    until its next reading. Who compares two snapshots or keeps one needs copies.
     """
 
     def __init__(self, cloud: SimulatedCloud, *, monitors_hosts: bool = True, live_views: bool = False) -> None:
@@ -68,7 +66,6 @@ class SimulatedPoolReader:
         self._log = cloud.changes.open()
         self._vms: dict[int, VirtualMachine] = {}
         self._hosts: dict[int, Host] = {}
-        self._vm_view, self._host_view = MappingProxyType(self._vms), MappingProxyType(self._hosts)
         self._described: dict[int, _Description] = {}
         self._last_described: tuple[_Description, VirtualMachine] | None = None
         self._is_first = True
@@ -93,8 +90,8 @@ class SimulatedPoolReader:
             version=cloud.version,
             zone_id=0,
             raft_state=_RAFT_STATES[cloud.raft_state],
-            hosts=self._host_view if self._live_views else self._hosts.copy(),
-            vms=self._vm_view if self._live_views else self._vms.copy(),
+            hosts=self._hosts if self._live_views else self._hosts.copy(),
+            vms=self._vms if self._live_views else self._vms.copy(),
             clusters=self._clusters,
             datastores=self._datastores,
             networks=self._networks,

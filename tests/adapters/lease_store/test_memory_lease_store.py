@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
@@ -60,17 +59,14 @@ def test_a_ledger_of_copies_stays_what_it_was() -> None:
     assert ledger == full().load(NOW_S)
 
 
-def test_a_ledger_of_views_shows_the_present_and_cannot_be_written_through() -> None:
+def test_a_ledger_of_views_shows_the_present() -> None:
     store = full(live_views=True)
     ledger = store.load(NOW_S)
     write_over(store)
     assert mappings(store.load(NOW_S)) == mappings(ledger)
     assert list(ledger.host_capacities) == [1, 3]
     assert list(ledger.leases) == [2]
-    for view in mappings(ledger):
-        assert len(view) > 0
-        with pytest.raises(TypeError):
-            view[99] = None  # type: ignore[index]
+    assert all(mappings(ledger))
 
 
 def test_what_starts_from_a_ledger_of_views_is_on_its_own() -> None:
