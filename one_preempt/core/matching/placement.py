@@ -78,15 +78,13 @@ class Matchmaker(SinglePlacement):
             alone = self.place(vms[0], room, among)
             return alone if isinstance(alone, Unplaced) else (alone,)
         ordered = _largest_first(vms, room)
-        if among is None:
-            hosts = self._hosts_with_room(ordered[0], room) if vms else 0
-            # With a host for each of VMs that are alike there are places enough.
-            unplaced = self._has_too_few_places(vms, room) if 0 < hosts < len(vms) else None
-            if vms and not hosts:
-                unplaced = self.where_all_is_full(vms, room) or self._has_too_few_places(vms, room)
-            if unplaced is not None:
-                return unplaced
-        placed = self._place_each(ordered, room, among)
+        placed: Sequence[Placement] | Unplaced = self._all_alike(ordered, room, among)
+        if not placed:
+            if among is None:
+                unplaced = self._why_too_few(vms, ordered, room)
+                if unplaced is not None:
+                    return unplaced
+            placed = self._place_each(ordered, room, among)
         if isinstance(placed, Unplaced):
             searched = None
             if are_tied(vms, room.snapshot):
@@ -98,6 +96,27 @@ class Matchmaker(SinglePlacement):
             placed = searched
         placement_of = {placement.vm_id: placement for placement in placed}
         return tuple([placement_of[vm.id] for vm in vms])
+
+    def _all_alike(self, vms: Sequence[VirtualMachine], room: Room, among: BoolArray | None) -> list[Placement]:
+        """Where all VMs go if they ask for the same and there is room for all; else none, and nothing is charged."""
+        if not vms or like_the_first(vms) < len(vms):
+            return []
+        mark = room.checkpoint()
+        placed = self._place_alike(vms, room, among)
+        if len(placed) < len(vms):
+            room.rollback(mark)
+            return []
+        return placed
+
+    def _why_too_few(
+        self, vms: Sequence[VirtualMachine], ordered: Sequence[VirtualMachine], room: Room
+    ) -> Unplaced | None:
+        """What is said at once where hosts are clearly too few or too full; None where that is yet to be tried."""
+        hosts = self._hosts_with_room(ordered[0], room) if vms else 0
+        # With a host for each of VMs that are alike there are places enough.
+        if hosts:
+            return self._has_too_few_places(vms, room) if hosts < len(vms) else None
+        return (self.where_all_is_full(vms, room) or self._has_too_few_places(vms, room)) if vms else None
 
     def has_room(self, vms: Sequence[VirtualMachine], room: Room) -> bool:
         """Some host that suits the first VM to be placed has CPU and memory for it: else nothing can be placed now."""
@@ -280,7 +299,7 @@ class Matchmaker(SinglePlacement):
 
     def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
-        vm, found, taken_rows = vms[0], list[Placement](), list[int]()
+        vm, found, taken = vms[0], list[Placement](), dict[int, int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, places in _with_places(rows, room, vm, len(vms)):
@@ -290,13 +309,13 @@ class Matchmaker(SinglePlacement):
             like = like_in_cluster[host.cluster_id]
             if like is None:
                 continue
-            for one in vms[len(found) : len(found) + places]:
-                found.append(Placement(one.id, host.id, like.datastore_id, like.nics))
-                taken_rows.append(row)
+            several = vms[len(found) : len(found) + places]
+            found += [Placement(one.id, host.id, like.datastore_id, like.nics) for one in several]
+            taken[row] = len(several)
             if len(found) == len(vms):
                 break
         if found:
-            room.take_alike(vm, taken_rows, found)
+            room.take_alike(vm, taken, found)
         return found
 
     def _may_fit_together(self, vms: Sequence[VirtualMachine], room: Room) -> bool:

@@ -142,18 +142,17 @@ class Room:
         plain = not (vm.pci_requests or vm.nics) and vm.topology is None and self.demand_of(vm) is NO_DEMAND
         return plain and vm.cpu_centi > 0 and vm.memory_mib > 0
 
-    def take_alike(self, vm: VirtualMachine, rows: Sequence[int], placements: Sequence[Placement]) -> None:
-        """Charge placements of VMs that take as much capacity as `vm` does, and nothing else, on these rows."""
-        before = self.placed.copy()
-        vms = np.bincount(rows, minlength=len(self.dispatched))
-        amounts = vms[:, np.newaxis] * _amounts(vm.resources)
-        self.free -= amounts
-        self.dispatched += vms
+    def take_alike(self, vm: VirtualMachine, vms_by_row: Mapping[int, int], placements: Sequence[Placement]) -> None:
+        """Charge placements of VMs that take as much capacity as `vm` does, and nothing else: so many on these rows."""
+        rows, vms, before = np.array([*vms_by_row]), np.array([*vms_by_row.values()]), self.placed.copy()
+        amounts = np.multiply.outer(vms, _amounts(vm.resources))
+        self.free[rows] -= amounts
+        self.dispatched[rows] += vms
         self.placed.update({placement.vm_id: placement for placement in placements})
 
         def undo(room: Room) -> None:
-            room.free += amounts
-            room.dispatched -= vms
+            room.free[rows] += amounts
+            room.dispatched[rows] -= vms
             room.placed.clear()
             room.placed.update(before)
 
