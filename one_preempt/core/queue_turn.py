@@ -12,6 +12,8 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.lease_lifecycle import VmPhase, phase_of
 from one_preempt.core.model.virtual_machine import DEPLOYABLE_STATES, VirtualMachine, VmState
 
+_TO_START = (VmPhase.WAITING, VmPhase.OUT)
+
 
 class Turn(Struct, frozen=True):
     """The VMs of a lease that are to start, or one VM that is `marked` to move elsewhere."""
@@ -42,5 +44,5 @@ def may_start(lease: Lease, vm: VirtualMachine) -> bool:
 
 def startable(lease: Lease, members: Sequence[VirtualMachine]) -> list[VirtualMachine]:
     """The members that are to be started: none while one that waits may not be, for a gang starts together."""
-    waiting = [vm for vm in members if phase_of(vm) in (VmPhase.WAITING, VmPhase.OUT)]
+    waiting = [vm for vm in members if phase_of(vm) in _TO_START]
     return waiting if not [vm for vm in waiting if not may_start(lease, vm)] else []

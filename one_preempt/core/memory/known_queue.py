@@ -20,6 +20,8 @@ from one_preempt.core.policies import Policies
 from one_preempt.core.queue_turn import Turn, startable
 from one_preempt.core.quotas import counts_anew
 
+_UNLOCKED = LockLevel.NONE
+
 
 class QueuePlace(Struct, frozen=True):
     """Where a lease, or a VM that moves, stands in the queue: that of the lowest `key` is served first.
@@ -78,7 +80,7 @@ class KnownQueue:
             places[lease_id] = QueuePlace(
                 queue_key(policies, lease, members),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
-                is_locked=bool([vm for vm in turn.vms if vm.lock_level is not LockLevel.NONE]),
+                is_locked=bool([vm for vm in turn.vms if vm.lock_level is not _UNLOCKED]),
                 counted_anew=frozenset([(vm.uid, vm.gid) for vm in turn.vms if counts_anew(vm)]),
             )
         gone = places.keys() - waiting.keys() if len(places) > len(waiting) else ()

@@ -20,6 +20,7 @@ WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState
 RETURNING_STATES = frozenset({LeaseState.PREEMPTED, LeaseState.RETURNING})
 _HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
 _HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
+_PENDING, _UNLOCKED = VmState.PENDING, LockLevel.NONE
 
 
 class Concern(Enum):
@@ -45,7 +46,7 @@ class Concern(Enum):
 def _is_to_hold(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
     if not lease.explicit or lease.state not in _HELD_STATES:
         return False
-    return bool([vm for vm in vms if vm.state is VmState.PENDING and vm.lock_level is LockLevel.NONE])
+    return bool([vm for vm in vms if vm.state is _PENDING and vm.lock_level is _UNLOCKED])
 
 
 def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:

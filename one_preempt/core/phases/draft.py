@@ -44,6 +44,8 @@ from one_preempt.core.quotas import QuotaBook
 from one_preempt.core.reconciliation.in_place import InPlace, in_place
 from one_preempt.core.victims import SAVES
 
+_DEPLOY = ActionKind.DEPLOY
+
 
 class Preparation(Struct, frozen=True):
     """From when on others leave for a reservation; `slots` are (lane, start, end) of what takes turns meanwhile."""
@@ -273,7 +275,7 @@ class PlanDraft(Struct):
         beside = bool(rests and (self.room.free[row] < 0).any())
         return Action(
             id=action_id,
-            kind=ActionKind.DEPLOY,
+            kind=_DEPLOY,
             vm_id=vm.id,
             lease_id=lease.id,
             reason=reason,
@@ -377,6 +379,6 @@ def _timeline(
 def _starts_by_lease(failed_actions: Iterable[ActionRecord]) -> dict[int, list[ActionRecord]]:
     found: dict[int, list[ActionRecord]] = {}
     for record in failed_actions:
-        if record.kind is ActionKind.DEPLOY:
+        if record.kind is _DEPLOY:
             found.setdefault(record.lease_id, []).append(record)
     return found

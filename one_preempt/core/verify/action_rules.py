@@ -10,6 +10,7 @@ from one_preempt.core.model.virtual_machine import LockLevel, VmState
 from one_preempt.core.verify.recount import ARRIVALS, DEPARTURES, LEGAL_STATES, Recount, Rule, Violation
 
 _MOVING = ARRIVALS | DEPARTURES | {ActionKind.RESUME, ActionKind.SUSPEND}
+_HOLD, _UNLOCKED, _STARTED_OR_ENDED = VmState.HOLD, LockLevel.NONE, (ActionKind.DEPLOY, ActionKind.TERMINATE)
 OWN_ATTRIBUTES = frozenset({"LEASE_STATUS", "SCHED_MESSAGE"})
 
 
@@ -78,7 +79,7 @@ def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
     """HOLD without LEASE is somebody's wish: such a VM is neither started nor terminated."""
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
-        if vm is None or vm.state is not VmState.HOLD or action.kind not in (ActionKind.DEPLOY, ActionKind.TERMINATE):
+        if vm is None or vm.state is not _HOLD or action.kind not in _STARTED_OR_ENDED:
             continue
         lease = recount.lease_of(vm.id)
         if lease is None or not lease.explicit:
@@ -89,7 +90,7 @@ def _locks_are_respected(recount: Recount) -> Iterator[Violation]:
     """ADMIN locks stop deploy and migrate only; whether they shield a victim is the administrator's rule."""
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
-        if vm is None or vm.lock_level is LockLevel.NONE or recount.under_way(action):
+        if vm is None or vm.lock_level is _UNLOCKED or recount.under_way(action):
             continue
         if action.kind is ActionKind.UNLOCK or _is_unlocked_before(recount, action):
             continue
@@ -111,11 +112,11 @@ def _is_unlocked_before(recount: Recount, action: Action) -> bool:
 
 def _only_our_locks_are_opened(recount: Recount) -> Iterator[Violation]:
     """Its owner and level are ours, and it is on record that we set it; or the ledger was lost, and the VM says so."""
-    for action in recount.plan.actions:
+    for action in recount.others:
         if action.kind is not ActionKind.UNLOCK:
             continue
         vm = recount.vms.get(action.vm_id)
-        if vm is None or vm.lock_level is LockLevel.NONE:
+        if vm is None or vm.lock_level is _UNLOCKED:
             continue
         recorded = any(
             one.kind is ActionKind.LOCK and one.vm_id == vm.id and one.attempts > 0
@@ -130,7 +131,7 @@ def _only_our_locks_are_opened(recount: Recount) -> Iterator[Violation]:
 
 def _resumed_is_what_we_suspended(recount: Recount) -> Iterator[Violation]:
     """What its owner suspended is his to resume."""
-    for action in recount.plan.actions:
+    for action in recount.others:
         if action.kind is not ActionKind.RESUME or recount.under_way(action):
             continue
         lease = recount.lease_of(action.vm_id)
@@ -178,8 +179,7 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
 
     That no VM is taken for one of another lease is a rule of its own.
     """
-    deployed = [action for action in recount.plan.actions if action.kind is ActionKind.DEPLOY]
-    starting = {action.vm_id for action in deployed}
+    starting = {action.vm_id for action in recount.starts}
     leases = {lease.id: lease for lease in map(recount.lease_of, starting) if lease is not None}
     tried: set[int] | None = None
     for _, lease in sorted(leases.items()):

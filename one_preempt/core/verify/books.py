@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Set
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 
+_ACTIVE, _SUSPENDED = VmState.ACTIVE, VmState.SUSPENDED
+_SAVING = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
+
 
 class Books:
     """Read by `recount` and its rules; kept by `Recounter`.
@@ -24,7 +27,7 @@ class Books:
         """The books of one state, from scratch."""
         self.own_uid = state.snapshot.own_uid
         vms, reservations = state.snapshot.vms, state.reservations
-        suspended = [vm for vm in vms.values() if vm.state is VmState.SUSPENDED]
+        suspended = [vm for vm in vms.values() if vm.state is _SUSPENDED]
         self.resting_ids = {vm.id for vm in suspended if rests(vm, self.own_uid)}
         self.saving_ids = {vm.id for vm in vms.values() if is_saved(vm)}
         self.firm_lease_ids = {one for one, slots in reservations.items() if any(slot.firm for slot in slots)}
@@ -37,7 +40,7 @@ class Books:
         vms, reservations, resting = state.snapshot.vms, state.reservations, self.resting_ids
         for vm_id in vm_ids:
             vm = vms.get(vm_id)
-            if vm is not None and vm.state is VmState.SUSPENDED and rests(vm, self.own_uid):
+            if vm is not None and vm.state is _SUSPENDED and rests(vm, self.own_uid):
                 resting.add(vm_id)
             elif resting:
                 resting.discard(vm_id)
@@ -114,12 +117,12 @@ def contradictions(state: ClusterState) -> Iterator[str]:
 
 def rests(vm: VirtualMachine, own_uid: int) -> bool:
     """Suspended, and locked by the user that we are at oned, at the level at which we lock."""
-    return vm.state is VmState.SUSPENDED and bears_our_lock(vm, own_uid)
+    return vm.state is _SUSPENDED and bears_our_lock(vm, own_uid)
 
 
 def is_saved(vm: VirtualMachine) -> bool:
     """Its memory is being written, for it is stopped or suspended."""
-    return vm.state is VmState.ACTIVE and vm.lcm_state in (LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND)
+    return vm.state is _ACTIVE and vm.lcm_state in _SAVING
 
 
 def bears_our_lock(vm: VirtualMachine, own_uid: int) -> bool:

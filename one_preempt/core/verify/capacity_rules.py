@@ -45,7 +45,7 @@ def _hosts_hold_what_they_are_given(recount: Recount) -> Iterator[Violation]:
 
 def _arrivals_by_host(recount: Recount) -> dict[int, list[_Arrival]]:
     found: dict[int, list[_Arrival]] = {}
-    stopped = {action.vm_id for action in recount.plan.actions if action.kind is ActionKind.STOP}
+    stopped = {action.vm_id for action in recount.others if action.kind is ActionKind.STOP}
     for action in recount.plan.actions:
         vm, host_id = recount.vms.get(action.vm_id), action.host_id
         if vm is None or host_id is None:
@@ -115,7 +115,7 @@ def _overfull(
 
 def _goes_on_being_charged(recount: Recount, vm: VirtualMachine) -> bool:
     """It leaves its room by being locked where it rests."""
-    return any(action.kind is ActionKind.LOCK and action.vm_id == vm.id for action in recount.plan.actions)
+    return any(action.kind is ActionKind.LOCK and action.vm_id == vm.id for action in recount.others)
 
 
 def _too_much(host: Host, present: list[VirtualMachine], left: list[VirtualMachine]) -> Iterator[Violation]:

@@ -17,15 +17,17 @@ from one_preempt.core.verify.lease_over_time import (
 )
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
+_REFUSED = LeaseState.REFUSED
+
 
 def _nobody_starts_before_its_time(recount: Recount) -> Iterator[Violation]:
     """START is the exact start of an advance reservation, and the earliest one of a lease with a deadline."""
     refused = {given.lease_id for given in recount.plan.verdicts if given.verdict is Verdict.REFUSED}
-    for action in recount.plan.actions:
+    for action in recount.starts:
         lease = recount.lease_of(action.vm_id)
-        if lease is None or action.kind is not ActionKind.DEPLOY:
+        if lease is None:
             continue
-        was_refused = lease.id in refused or lease.state is LeaseState.REFUSED
+        was_refused = lease.id in refused or lease.state is _REFUSED
         start_at_s = lease.terms.start_at_s
         is_early = start_at_s is not None and recount.state.now_s < start_at_s
         if not (was_refused or is_early) or recount.under_way(action):
@@ -66,7 +68,7 @@ def _what_is_accepted_is_booked(recount: Recount) -> Iterator[Violation]:
 def _is_on_its_way(recount: Recount, lease: Lease) -> bool:
     """Room is made for it, or it starts, or is to be started again after a refusal."""
     records = (*recount.state.actions.values(), *recount.state.failed_actions)
-    deployed = [one.lease_id for one in recount.plan.actions if one.kind is ActionKind.DEPLOY]
+    deployed = [one.lease_id for one in recount.starts]
     deployed += [one.lease_id for one in records if one.kind is ActionKind.DEPLOY]
     return lease.id in (*deployed, *(one.preemptor_lease_id for one in recount.preemptions.values()))
 
@@ -82,7 +84,7 @@ def _promises_are_not_dropped(recount: Recount) -> Iterator[Violation]:
 
 
 def _waits(recount: Recount, lease: Lease) -> bool:
-    deployed = {action.vm_id for action in recount.plan.actions if action.kind is ActionKind.DEPLOY}
+    deployed = {action.vm_id for action in recount.starts}
     return all(recount.vms[vm_id].host_id is None and vm_id not in deployed for vm_id in lease.vm_ids)
 
 

@@ -24,6 +24,7 @@ class Violation(Struct, frozen=True):
     text: str
 
 
+_DEPLOY = ActionKind.DEPLOY
 MOVES = frozenset({ActionKind.MIGRATE, ActionKind.LIVE_MIGRATE})
 DEPARTURES = frozenset({ActionKind.STOP, ActionKind.UNDEPLOY, ActionKind.TERMINATE})
 ARRIVALS = frozenset({ActionKind.DEPLOY}) | MOVES
@@ -62,7 +63,9 @@ class Recount:
         self.vms = state.snapshot.vms
         self.hosts = state.snapshot.hosts
         self.leases, self.lease_of_vm = state.leases, state.lease_of_vm
-        # Actions that wait for others, by far the fewest.
+        # Starts are by far the most actions; those that wait for others are the fewest.
+        self.starts = [action for action in plan.actions if action.kind is _DEPLOY]
+        self.others = [action for action in plan.actions if action.kind is not _DEPLOY]
         self.later = [action for action in plan.actions if action.after]
         self.action_by_id = {action.id: action for action in plan.actions}
         decided = [opened.preemption for opened in state.preemptions]
