@@ -135,7 +135,7 @@ def _records(
     records = {one: ledger.leases[one] for one in concerned.lease_ids if one in ledger.leases}
     if not admission.records:
         return records
-    records.update((record.id, adopted(record, ledger, snapshot)) for record in admission.records)
+    records.update({record.id: adopted(record, ledger, snapshot) for record in admission.records})
     return dict(sorted(records.items()))
 
 

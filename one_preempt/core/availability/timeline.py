@@ -100,7 +100,8 @@ class Timeline:
 
     def can_follow(self, room: ObservedRoom, now_s: int) -> bool:
         """The same hosts, and time has not gone back: the timeline can be told what changed."""
-        return room.host_ids == self.host_ids and now_s >= self.firm_stays.since_s
+        are_same = room.host_ids is self.host_ids or room.host_ids == self.host_ids
+        return are_same and now_s >= self.firm_stays.since_s
 
     def observe(self, room: ObservedRoom, now_s: int, alike_slots: int | None = None) -> None:
         """Make it what `room` says at `now_s`; only differences cost anything.

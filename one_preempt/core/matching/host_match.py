@@ -129,7 +129,8 @@ class StaticHostMatch:
         if len(before) != len(hosts.hosts) or not before:
             return False
         rows = hosts.rows_since(self._hosts)
-        if any(before[row].id != hosts.hosts[row].id for row in rows):
+        turned = [row for row in rows if not _is_alike(before[row], hosts.hosts[row])]
+        if any(before[row].id != hosts.hosts[row].id for row in turned):
             return False
         self._snapshot, self._hosts = snapshot, hosts
         self.__dict__.pop("_observed", None)
@@ -141,7 +142,7 @@ class StaticHostMatch:
             for key in self._found_by_load:
                 del self._found[key]
             self._found_by_load.clear()
-            self._turn([row for row in rows if not _is_alike(before[row], hosts.hosts[row])])
+            self._turn(turned)
         return True
 
     def _turn(self, rows: list[int]) -> None:

@@ -98,15 +98,15 @@ def _overfull(
     present = [arrival.vm for arrival in arrivals]
     resting = recount.resting_by_host.get(host.id, [])
     yield from _too_much(host, present, [*left, *resting])
-    gone = [vm for vm in left if not _goes_on_being_charged(recount, vm)]
+    gone = [vm for vm in left if not _goes_on_being_charged(recount, vm)] if left else []
     if resting or len(gone) < len(left):
         charged = [arrival.vm for arrival in arrivals if arrival.by_the_books]
         if charged:
             yield from _too_much(host, charged, gone)
-    coming = [arrival.vm for arrival in arrivals if not arrival.resumes]
-    requests = [request for vm in coming for request in vm.pci_requests]
-    if not requests:
+    coming = [arrival.vm for arrival in arrivals if arrival.vm.pci_requests and not arrival.resumes]
+    if not coming:
         return
+    requests = [request for vm in coming for request in vm.pci_requests]
     without = {-1, *(vm.id for vm in gone)}
     devices = [device for device in host.pci_devices if device.vm_id in without]
     if left_over(requests, devices):

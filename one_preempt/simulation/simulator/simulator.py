@@ -170,7 +170,7 @@ class Simulator:
 
     def _next_at_ms(self) -> int | None:
         instants = (self._heap.next_at_ms(), self._cloud.events.next_at_ms(), self._wake_at_ms)
-        return min((at_ms for at_ms in instants if at_ms is not None), default=None)
+        return min([at_ms for at_ms in instants if at_ms is not None], default=None)
 
     def _play_instant(self, at_ms: int) -> bool:
         """All that is due at `at_ms`, at a whole second with a cycle after each wave of changes; whether any came."""
