@@ -6,7 +6,7 @@ another object than before; one that is the same has the very VMs that it had th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from one_preempt.core.model.cluster_state import ClusterState
@@ -18,9 +18,10 @@ from one_preempt.core.victims import is_guarded
 
 WAITING_STATES = frozenset({LeaseState.WAITING, LeaseState.PREEMPTED, LeaseState.RETURNING, LeaseState.STARTING})
 RETURNING_STATES = frozenset({LeaseState.PREEMPTED, LeaseState.RETURNING})
-_HALF_STARTED = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
+_HALF_STARTED_STATES = frozenset({LeaseState.STARTING, LeaseState.RETURNING, LeaseState.FAILED})
 _HELD_STATES = WAITING_STATES | {LeaseState.REFUSED, LeaseState.INCOMPLETE}
-_PENDING, _UNLOCKED = VmState.PENDING, LockLevel.NONE
+_PENDING, _AT_REST, _UNLOCKED = VmState.PENDING, VmState.SUSPENDED, LockLevel.NONE
+_ACCEPTED, _UNANSWERED, _RUNNING = Verdict.ACCEPTED, Verdict.NONE, LeaseState.RUNNING
 
 
 class Concern(Enum):
@@ -43,46 +44,35 @@ class Concern(Enum):
     SAVED = "the memory of a VM of it is being written"
 
 
-def _is_to_hold(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
-    if not lease.explicit or lease.state not in _HELD_STATES:
-        return False
-    return bool([vm for vm in vms if vm.state is _PENDING and vm.lock_level is _UNLOCKED])
+(
+    _QUEUE, _PREEMPTS, _TIME, _PROMISED, _PROMISED_MATCHED, _ANY_TIME, _HALF_STARTED, _TO_HOLD, _TIME_GOES_ON,
+    _RUNS_TO_DEADLINE, _SUSPENDED, _MARKED, _SAVED,
+) = Concern  # fmt: skip
 
 
-def _is_promised(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
-    accepted = lease.verdict is Verdict.ACCEPTED
-    return lease.state in WAITING_STATES and has_promised_start(lease, accepted=accepted)
-
-
-def _is_promised_matched(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
-    # What was promised to be done in time may have other slots to come while it runs in one of them.
-    promised = _is_promised(lease, vms) or lease.promised_deadline_at_s is not None
-    return promised and any(vm.needs_matching for vm in vms)
-
-
-def _runs(lease: Lease, _: Sequence[VirtualMachine]) -> bool:
-    return lease.run_began_at_s is not None and lease.state is LeaseState.RUNNING
-
-
-def _is_suspended(lease: Lease, vms: Sequence[VirtualMachine]) -> bool:
-    return lease.preempted_by is not None and any(vm.state == VmState.SUSPENDED for vm in vms)
-
-
-_TESTS: dict[Concern, Callable[[Lease, Sequence[VirtualMachine]], bool]] = {
-    Concern.QUEUE: lambda lease, _: lease.state in WAITING_STATES,
-    Concern.PREEMPTS: lambda lease, _: lease.state in WAITING_STATES and lease.preempts,
-    Concern.TIME: lambda lease, _: lease.terms.asks_for_time or lease.verdict is not Verdict.NONE or is_guarded(lease),
-    Concern.PROMISED: _is_promised,
-    Concern.PROMISED_MATCHED: _is_promised_matched,
-    Concern.ANY_TIME: lambda lease, _: lease.terms.deadline_at_s is not None or lease.terms.max_suspensions is not None,
-    Concern.HALF_STARTED: lambda lease, _: lease.terms.size > 1 and lease.state in _HALF_STARTED,
-    Concern.TO_HOLD: _is_to_hold,
-    Concern.TIME_GOES_ON: lambda lease, _: lease.run_began_at_s is not None,
-    Concern.RUNS_TO_DEADLINE: lambda lease, vms: lease.promised_deadline_at_s is not None and _runs(lease, vms),
-    Concern.SUSPENDED: _is_suspended,
-    Concern.MARKED: lambda _, vms: bool([vm for vm in vms if vm.resched]),
-    Concern.SAVED: lambda _, vms: bool([vm for vm in vms if vm.is_being_saved]),
-}
+def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, bool]:
+    """What concerns a lease that has these VMs."""
+    terms, verdict = lease.terms, lease.verdict
+    waits, has_deadline = lease.state in WAITING_STATES, lease.promised_deadline_at_s is not None
+    is_promised = waits and has_promised_start(lease, accepted=verdict is _ACCEPTED)
+    began = lease.run_began_at_s is not None
+    is_held = lease.explicit and lease.state in _HELD_STATES
+    return {
+        _QUEUE: waits,
+        _PREEMPTS: waits and lease.preempts,
+        _TIME: terms.asks_for_time or verdict is not _UNANSWERED or is_guarded(lease),
+        _PROMISED: is_promised,
+        # What was promised to be done in time may have other slots to come while it runs in one of them.
+        _PROMISED_MATCHED: (is_promised or has_deadline) and any(vm.needs_matching for vm in vms),
+        _ANY_TIME: terms.deadline_at_s is not None or terms.max_suspensions is not None,
+        _HALF_STARTED: terms.size > 1 and lease.state in _HALF_STARTED_STATES,
+        _TO_HOLD: is_held and bool([vm for vm in vms if vm.state is _PENDING and vm.lock_level is _UNLOCKED]),
+        _TIME_GOES_ON: began,
+        _RUNS_TO_DEADLINE: has_deadline and began and lease.state is _RUNNING,
+        _SUSPENDED: lease.preempted_by is not None and any(vm.state is _AT_REST for vm in vms),
+        _MARKED: bool([vm for vm in vms if vm.resched]),
+        _SAVED: bool([vm for vm in vms if vm.is_being_saved]),
+    }
 
 
 class LeaseConcerns:
@@ -92,7 +82,6 @@ class LeaseConcerns:
         self._is_new = True
         self._known: dict[int, Lease] = {}
         self._concerned: dict[Concern, dict[int, Lease]] = {concern: {} for concern in Concern}
-        self._tested = [(test, self._concerned[concern]) for concern, test in _TESTS.items()]
         # Another one after each change of those that want room.
         self.queue_number = 0
 
@@ -120,18 +109,19 @@ class LeaseConcerns:
 
     def _look_at(self, lease: Lease, vms: Sequence[VirtualMachine]) -> None:
         self._known[lease.id] = lease
-        queued = self._concerned[Concern.QUEUE].get(lease.id)
-        for test, concerned in self._tested:
-            if test(lease, vms):
+        queued = self._concerned[_QUEUE].get(lease.id)
+        for concern, is_concerned in _concerns_of(lease, vms).items():
+            concerned = self._concerned[concern]
+            if is_concerned:
                 concerned[lease.id] = lease
             elif lease.id in concerned:
                 del concerned[lease.id]
-        if self._concerned[Concern.QUEUE].get(lease.id) is not queued:
+        if self._concerned[_QUEUE].get(lease.id) is not queued:
             self.queue_number += 1
 
     def _forget(self, lease_id: int) -> None:
         self._known.pop(lease_id, None)
-        if lease_id in self._concerned[Concern.QUEUE]:
+        if lease_id in self._concerned[_QUEUE]:
             self.queue_number += 1
         for concerned in self._concerned.values():
             if concerned:
