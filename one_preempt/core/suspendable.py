@@ -17,6 +17,8 @@ from one_preempt.core.preemption.nop import POLICY as NOP
 from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, undisturbed_s, why_never
 
 _spared_by = attrgetter("uid", "lock_level", "service_id", "virtual_router_id")
+_STAYING = (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED)
+_ACT, _NEVER, _SERIAL_ONLY, _PREEMPT = Mode.ACT, Suspension.NONE, Suspension.SERIAL_ONLY, Overrun.PREEMPT
 
 
 def is_suspendable(state: ClusterState, policies: Policies, lease: Lease) -> bool:
@@ -31,15 +33,15 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     """How each VM of a lease would leave for a reservation; None where the lease does not give way to it."""
     rules = policies.time
     forbidden = policies.limits.victims_per_hour == 0 or policies.preemption.name == NOP.name
-    if policies.mode is not Mode.ACT or state.paused or forbidden or rules.suspension is Suspension.NONE:
+    if policies.mode is not _ACT or state.paused or forbidden or rules.suspension is _NEVER:
         return None
     if lease.promised_deadline_at_s is not None:
         return None
-    if rules.suspension is Suspension.SERIAL_ONLY and lease.terms.size > 1:
+    if rules.suspension is _SERIAL_ONLY and lease.terms.size > 1:
         return None
-    if lease.state in (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED):
+    if lease.state in _STAYING:
         return None
-    overrun = rules.overrun is Overrun.PREEMPT and has_overrun(lease, state.now_s)
+    overrun = rules.overrun is _PREEMPT and has_overrun(lease, state.now_s)
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return None
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]

@@ -26,6 +26,9 @@ MOVES = frozenset({PreemptionMethod.LIVE_MIGRATE, PreemptionMethod.MIGRATE})
 _MAY_WAKE = ("", "resume")
 SAVES = frozenset({PreemptionMethod.STOP, PreemptionMethod.SUSPEND})
 
+_UNLOCKED, _BE_CANCELLABLE = LockLevel.NONE, LeaseType.BE_CANCELLABLE
+_SUSPEND, _UNDEPLOY, _TERMINATE = PreemptionMethod.SUSPEND, PreemptionMethod.UNDEPLOY, PreemptionMethod.TERMINATE
+_MIGRATE, _LIVE_MIGRATE = PreemptionMethod.MIGRATE, PreemptionMethod.LIVE_MIGRATE
 
 _ON_HOSTS = frozenset({LeaseState.RUNNING, LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED})
 
@@ -59,7 +62,7 @@ def has_left(snapshot: PoolSnapshot, victim: Victim) -> bool:
 def is_resting(snapshot: PoolSnapshot, victim: Victim) -> bool:
     """It was suspended in place and is locked: its room is used, though oned goes on charging for it."""
     vm = snapshot.vms.get(victim.vm_id)
-    return victim.method is PreemptionMethod.SUSPEND and vm is not None and vm.is_set_aside(snapshot.own_uid)
+    return victim.method is _SUSPEND and vm is not None and vm.is_set_aside(snapshot.own_uid)
 
 
 def possible_victims(
@@ -165,7 +168,7 @@ def _is_service_member(vm: VirtualMachine, lease: Lease) -> bool:
 
 def is_shielded(vm: VirtualMachine, lease: Lease) -> bool:
     """A lock spares its VM. An ADMIN lock, under which oned still lets it be stopped, may not if a rule says so."""
-    if vm.lock_level is LockLevel.NONE:
+    if vm.lock_level is _UNLOCKED:
         return False
     return lease.shielded_by_lock or vm.lock_level is not LockLevel.ADMIN
 
@@ -179,10 +182,8 @@ def first_methods(
     """
     listed = methods_of(lease, rules)
     kinds = _kinds_of(snapshot, vms)
-    if PreemptionMethod.SUSPEND in listed and not all(
-        method_is_possible(snapshot, vm, lease, PreemptionMethod.SUSPEND) for vm, _ in kinds
-    ):
-        listed = tuple(method for method in listed if method is not PreemptionMethod.SUSPEND)
+    if _SUSPEND in listed and not all(method_is_possible(snapshot, vm, lease, _SUSPEND) for vm, _ in kinds):
+        listed = tuple(method for method in listed if method is not _SUSPEND)
     chosen: list[PreemptionMethod] = []
     for vm, count in kinds:
         first = next((one for one in listed if method_is_possible(snapshot, vm, lease, one)), None)
@@ -217,7 +218,7 @@ def methods_of(lease: Lease, rules: VictimRules) -> tuple[PreemptionMethod, ...]
     listed = rules.methods.get(of_type, ())
     if rules.suspend_in_place and lease.terms.type.returns:
         return listed
-    return tuple(method for method in listed if method is not PreemptionMethod.SUSPEND)
+    return tuple(method for method in listed if method is not _SUSPEND)
 
 
 def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease, method: PreemptionMethod) -> bool:
@@ -225,20 +226,20 @@ def method_is_possible(snapshot: PoolSnapshot, vm: VirtualMachine, lease: Lease,
 
     Where a migration goes is found later; here only that the VM can be moved at all.
     """
-    cancellable = lease.terms.type is LeaseType.BE_CANCELLABLE
-    if method is PreemptionMethod.TERMINATE:
+    cancellable = lease.terms.type is _BE_CANCELLABLE
+    if method is _TERMINATE:
         return cancellable
-    if method is PreemptionMethod.UNDEPLOY:
+    if method is _UNDEPLOY:
         return cancellable or lease.terms.shutdown_ok
     if vm.pci_requests:
         return False
-    if method is PreemptionMethod.SUSPEND and not _may_rest_in_place(vm, lease):
+    if method is _SUSPEND and not _may_rest_in_place(vm, lease):
         return False
-    if method in MOVES and vm.lock_level is not LockLevel.NONE:
+    if method in MOVES and vm.lock_level is not _UNLOCKED:
         return False
-    if method is PreemptionMethod.LIVE_MIGRATE:
+    if method is _LIVE_MIGRATE:
         return not vm.is_pinned and not any(disk.type == "FILESYSTEM" for disk in vm.disks)
-    if method is PreemptionMethod.MIGRATE:
+    if method is _MIGRATE:
         return True
     return has_room_for_memory_image(snapshot, vm)
 
@@ -249,7 +250,7 @@ def _may_rest_in_place(vm: VirtualMachine, lease: Lease) -> bool:
     Pinned threads and huge pages stay its own while it rests, and oned checks them whatever it is asked.
     """
     woken = any(one.action in _MAY_WAKE for one in vm.scheduled_actions)
-    locked = vm.lock_level is not LockLevel.NONE
+    locked = vm.lock_level is not _UNLOCKED
     return not (locked or woken) and vm.topology is None and lease.terms.deadline_at_s is None
 
 

@@ -32,6 +32,7 @@ from one_preempt.core.reconciliation.concerned import Concerned
 
 PLAIN = LeaseTerms()
 _DONE = VmState.DONE
+_REFUSED, _WAITING = Verdict.REFUSED, LeaseState.WAITING
 RESERVATION_REFUSED = "reservation-refused"
 
 
@@ -307,7 +308,7 @@ def _plain_lease(vm: VirtualMachine) -> Lease:
         uid=vm.uid,
         gid=vm.gid,
         vm_ids=(vm.id,),
-        state=LeaseState.WAITING,
+        state=_WAITING,
         arrived_at_s=vm.submitted_at_s,
     )
 
@@ -319,7 +320,7 @@ def _lease(
 
     So does a gang of which a member was ended before it ever began: it would begin in part.
     """
-    refused = record.verdict is Verdict.REFUSED and all(vm.state in NOT_STARTED for vm in members)
+    refused = record.verdict is _REFUSED and all(vm.state in NOT_STARTED for vm in members)
     if not refused and all_seen and len(members) < len(record.vm_ids) and _never_began(record, members):
         return _incomplete_lease(GangKey(record.uid, record.terms), members, _why_incomplete(record, members), record)
     return Lease(

@@ -10,6 +10,8 @@ from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.policies import Policies
 from one_preempt.core.suspendable import is_on_shared_storage, ways_out
 
+_PREEMPT = Overrun.PREEMPT
+
 
 class _Known(Struct, frozen=True):
     lease: Lease
@@ -25,7 +27,7 @@ class KnownWaysOut:
 
     def of(self, state: ClusterState, policies: Policies, lease: Lease) -> tuple[PreemptionMethod, ...] | None:
         """The method for each VM of a lease that gives way to what is firm; None for one that does not."""
-        if policies.time.overrun is Overrun.PREEMPT:
+        if policies.time.overrun is _PREEMPT:
             # Time alone changes it.
             return ways_out(state, policies, lease)
         under = (policies, state.snapshot.datastores, state.hosts.index_by_id)

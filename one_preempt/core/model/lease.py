@@ -21,17 +21,22 @@ class LeaseType(StrEnum):
     @property
     def preemptable(self) -> bool:
         """May a lease of this type be a victim at all?"""
-        return self is not LeaseType.DC_NON_PREEMPTABLE
+        return self is not _NON_PREEMPTABLE
 
     @property
     def best_effort(self) -> bool:
         """Waits in the queue without a deadline."""
-        return self in (LeaseType.BE_CANCELLABLE, LeaseType.BE_SUSPENDABLE)
+        return self in _BEST_EFFORT
 
     @property
     def returns(self) -> bool:
         """A preempted lease of this type is owed the rest of its time."""
-        return self in (LeaseType.BE_SUSPENDABLE, LeaseType.DC_MIGRATABLE)
+        return self in _RETURNING
+
+
+_NON_PREEMPTABLE = LeaseType.DC_NON_PREEMPTABLE
+_BEST_EFFORT = (LeaseType.BE_CANCELLABLE, LeaseType.BE_SUSPENDABLE)
+_RETURNING = (LeaseType.BE_SUSPENDABLE, LeaseType.DC_MIGRATABLE)
 
 
 class PreemptionMethod(StrEnum):

@@ -69,6 +69,8 @@ _MOVING = frozenset(
     }
 )
 _ACTIVE = VmState.ACTIVE
+_WAITING_PHASE, _LEAVING_PHASE, _FAILED_PHASE = VmPhase.WAITING, VmPhase.LEAVING, VmPhase.FAILED
+_WAITING_LEASE, _RUNNING_LEASE = LeaseState.WAITING, LeaseState.RUNNING
 _AT_WORK = frozenset({VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
 _AWAY = frozenset({VmPhase.PAUSED, VmPhase.OUT})
 _PHASES = {
@@ -115,17 +117,17 @@ def lease_state(vms: Iterable[VirtualMachine], *, preempted: bool, in_place: Con
     phases = frozenset([phase_in_place(vm) if vm.id in in_place else phase_of(vm) for vm in vms])
     if not phases:
         return LeaseState.ENDED
-    if VmPhase.FAILED in phases:
+    if _FAILED_PHASE in phases:
         return LeaseState.FAILED
     if preempted:
         return _preempted_state(phases)
-    if VmPhase.LEAVING in phases:
+    if _LEAVING_PHASE in phases:
         return LeaseState.LEAVING
     if phases & _AWAY:
         return LeaseState.PAUSED_BY_OWNER
     if phases <= _AT_WORK:
-        return LeaseState.RUNNING
-    return LeaseState.WAITING if phases == {VmPhase.WAITING} else LeaseState.STARTING
+        return _RUNNING_LEASE
+    return _WAITING_LEASE if phases == {_WAITING_PHASE} else LeaseState.STARTING
 
 
 def _preempted_state(phases: frozenset[VmPhase]) -> LeaseState:

@@ -46,7 +46,7 @@ _STARTED = {
     VmPhase.PAUSED: Progress.DONE,
     VmPhase.FAILED: Progress.FAILED,
 }
-_SUSPEND, _MESSAGE, _FAILED = ActionKind.SUSPEND, ActionKind.MESSAGE, Progress.FAILED
+_SUSPEND, _MESSAGE, _FAILED, _ACCEPTED = ActionKind.SUSPEND, ActionKind.MESSAGE, Progress.FAILED, Outcome.ACCEPTED
 _LASTING_KINDS = frozenset({ActionKind.SUSPEND, ActionKind.LOCK})
 
 # oned answers before it acts: for a moment the VM is still seen where it was (0.2 s on an idle front-end).
@@ -63,7 +63,7 @@ def observe_action(record: ActionRecord, vm: VirtualMachine | None, now_s: int, 
         return Progress.DONE
     if progress is not _FAILED:
         return progress
-    settles = record.outcome is Outcome.ACCEPTED and 0 <= now_s - (record.outcome_at_s or 0) < SETTLING_S
+    settles = record.outcome is _ACCEPTED and 0 <= now_s - (record.outcome_at_s or 0) < SETTLING_S
     return Progress.UNDER_WAY if settles else progress
 
 
@@ -73,7 +73,7 @@ def _observed(record: ActionRecord, vm: VirtualMachine | None) -> Progress:
     if record.kind is _MESSAGE:
         return _by_answer(record)
     if vm is None:
-        return Progress.DONE if record.kind in LEAVING_KINDS | _LASTING_KINDS else Progress.FAILED
+        return Progress.DONE if record.kind in LEAVING_KINDS | _LASTING_KINDS else _FAILED
     return _TO_OBSERVE[record.kind](record, vm)
 
 

@@ -15,6 +15,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.reconciliation.concerned import Concerned
 
 _AT_REST = frozenset({LeaseState.RUNNING, LeaseState.WAITING})
+_WAITING, _PREEMPTED = LeaseState.WAITING, LeaseState.PREEMPTED
 
 
 def reconciled_leases(
@@ -55,7 +56,7 @@ def _is_settled(lease: Lease, record: LeaseRecord | None, noted: set[int]) -> bo
     if len(lease.vm_ids) != len(record.vm_ids):
         return False
     # Sent out, and all of it off its hosts: what made it leave is over, or among the open actions, which are looked at.
-    return lease.state is LeaseState.PREEMPTED or (lease.state in _AT_REST and record.preempted_by is None)
+    return lease.state is _PREEMPTED or (lease.state in _AT_REST and record.preempted_by is None)
 
 
 def _reconciled(
@@ -63,7 +64,7 @@ def _reconciled(
 ) -> Lease:
     total = Resources(sum([vm.cpu_centi for vm in vms]), sum([vm.memory_mib for vm in vms]))
     state = admitted.state
-    if state is LeaseState.WAITING:
+    if state is _WAITING:
         preempted = record is not None and record.preempted_by is not None
         state = lease_state(vms, preempted=preempted, in_place=resting)
     if record is None:

@@ -21,7 +21,7 @@ OVERRUN = "overrun"
 CANCELLED = "cancelled"
 NOTHING_HEARD: Mapping[tuple[int, str], int] = {}
 _RUNNING = LcmState.RUNNING.name
-_DONE = Progress.DONE
+_DONE, _DEPLOY = Progress.DONE, ActionKind.DEPLOY
 _NOT_DONE = (Outcome.REFUSED, Outcome.DROPPED)
 _SENDING_OUT = LEAVING_KINDS | {ActionKind.SUSPEND}
 
@@ -59,7 +59,7 @@ def settle_actions(
             continue
         vm = vms.get(record.vm_id)
         progress = observe_action(record, vm, now_s, states_before.get(record.vm_id, ""))
-        if vm is None and record.kind is ActionKind.DEPLOY and (record.vm_id, _RUNNING) in heard:
+        if vm is None and record.kind is _DEPLOY and (record.vm_id, _RUNNING) in heard:
             progress = _DONE
         if progress is _DONE:
             closed.append(replace(record, closed_at_s=now_s, succeeded=True))

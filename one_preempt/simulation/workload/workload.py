@@ -38,6 +38,9 @@ class StartKind(StrEnum):
     DEADLINE = "deadline"
 
 
+_BEST_EFFORT = StartKind.BEST_EFFORT
+
+
 class MachineSet(Struct, frozen=True, order=True):
     """`count` machines that nothing tells apart: VMs of a request, or nodes of a site. Amounts are for each of them."""
 
@@ -107,7 +110,7 @@ class WorkloadRequest(Struct, frozen=True, gc=False):
             raise ValueError(f"a requested duration of {self.requested_duration_s} s: {LONGEST_S} s is the most")
         if self.max_suspensions is not None and not 0 <= self.max_suspensions <= MOST_SUSPENSIONS:
             raise ValueError(f"{self.max_suspensions} suspensions at most: 0 to {MOST_SUSPENSIONS} can be asked for")
-        if self.start is not StartKind.BEST_EFFORT or self.start_at_s is not None or self.deadline_at_s is not None:
+        if self.start is not _BEST_EFFORT or self.start_at_s is not None or self.deadline_at_s is not None:
             _check_start(self)
 
     @property
