@@ -7,7 +7,7 @@ import pwd
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,29 @@ def open_own_file(path: Path) -> int:
         folder = path.parent.stat()
         os.fchown(descriptor, folder.st_uid, folder.st_gid)
     return descriptor
+
+
+def copy_file(engine: Engine, path: Path, ending: str) -> Path:
+    """A copy of the SQLite database at `path`, beside it and named by `ending`; it replaces one of that name.
+
+    It is whole or not there: what `path` still has in its write-ahead log is in it, and it is on disk before it gets
+    its name. Raises `LeaseStoreError`.
+    """
+    copy = path.with_name(path.name + ending)
+    unfinished = copy.with_name(copy.name + ".unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        descriptor = open_own_file(unfinished)
+        try:
+            with failures_in_words(str(path)), closing(engine.raw_connection()) as connection:
+                connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        unfinished.rename(copy)
+    except OSError as error:
+        raise LeaseStoreError(f"cannot copy the database of leases to {copy}: {error.strerror}") from None
+    return copy
 
 
 def writing_mend(path: Path) -> str:

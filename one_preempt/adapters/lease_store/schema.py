@@ -6,7 +6,9 @@ alembic takes 0.3 s to import: it is loaded only where something must change.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, inspect, text
@@ -15,6 +17,7 @@ from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
     DatabaseNotMade,
     LeaseStoreError,
+    copy_file,
     failures_in_words,
     is_sqlite,
     name_of,
@@ -32,11 +35,12 @@ _CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX)|^\s*ALTER TABLE \S+ ADD COL
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 
 
-def upgrade(url: str) -> str:
+def upgrade(url: str, tell_copy: Callable[[Path], object] = lambda _path: None) -> str:
     """Create the database or bring it up to date; returns its revision. Raises `LeaseStoreError`.
 
     Nothing is done to a database that is up to date already, nothing to one that is newer than this code, and nothing
-    while a daemon writes to it: an older one would go on with a schema that it does not know.
+    while a daemon writes to it: an older one would go on with a schema that it does not know. An older SQLite database
+    is copied first, since an older program refuses the newer one; `tell_copy` is told where the copy is.
     """
     parsed = parsed_url(url)
     if is_sqlite(parsed):
@@ -51,6 +55,8 @@ def upgrade(url: str) -> str:
         elif found != REVISIONS[-1]:
             writer = take_writer_lock(engine, name, is_sqlite(parsed))
             try:
+                if is_sqlite(parsed):
+                    tell_copy(copy_file(engine, Path(name), f".schema-{found}"))
                 migrate(engine, name)
             finally:
                 writer.release()

@@ -113,6 +113,35 @@ def test_an_older_database_is_not_upgraded_under_a_daemon_that_writes_to_it(firs
     daemon.release()
 
 
+def test_an_older_database_is_kept_beside_the_upgraded_one(first_release: str) -> None:
+    database = Path(first_release.removeprefix("sqlite:///"))
+    told: list[Path] = []
+    database.with_name("first.db.schema-0001.unfinished").write_text("what a killed upgrade left")
+    # A lease that stands in the write-ahead log alone is in the copy too.
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE leases SET name = 'renamed' WHERE id = 7")
+        upgrade(first_release, told.append)
+    (copy,) = told
+    assert copy == database.with_name("first.db.schema-0001")
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert connection.execute("SELECT name FROM leases WHERE id = 7").fetchone() == ("renamed",)
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert upgrade(first_release, told.append) == REVISIONS[-1]
+    assert told == [copy], "what is up to date is not copied"
+    assert not list(database.parent.glob("*.unfinished"))
+
+
+def test_a_database_that_cannot_be_copied_is_not_upgraded(first_release: str) -> None:
+    database = Path(first_release.removeprefix("sqlite:///"))
+    database.with_name("first.db.schema-0001").mkdir()
+    with pytest.raises(LeaseStoreError, match=r"cannot copy the database of leases to .*schema-0001: Is a directory"):
+        upgrade(first_release)
+    assert "has schema 0001" in refusal_of(first_release)
+
+
 def test_opening_a_current_database_does_not_import_alembic(url: str) -> None:
     program = (
         "import sys; from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore\n"
