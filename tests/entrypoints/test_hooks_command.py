@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 from one_preempt.adapters.opennebula.hooks import definitions
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.virtual_machine import LcmState, VmState
+from one_preempt.entrypoints.cli import hooks
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.process import shipped_cloud
 from one_preempt.simulation.emulator.serving import running_emulator
@@ -105,3 +107,18 @@ def test_the_shipped_definitions_are_those_that_install_creates() -> None:
         for path in SHIPPED.glob("*.hook")
     }
     assert shipped == wanted
+
+
+def test_the_hook_of_the_package_is_named_by_the_path_that_outlives_an_upgrade(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment, installed = tmp_path / "environments/3.11.x/bin", tmp_path / "opt/bin/one-preempt-hook"
+    environment.mkdir(parents=True)
+    (environment / "one-preempt-hook").touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(environment / "python"))
+    monkeypatch.setattr(hooks, "INSTALLED", installed)
+    assert hooks.beside() == environment / "one-preempt-hook"
+    installed.parent.parent.symlink_to(environment.parent)
+    assert hooks.beside() == installed
+    (environment / "one-preempt-hook").rename(environment / "another")
+    assert hooks.beside() == environment / "one-preempt-hook"

@@ -19,14 +19,22 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import JsonObject, printable
 
 EXECUTABLE = "one-preempt-hook"
+# The package's link to the environment in use: that goes with the next upgrade, and OpenNebula's hooks stay.
+INSTALLED = Path("/opt/one_preempt/bin") / EXECUTABLE
 _PLAIN_PATH = re.compile(r"(/[A-Za-z0-9_.+@-]+)+")
 
 command_option = click.option(
     "--command",
     metavar="PATH",
-    default=lambda: str(Path(sys.executable).with_name(EXECUTABLE)),
+    default=lambda: str(beside()),
     help=f"The absolute path of {EXECUTABLE}; without it, the one beside this program.",
 )
+
+
+def beside() -> Path:
+    """The hook beside this program, by the path that stays."""
+    ours = Path(sys.executable).with_name(EXECUTABLE)
+    return INSTALLED if INSTALLED.exists() and ours.exists() and INSTALLED.samefile(ours) else ours
 
 
 @click.group("hooks")
