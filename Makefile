@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-warn-script-location
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
-CHECKED := one_preempt tests benchmarks
+CHECKED := one_preempt tests benchmarks packaging
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo picture test blue stories rank-cases fuzz lint format bench experiments lock clean
+.PHONY: help setup demo picture test blue stories rank-cases fuzz lint format bench experiments deb rpm lock clean
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,13 @@ bench: $(DEVELOPMENT) ## Measure the speed; fails where a limit is missed
 SIZE ?= --small
 experiments: $(RUNTIME) ## Reproduce the papers' tables, small; the whole ones (SIZE=) take many hours
 	@$(BIN)/one-preempt experiment run --all $(SIZE)
+
+# PYTHONS="3.13" makes a third of it, for front-ends with that Python alone.
+deb: $(DEVELOPMENT) ## Build the package for Debian 12 and 13 and Ubuntu 24.04 in dist/ (PYTHONS=3.13 for Debian 13)
+	@packaging/build deb $(BIN)/python $(or $(PYTHONS),3.11 3.12 3.13)
+
+rpm: $(DEVELOPMENT) ## Build the package for AlmaLinux 8 to 10 in dist/ (PYTHONS=3.12 for AlmaLinux 10)
+	@packaging/build rpm $(BIN)/python $(or $(PYTHONS),3.11 3.12)
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml

@@ -87,7 +87,7 @@ def test_the_log_that_is_rotated_is_the_one_the_documents_name() -> None:
     assert path in (ROOT / "docs/administrator/install.md").read_text()
 
 
-def test_install_md_names_the_files_that_are_shipped() -> None:
-    text = (ROOT / "docs/administrator/install.md").read_text()
+def test_the_way_by_hand_names_the_files_that_are_shipped() -> None:
+    text = (ROOT / "docs/administrator/install-by-hand.md").read_text()
     for path in (UNIT, TMPFILES, LOGROTATE):
         assert str(path.relative_to(ROOT)) in text
