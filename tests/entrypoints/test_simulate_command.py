@@ -76,7 +76,11 @@ def test_bad_lines_are_named_by_file_line_and_field_or_counted(tmp_path: Path) -
     result = run(path)
     assert result.exit_code == 1
     assert f"{path}:6: field 4 (run time)" in result.stderr
+    assert "Mend the line, or leave bad lines out (--skip-bad-lines)" in result.stderr
     assert "Traceback" not in result.stderr
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SCENARIO)
+    assert "leave bad lines out (--skip-bad-lines)" in run(scenario).stderr
     document = answer(path, "--skip-bad-lines")
     assert document["left_out"] == [{"reason": "bad lines", "count": 1}]
     assert "1 bad lines" in run(path, "--skip-bad-lines").output

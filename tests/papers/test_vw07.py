@@ -120,6 +120,12 @@ def test_of_the_log_the_completed_express_jobs_of_the_stretch_are_played(tmp_pat
     assert figures[vw07_stretch.IMAGES] == 18
 
 
+def test_a_bad_line_of_the_log_is_told_without_an_option_that_experiments_lack(tmp_path: Path) -> None:
+    (tmp_path / vw07_datastar.LOG_FILE).write_bytes(gzip.compress(b"no job\n"))
+    with pytest.raises(OnePreemptError, match=r"swf\.gz:1: .*Mend the line$"):
+        vw07_datastar.recorded(tmp_path)
+
+
 def test_a_folder_without_the_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OnePreemptError, match=r"there is no SDSC-DS-2004-2\.1-cln\.swf\.gz"):
         vw07_stretch.over(tmp_path)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.modes_and_limits import Verification
+from one_preempt.errors import OnePreemptError
 from one_preempt.policy_registry import backfilling_policy, energy_policy, preemption_policy, queue_order_policy
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
@@ -22,6 +23,7 @@ from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.simulator.site import Site, simulation_settings
+from one_preempt.simulation.workload.trace_files import BadLine
 from one_preempt.simulation.workload.workload import MachineSet, Workload
 
 
@@ -103,10 +105,10 @@ def study(asked: Asked) -> Study:
             )
         skips, folder = asked.reading.skip_bad_lines, asked.source.parent
         seeds = scenario.seeds if asked.seed is None else (asked.seed,)
-        workload = cache(lambda seed: workload_of(scenario, folder, seed, skips))
+        workload = cache(lambda seed: _read(lambda: workload_of(scenario, folder, seed, skips)))
         hosts = hosts_of(scenario)
     else:
-        trace = read_trace(asked.source, asked.reading)
+        trace = _read(lambda: read_trace(asked.source, asked.reading))
         hosts = _hosts(asked.nodes, trace)
         seeds = (asked.seed or 0,)
         workload = cache(lambda _seed: trace)
@@ -122,6 +124,14 @@ def study(asked: Asked) -> Study:
         keeps_stays=asked.keeps_stays,
         reads=_read_for(asked, scenario),
     )
+
+
+def _read(read: Callable[[], Workload]) -> Workload:
+    """What is read; where a bad line stands against that, with the option that leaves it out."""
+    try:
+        return read()
+    except BadLine as error:
+        raise OnePreemptError(f"{error}, or leave bad lines out (--skip-bad-lines)") from error
 
 
 def _read_for(asked: Asked, scenario: Scenario | None) -> tuple[Path, ...]:

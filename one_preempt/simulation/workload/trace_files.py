@@ -79,6 +79,10 @@ def write_trace(path: Path | str, content: bytes) -> None:
         raise OnePreemptError(f"{path}: cannot be written: {error}") from error
 
 
+class BadLine(OnePreemptError):
+    """A line of a trace is not of the format; who lets bad lines be left out adds how to the message."""
+
+
 class BadLines(Struct, frozen=True):
     """What is not of the format: how many lines or requests, and the messages of the first few."""
 
@@ -96,10 +100,10 @@ class BadLineCollector:
         self._messages: list[str] = []
 
     def add(self, line_number: int, what: str) -> None:
-        """Tell of one; raises `OnePreemptError` unless bad lines are skipped."""
+        """Tell of one; raises `BadLine` unless bad lines are skipped."""
         message = f"{self._source}:{line_number}: {what}"
         if not self._skip:
-            raise OnePreemptError(f"{message}. Mend the line, or leave bad lines out (--skip-bad-lines)")
+            raise BadLine(f"{message}. Mend the line")
         self._count += 1
         if len(self._messages) < _NAMED_BAD_LINES:
             self._messages.append(message)
