@@ -18,6 +18,7 @@ from one_preempt.adapters.recorded.recorded_pool_reader import RecordedPoolReade
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
+from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.check_power import judge_power_passwords
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.simulation.emulator.process import shipped_cloud
@@ -169,6 +170,7 @@ def test_hosts_that_did_not_obey_and_a_pause_are_told_and_no_refused_login_is_re
     failed = PowerSequence(
         0, "node1", PowerPhase.FAILED, now_s, "failed", "it has no power", failures=3, not_before_s=now_s + 900
     )
+    until = utc_text(now_s + 900)
     locked_out = PowerStanding("node2", PowerAttempt.LOGIN, 1, now_s + 900, why="wrong password")
     with closing(SqlLeaseStore(f"sqlite:///{tmp_path}/leases.db")) as store:
         store.apply(LedgerChanges(power_sequences=(failed,), power_standings=(locked_out,)))
@@ -177,7 +179,7 @@ def test_hosts_that_did_not_obey_and_a_pause_are_told_and_no_refused_login_is_re
     said = found(configuration, mode="enforce", hosts=[{}], control=control)
     told = warned(said)
     assert told[0] == "power actions are paused: no host is switched"
-    assert told[1] == "host node1: it has no power"
+    assert told[1] == f"host node1: it has no power; it is left alone until {until}, after 3 failures in a row"
     assert told[2].startswith("host node2: its power control is not asked until ")
     assert said["power control"] == [("ok", "2 of 3 hosts handed over report their power")]
 

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
 from one_preempt.adapters.power_control import factory
 from one_preempt.adapters.power_control.guarded import GuardedPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls
-from one_preempt.composition import open_cycle, open_store
+from one_preempt.composition import open_cycle, open_reader, open_store
+from one_preempt.configuration.chosen_policies import power_rules
 from one_preempt.configuration.power_control_settings import PatienceSettings
 from one_preempt.configuration.settings import load_settings
-from one_preempt.core.model.ledger import LedgerChanges
+from one_preempt.core.host_power.observe_power import observe_power
+from one_preempt.core.model.ledger import Ledger, LedgerChanges
+from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power_sequence import PowerPhase, PowerSequence
 from one_preempt.core.model.power_standing import PowerAttempt, PowerStanding
 from one_preempt.core.model.written_time import utc_text
@@ -362,6 +366,30 @@ def test_a_host_that_failed_says_so_and_may_be_ordered_on_by_who_has_mended_it(
     assert f"not told to start until {utc_text(now_s + 600)}, after 3 failures in a row" in table, table
     assert run("host", "on", "node2").exit_code == 0
     assert _orders(site).keys() == {HOST_IDS["node2"]}
+
+
+def test_a_host_is_said_to_be_left_alone_only_as_long_as_it_is(
+    cloud: SimulatedCloud, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FixedClock(SystemClock().now_s())
+    monkeypatch.setattr(host_power, "SystemClock", lambda: clock)
+    cloud.host_status(ONEADMIN, HOST_IDS["node2"], 2)
+    told = PowerSequence(
+        HOST_IDS["node2"], "node2", PowerPhase.SWITCHING_OFF, clock.now_s() - 300, "idle", "nobody is on it",
+        attempts=1, outcome=Outcome.ACCEPTED, outcome_at_s=clock.now_s() - 300,
+    )  # fmt: skip
+    with closing(open_store(load_settings(site))) as store:
+        rules = replace(power_rules(load_settings(site).power), shutdown_timeout_s=200, first_pause_s=20)
+        hosts = open_reader(load_settings(site)).read()
+        seen = observe_power(hosts, Ledger(power_sequences={told.host_id: told}), {}, rules, clock.now_s())
+        store.apply(LedgerChanges(power_sequences=seen.changed))
+    rest = f"it is left alone until {utc_text(clock.now_s() + 20)}, after 1 failure in a row"
+    assert rest in seen.discrepancies[0].text
+    assert rest in " ".join(run("host", "list", "node2").stdout.split())
+    clock.set(clock.now_s() + 20)
+    table = run("host", "list", "node2").stdout
+    assert "and did not within 200 s" in " ".join(table.split())
+    assert "left alone" not in table
 
 
 def test_what_a_clock_set_back_has_put_far_off_stands_against_no_order_and_is_no_pause(site: Path) -> None:

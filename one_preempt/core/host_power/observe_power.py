@@ -117,14 +117,15 @@ def _seen(
     is_new = (after.failures, after.reason_text) != (before.failures, before.reason_text)
     if is_new and after.reason_code in _TOLD:
         code = FAILED if after.phase is PowerPhase.FAILED else after.reason_code
-        told.append(_discrepancy(code, after))
+        told.append(_discrepancy(code, after, after.rest_told(now_s)))
     if (before.phase, after.phase) == _DISABLED and before.outcome is not Outcome.ACCEPTED:
         told.append(_assumed_ours(before))
     return after, told
 
 
-def _discrepancy(code: str, sequence: PowerSequence) -> Discrepancy:
-    return Discrepancy(f"power-{code}", f"host {sequence.host_name}: {sequence.reason_text}")
+def _discrepancy(code: str, sequence: PowerSequence, what_follows: str = "") -> Discrepancy:
+    text = "; ".join(filter(None, (sequence.reason_text, what_follows)))
+    return Discrepancy(f"power-{code}", f"host {sequence.host_name}: {text}")
 
 
 def _deleted(before: PowerSequence, now_s: int) -> tuple[PowerSequence, list[Discrepancy]]:

@@ -158,7 +158,6 @@ def _with_failure(sequence: PowerSequence, rules: PowerRules, now_s: int, text: 
     failures = sequence.failures + 1
     # Power control may want to be left alone for longer: asked before, it would hold the order back.
     pause_s = max(rules.pause_s(failures), sequence.not_before_s - now_s)
-    text = f"{text}; it is left alone for {pause_s} s after {failures} failure{'s' if failures > 1 else ''} in a row"
     return replace(sequence, failures=failures, not_before_s=now_s + pause_s, reason_code=FAILED, reason_text=text)
 
 

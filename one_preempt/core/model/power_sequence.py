@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from one_preempt.core.model.host import HostCapacity, HostState
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.power import PowerOutcome, PowerStatus
+from one_preempt.core.model.written_time import utc_text
 
 
 class PowerPhase(StrEnum):
@@ -133,6 +134,13 @@ class PowerSequence(Struct, frozen=True):
     def rests_at(self, now_s: int) -> bool:
         """It is left alone after a failure; what began in the future was written by a clock that was set back since."""
         return self.since_s <= now_s < self.not_before_s
+
+    def rest_told(self, now_s: int) -> str:
+        """Until when it is left alone, and after how many failures, for people; '' where it is not."""
+        if not (self.failures and self.rests_at(now_s)):
+            return ""
+        plural = "s" if self.failures > 1 else ""
+        return f"it is left alone until {utc_text(self.not_before_s)}, after {self.failures} failure{plural} in a row"
 
     @property
     def is_deleted(self) -> bool:

@@ -115,7 +115,8 @@ class PowerView(Struct, frozen=True):
             power = awake if sequence is not None or host.id in self.handed_over else ""
             return power, reason_shown([*ordered, *self._pauses(host)], host.id, whole=whole)
         phase = awake if sequence.phase is PowerPhase.AWAKE else sequence.phase.value
-        why = [sequence.reason_text, sequence.answer_text if sequence.is_ours else "", *ordered, *self._pauses(host)]
+        answer = sequence.answer_text if sequence.is_ours else ""
+        why = [sequence.reason_text, sequence.rest_told(self.now_s), answer, *ordered, *self._pauses(host)]
         ahead = " (the clock was set back since)" if sequence.since_s > self.now_s else ""
         return f"{phase} since {utc_text(sequence.since_s)}{ahead}", reason_shown(why, host.id, whole=whole)
 
@@ -258,13 +259,14 @@ def why_to_nothing(view: PowerView, snapshot: PoolSnapshot, host_id: int, order:
     host, sequence = snapshot.hosts.get(host_id), view.sequences.get(host_id)
     if host is None:
         return "OpenNebula has it no more"
+    rest = "" if sequence is None else sequence.rest_told(view.now_s)
     if sequence is not None and sequence.is_ours and sequence.phase is not PowerPhase.ASLEEP:
         advice = (
             what_to_do(sequence, host) if order.goal is PowerGoal.OFF or sequence.phase is PowerPhase.FAILED else ""
         )
-        return "; ".join(filter(None, (sequence.reason_text, sequence.answer_text, advice)))
+        return "; ".join(filter(None, (sequence.reason_text, rest, sequence.answer_text, advice)))
     if sequence is not None and not sequence.is_ours and sequence.since_s >= order.ordered_at_s:
-        return sequence.reason_text
+        return "; ".join(filter(None, (sequence.reason_text, rest)))
     if not host.accepts_vms and (sequence is None or not sequence.is_ours):
         return _not_ours(host)
     if order.goal is PowerGoal.OFF:
