@@ -41,6 +41,21 @@ def test_a_user_who_cannot_be_told_costs_nobody_a_start(tmp_path: Path) -> None:
         assert row.is_running(vm), row.log
 
 
+def test_a_group_that_cannot_be_told_costs_no_other_group_its_name(tmp_path: Path) -> None:
+    """One by one those are read whose members have VMs: a rule for one of them is found by its name."""
+    with front_row(tmp_path) as row:
+        row.cloud.groups[0].template["NOTE"] = [EMOJI]
+        with pytest.raises(OtherFault):
+            row.transport.document("one.grouppool.info")
+        vm = row.submit("eva")
+        report = row.run()
+        assert report.state is not None
+        group_id = row.caller("eva").gid
+        assert report.state.snapshot.directory.groups[group_id].name == row.cloud.groups[group_id].name
+        row.run(2)
+        assert row.is_running(vm), row.log
+
+
 def test_what_cannot_be_told_is_searched_for_once(tmp_path: Path) -> None:
     """Forty of them, each of which takes dozens of calls to find, keep the cycles going; mended ones are served."""
     with front_row(tmp_path) as row:

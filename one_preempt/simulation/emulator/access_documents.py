@@ -24,16 +24,15 @@ def user_in_pool(person: SimUser, version: str) -> str:
     return element("USER", _user_body(person)) + _quotas_beside(person.id, person.quotas, version)
 
 
+def group(known: SimGroup, version: str) -> str:
+    """GROUP as one.group.info gives it: quotas inside, the defaults at the end."""
+    defaults = element("DEFAULT_GROUP_QUOTAS", _quotas(_NO_QUOTAS, version))
+    return element("GROUP", _group_body(known), _quotas(known.quotas, version), defaults)
+
+
 def group_in_pool(group: SimGroup, version: str) -> str:
     """GROUP, and after it QUOTAS, as the pool has them side by side; 7.x adds VLAN_RULES."""
-    body = element(
-        "GROUP",
-        plain("ID", group.id),
-        plain("NAME", group.name),
-        template("TEMPLATE", group.template),
-        ids("USERS", group.user_ids),
-        ids("ADMINS", group.admin_ids),
-    )
+    body = element("GROUP", _group_body(group))
     vlan_rules = "" if version.startswith("6.") else element("VLAN_RULES", cdata("ID", group.id))
     return body + _quotas_beside(group.id, group.quotas, version) + vlan_rules
 
@@ -65,6 +64,13 @@ def _user_body(person: SimUser) -> str:
         f"{plain('NAME', person.name)}{cdata('PASSWORD', password)}"
         f"{cdata('AUTH_DRIVER', person.auth_driver)}<ENABLED>{person.enabled:d}</ENABLED>"
         f"{template('TEMPLATE', entries)}"
+    )
+
+
+def _group_body(group: SimGroup) -> str:
+    return (
+        f"{plain('ID', group.id)}{plain('NAME', group.name)}{template('TEMPLATE', group.template)}"
+        f"{ids('USERS', group.user_ids)}{ids('ADMINS', group.admin_ids)}"
     )
 
 

@@ -123,6 +123,10 @@ def _user_pool(cloud: SimulatedCloud, caller: Caller) -> str:
     return _pool("USER_POOL", bodies, access.default_quotas("DEFAULT_USER_QUOTAS", cloud.version))
 
 
+def _group_info(cloud: SimulatedCloud, caller: Caller, gid: int, _decrypt: bool) -> str:
+    return access.group(cloud.group_info(caller, gid), cloud.version)
+
+
 def _group_pool(cloud: SimulatedCloud, caller: Caller) -> str:
     bodies = (access.group_in_pool(group, cloud.version) for group in cloud.group_pool(caller))
     return _pool("GROUP_POOL", bodies, access.default_quotas("DEFAULT_GROUP_QUOTAS", cloud.version))
@@ -167,6 +171,7 @@ METHODS: dict[str, Method] = {
     "one.cluster.planexecute": _cluster_plan_execute,
     "one.clusterpool.info": _cluster_pool,
     "one.datastorepool.info": _datastore_pool,
+    "one.group.info": _group_info,
     "one.group.quota": _of_cloud("group_quota"),
     "one.grouppool.info": _group_pool,
     "one.hooklog.info": lambda cloud, caller, *filters: "<HOOKLOG></HOOKLOG>",

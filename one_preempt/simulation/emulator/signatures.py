@@ -20,6 +20,7 @@ SIGNATURES: dict[str, str] = {
     "one.cluster.planexecute": "i",
     "one.clusterpool.info": "",
     "one.datastorepool.info": "",
+    "one.group.info": "i|b",
     "one.group.quota": "is",
     "one.grouppool.info": "",
     "one.hooklog.info": "iiii",
@@ -66,6 +67,7 @@ SIGNATURES: dict[str, str] = {
 DEFAULTS: dict[str, tuple[int | str | bool, ...]] = {
     "one.acl.addrule": ("",),
     "one.cluster.info": (False,),
+    "one.group.info": (False,),
     "one.host.info": (False,),
     "one.hostpool.monitoring": (-1,),
     "one.template.instantiate": (False, "", False),

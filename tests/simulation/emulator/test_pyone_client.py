@@ -42,6 +42,14 @@ def test_pyone_reads_every_pool(url: str) -> None:
     assert one.zone.raftstatus().STATE == 0
     assert one.system.version() == "7.4.0"
     assert one.user.info(-1).NAME == "oneadmin"
+    assert one.group.info(-1).NAME == "oneadmin"
+    assert (one.group.info(100).NAME, one.group.info(100).VM_QUOTA.VM[0].VMS_USED) == ("project-x", "4")
+    with pytest.raises(pyone.OneNoExistsException):
+        one.group.info(99)
+    alice = pyone.OneServer(url, session="alice:alice")
+    assert alice.group.info(100).USERS.ID == [2]
+    with pytest.raises(pyone.OneAuthorizationException):
+        alice.group.info(1)
 
 
 def test_pyone_stops_a_vm_and_deploys_it_again(cloud: SimulatedCloud, url: str) -> None:

@@ -119,6 +119,13 @@ class PoolCalls(CloudState):
         seen = [user for user in self.users.values() if caller.is_admin or user.id == caller.uid]
         return sorted(seen, key=lambda user: -user.id)
 
+    def group_info(self, caller: Caller, gid: int) -> SimGroup:
+        """One group (-1 = the caller's)."""
+        group = found(self.groups, caller.gid if gid == -1 else gid, "group")
+        if group.id not in caller.group_ids:
+            self.access.demand(caller, (Right.USE, Subject(ObjectKind.GROUP, group.id)))
+        return group
+
     def group_pool(self, caller: Caller) -> list[SimGroup]:
         """All groups for administrators, their own for others."""
         seen = [group for group in self.groups.values() if caller.is_admin or group.id in caller.group_ids]
