@@ -392,6 +392,18 @@ def test_a_host_is_said_to_be_left_alone_only_as_long_as_it_is(
     assert "left alone" not in table
 
 
+def test_a_host_is_not_told_of_by_what_became_of_another_that_had_its_id(site: Path) -> None:
+    with closing(open_store(load_settings(site))) as store:
+        gone = PowerSequence(HOST_IDS["node2"], "old2", PowerPhase.AWAKE, 100, "deleted-unpowered", "it is gone")
+        store.apply(LedgerChanges(power_sequences=(gone,)))
+    row, told = [line for line in run("host", "list").stdout.splitlines() if "node2" in line or "old2" in line]
+    assert row.split()[-1] == "on"
+    assert told == "old2 (id 1), 1970-01-01T00:01:40Z: it is gone"
+    power = power_of("node2")
+    assert power is not None
+    assert (power["since"], power["reason"]) == (None, "")
+
+
 def test_what_a_clock_set_back_has_put_far_off_stands_against_no_order_and_is_no_pause(site: Path) -> None:
     far_s = SystemClock().now_s() + 86_400
     awake = PowerSequence(HOST_IDS["node2"], "node2", PowerPhase.AWAKE, far_s, "failed", "", 0, not_before_s=far_s + 9)

@@ -314,6 +314,24 @@ def test_a_host_that_is_renamed_while_it_sleeps_is_woken_by_its_new_name() -> No
     assert play.store.power_sequences()[0].host_name == "elsewhere"
 
 
+def test_hosts_of_another_database_that_have_the_ids_of_ours_are_not_switched() -> None:
+    """OpenNebula begins anew, and its administrator keeps two hosts OFFLINE that have the ids of ours."""
+    play = PowerPlay(hosts=3, control=Counting)
+    play.until(lambda: len(play.asleep()) == 3)
+    assert isinstance(play.control, Counting)
+    before = len(play.control.orders)
+    for number, name in enumerate(["other0", "other1", "node0"]):
+        play.cloud.hosts[number].name = name
+    play.machines._ids.clear()
+    play.start_daemon()
+    vm = play.submit()
+    play.pass_time(600)
+    assert play.control.orders[before:] == []
+    assert play.host_of(vm) is None
+    told = [one.text for report in play.reports for one in report.discrepancies if one.code == "power-another-host"]
+    assert [text.partition(":")[0] for text in told] == ["host node0", "host node1", "host node2"]
+
+
 def test_a_host_that_is_deleted_while_it_sleeps_is_nobody_s_and_others_are_woken() -> None:
     play = PowerPlay(hosts=2)
     play.until(lambda: len(play.asleep()) == 2)

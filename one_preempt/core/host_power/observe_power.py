@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.host_power.guests import Guests
+from one_preempt.core.host_power.host_identity import names_moved
 from one_preempt.core.host_power.phase_transitions import (
     FAILED,
     IN_USE,
@@ -43,6 +44,7 @@ from one_preempt.core.model.power_sequence import (
 _DISABLED = (PowerPhase.DISABLING, PowerPhase.EMPTYING)
 # Nothing was done to their power yet, or it was read as on.
 _WITH_POWER = (*_DISABLED, PowerPhase.GOING_OFFLINE, PowerPhase.CHECKING, PowerPhase.ENABLING)
+ANOTHER_HOST = "another-host"
 _TOLD = (TAKEN_OVER, IN_USE, FAILED, POWER_CAME, STUCK, LOSING_POWER)
 
 
@@ -79,6 +81,13 @@ def observe_power(
             del sequences[host_id]
             continue
         before = by_this_clock(written, now_s)
+        if host is not None and before.host_name != host.name and not before.is_deleted:
+            if before.is_ours and names_moved(snapshot, ledger, before):
+                sequences[host_id] = after = _of_another(before, host, now_s)
+                changed.append(after)
+                discrepancies.append(_discrepancy(ANOTHER_HOST, after))
+                continue
+            before = replace(before, host_name=host.name)
         if before.phase is PowerPhase.AWAKE or (host is not None and _sleeps_on(before, host, guests, reports)):
             if before is written:
                 watch.rest(before)
@@ -87,7 +96,8 @@ def observe_power(
                 changed.append(before)
             continue
         if host is None:
-            after, told = _deleted(before, now_s)
+            after = _deleted(before, now_s, "it was deleted in OpenNebula")
+            told = [_discrepancy(after.reason_code, after)] if after.reason_code == DELETED_UNPOWERED else []
         else:
             vm_ids = None if snapshot.untraced_vm_ids else guests.on(host)
             after, told = _seen(before, HostSight(host, vm_ids, reports.get(host_id)), rules, now_s)
@@ -112,7 +122,7 @@ def _seen(
     before: PowerSequence, sight: HostSight, rules: PowerRules, now_s: int
 ) -> tuple[PowerSequence, list[Discrepancy]]:
     """The sequence of a host that was seen, as it goes on from there, and what of that is to be told."""
-    after, told = observed(_named(before, sight.host), sight, rules, now_s), list[Discrepancy]()
+    after, told = observed(before, sight, rules, now_s), list[Discrepancy]()
     # The phases that follow are entered for the same reason: it is told once.
     is_new = (after.failures, after.reason_text) != (before.failures, before.reason_text)
     if is_new and after.reason_code in _TOLD:
@@ -128,10 +138,10 @@ def _discrepancy(code: str, sequence: PowerSequence, what_follows: str = "") -> 
     return Discrepancy(f"power-{code}", f"host {sequence.host_name}: {text}")
 
 
-def _deleted(before: PowerSequence, now_s: int) -> tuple[PowerSequence, list[Discrepancy]]:
-    """The end of a sequence whose host is gone, and what is to be told of it. OpenNebula never gives an id twice.
+def _deleted(before: PowerSequence, now_s: int, why: str) -> PowerSequence:
+    """The end of a sequence whose host is gone.
 
-    Nor is the host switched on: whoever deletes it may stand at it, or have given it away.
+    It is not switched on: whoever deletes it may stand at it, or have given it away.
     """
     if before.phase in _WITH_POWER or (before.phase is PowerPhase.SWITCHING_OFF and not before.was_ordered):
         code, left = DELETED, "on"
@@ -139,9 +149,17 @@ def _deleted(before: PowerSequence, now_s: int) -> tuple[PowerSequence, list[Dis
         code, left = DELETED_UNPOWERED, "off: switch it on by hand before it is used again"
     else:
         code, left = DELETED_UNPOWERED, f"as it is, {before.phase}: see by hand whether it is on"
-    text = f"it was deleted in OpenNebula: it is forgotten, and its power is left {left}"
-    after = entered(before, PowerPhase.AWAKE, now_s, code, text)
-    return after, [_discrepancy(code, after)] if code == DELETED_UNPOWERED else []
+    text = f"{why}: it is forgotten, and its power is left {left}"
+    return entered(before, PowerPhase.AWAKE, now_s, code, text)
+
+
+def _of_another(before: PowerSequence, host: Host, now_s: int) -> PowerSequence:
+    """The same where `host` has its id by now: nothing is done to that one's power, and it has nothing of its past."""
+    why = (
+        f"OpenNebula has host {host.name} under its id {host.id}, as after its database was restored or made anew (if "
+        f"it was renamed together with others, onehost enable {host.id} once it has power)"
+    )
+    return replace(_deleted(before, now_s, why), failures=0, not_before_s=0)
 
 
 def _assumed_ours(before: PowerSequence) -> Discrepancy:
@@ -160,16 +178,9 @@ def _sleeping_unattended(sequences: Mapping[int, PowerSequence]) -> list[Discrep
     return [Discrepancy("power-unattended", text)] if names else []
 
 
-def _named(sequence: PowerSequence, host: Host) -> PowerSequence:
-    """The same under the name that the host has now: by that its power control is found."""
-    return sequence if sequence.host_name == host.name else replace(sequence, host_name=host.name)
-
-
 def _sleeps_on(before: PowerSequence, host: Host, guests: Guests, reports: Mapping[int, PowerReport]) -> bool:
     """Nothing was seen that could wake it: so it is with most hosts most of the time."""
     if before.phase is not PowerPhase.ASLEEP or host.state is not HostState.OFFLINE or guests.is_anyone_on(host):
-        return False
-    if before.host_name != host.name:
         return False
     report = reports.get(host.id)
     return report is None or report.status is not PowerStatus.ON

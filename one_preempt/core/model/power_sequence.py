@@ -144,7 +144,7 @@ class PowerSequence(Struct, frozen=True):
 
     @property
     def is_deleted(self) -> bool:
-        """OpenNebula has it no more, and never gives its id again."""
+        """OpenNebula has it no more; with another database it may have given its id to another host."""
         return self.reason_code in (DELETED, DELETED_UNPOWERED)
 
     @property

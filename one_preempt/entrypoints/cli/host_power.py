@@ -67,9 +67,14 @@ class PowerView(Struct, frozen=True):
         """Is there a host that may be switched, or was?"""
         return bool(self.handed_over or self.sequences)
 
+    def sequence_of(self, host: Host) -> PowerSequence | None:
+        """Its own one, and not that of a host which OpenNebula had under its id before."""
+        sequence = self.sequences.get(host.id)
+        return None if sequence is not None and sequence.is_deleted else sequence
+
     def document(self, host: Host) -> JsonObject | None:
         """The power of one host; None where it was never ours to switch."""
-        sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
+        sequence, order = self.sequence_of(host), self.orders.get(host.id)
         if sequence is None and order is None and host.id not in self.handed_over:
             return None
         return {
@@ -107,7 +112,7 @@ class PowerView(Struct, frozen=True):
 
     def words(self, host: Host, *, whole: bool = False) -> tuple[str, str]:
         """The power of one host and why, for people; a long reason is cut, and says where it is `whole`."""
-        sequence, order = self.sequences.get(host.id), self.orders.get(host.id)
+        sequence, order = self.sequence_of(host), self.orders.get(host.id)
         ordered = [f"ordered {order.goal.value}, waits for the daemon"] if order is not None else []
         awake = ON if host.accepts_vms else NOT_OURS
         if sequence is None or (sequence.phase is PowerPhase.AWAKE and awake == NOT_OURS):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours
 from one_preempt.core.host_power.hosts_to_come import first_switching_s, last_switching_s
-from one_preempt.core.host_power.observe_power import observe_power
+from one_preempt.core.host_power.observe_power import ObservedPower, observe_power
 from one_preempt.core.host_power.power_watch import PowerWatch
 from one_preempt.core.model.host import Host, HostState
 from one_preempt.core.model.ledger import Ledger
@@ -241,6 +241,56 @@ def test_a_stop_that_is_held_back_keeps_its_time() -> None:
     held = {"attempts": 2, "outcome": Outcome.HELD_BACK, "outcome_at_s": NOW_S - 5, "since_s": NOW_S - 1000}
     waits = seen(P.SWITCHING_OFF, S.OFFLINE, **held)  # type: ignore[arg-type]
     assert (waits.failures, waits.outcome, waits.since_s) == (0, None, NOW_S - 1000)
+
+
+IDS_MOVED = {0: "host-1", 1: "host-0"}
+OTHERS = {0: "alpha", 1: "beta"}
+ONE_GONE = {0: "alpha"}
+RENAMED = {0: "alpha", 1: "host-1"}
+
+
+def renamed(phase: PowerPhase, state: HostState, names: dict[int, str], **more: object) -> ObservedPower:
+    """Two hosts of ours, as they are seen under these names."""
+    before = PowerSequence(0, "host-0", phase, NOW_S - 60, "idle", "nobody is on it", began_at_s=NOW_S - 60)
+    asleep = PowerSequence(1, "host-1", P.ASLEEP, NOW_S - 60, "idle", "nobody is on it")
+    hosts = {one: replace(host(one), name=name, state=state) for one, name in names.items()}
+    snapshot = PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, hosts, {})
+    ledger = Ledger(power_sequences={0: replace(before, **more), 1: asleep})
+    return observe_power(snapshot, ledger, {}, RULES, NOW_S)
+
+
+@pytest.mark.parametrize("names", [IDS_MOVED, OTHERS, ONE_GONE], ids=["ids moved", "others", "one is gone"])
+@pytest.mark.parametrize(
+    ("phase", "state", "more"),
+    [
+        (P.EMPTYING, S.DISABLED, TRIED),
+        (P.SWITCHING_OFF, S.OFFLINE, TRIED),
+        (P.SWITCHING_ON, S.OFFLINE, TRIED),
+        (P.ASLEEP, S.OFFLINE, {}),
+        (P.FAILED, S.INIT, STUCK),
+    ],
+)
+def test_another_host_that_has_the_id_of_one_is_not_in_our_hand(
+    phase: PowerPhase, state: HostState, more: dict[str, object], names: dict[int, str]
+) -> None:
+    seen = renamed(phase, state, names, **more)
+    of_it = seen.known.sequences[0]
+    assert (of_it.phase, of_it.host_name, of_it.failures) == (P.AWAKE, "host-0", 0)
+    (told, *_) = [one for one in seen.discrepancies if one.code == "power-another-host"]
+    assert f"host host-0: OpenNebula has host {names[0]} under its id 0" in told.text
+    again = observe_power(
+        PoolSnapshot(NOW_S, "7.4.0", 0, RaftState.SOLO, {0: replace(host(0), name=names[0], state=state)}, {}),
+        Ledger(power_sequences=seen.known.sequences), {}, RULES, NOW_S + 15,
+    )  # fmt: skip
+    assert (again.changed, again.discrepancies) == ((), ())
+
+
+@pytest.mark.parametrize("phase", [P.ASLEEP, P.SWITCHING_ON, P.AWAKE])
+def test_a_host_that_was_renamed_alone_is_the_same(phase: PowerPhase) -> None:
+    seen = renamed(phase, S.OFFLINE, RENAMED)
+    assert (seen.known.sequences[0].phase, seen.known.sequences[0].host_name) == (phase, "alpha")
+    assert not seen.discrepancies
+    assert [one.host_name for one in seen.changed] == ["alpha"]
 
 
 def test_a_pause_that_a_clock_set_back_has_put_far_off_is_over() -> None:
