@@ -120,7 +120,8 @@ class LeaseStore(Protocol):
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know. Leases, reservations, open actions, states and capacities by ascending id.
 
-        Of each kind of operation and datastore the latest 64 observations, oldest first.
+        Of each kind of operation and datastore the latest 64 observations, oldest first. What owners have used by
+        ascending ids of groups, then of users.
         """
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -189,7 +190,8 @@ class LeaseStore(Protocol):
         """Forget what was over before `before_s`; the number of leases, actions and transitions forgotten.
 
         Nothing live or open goes, and no reservation of a live lease; observed overheads go by their age. Stays of host
-        use are added up before they go. Power standings go once they have not mattered for so long.
+        use are added up before they go. Power standings go once they have not mattered for so long, and what owners
+        have used where it was not measured since.
         """
 
     def close(self) -> None:

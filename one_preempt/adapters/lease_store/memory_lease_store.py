@@ -72,6 +72,7 @@ class MemoryLeaseStore:
         self._overheads = LatestOverheads(start.observed_overheads)
         self._power = PowerBook(start)
         self._host_use = HostUseBook()
+        self._owner_use = start.owner_use
         self._paused = start.paused
         # Leases of which the record or the reservations changed since the last `load`; None: nobody has looked yet.
         self._changed: set[int] | None = None
@@ -103,6 +104,7 @@ class MemoryLeaseStore:
             power_sequences=self._power.sequences,
             power_orders=self._power.orders,
             power_asked_at_s=self._power.asked_at_s,
+            owner_use=self._owner_use,
             changed_lease_ids=None if changed is None else frozenset(changed),
         )
 
@@ -126,6 +128,8 @@ class MemoryLeaseStore:
             self._overheads.append(observed)
         self._power.write(changes.power_sequences)
         self._power.write_standings(changes.power_standings)
+        if changes.owner_use is not None:
+            self._owner_use = changes.owner_use
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
@@ -240,6 +244,7 @@ class MemoryLeaseStore:
         self._prune_reservations(before_s)
         self._host_use.prune(before_s)
         self._power.prune(before_s)
+        self._owner_use = tuple([one for one in self._owner_use if one.measured_at_s >= before_s])
         return size - len(self._ended) - len(self._actions) - len(self._transitions)
 
     def close(self) -> None:

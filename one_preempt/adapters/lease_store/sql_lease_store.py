@@ -9,7 +9,13 @@ from pathlib import Path
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection
 
-from one_preempt.adapters.lease_store import host_use_records, power_records, rows, standing_records
+from one_preempt.adapters.lease_store import (
+    host_use_records,
+    owner_use_records,
+    power_records,
+    rows,
+    standing_records,
+)
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
 from one_preempt.adapters.lease_store.database import (
@@ -134,6 +140,7 @@ class SqlLeaseStore:
                 power_sequences=power_records.power_sequences(connection),
                 power_orders=self._orders_seen.copy(),
                 power_asked_at_s=power_records.asked_at_s(connection),
+                owner_use=owner_use_records.owner_use(connection),
             )
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -152,6 +159,8 @@ class SqlLeaseStore:
             writes.log_overheads(connection, changes.observed_overheads)
             power_records.write_sequences(connection, changes.power_sequences)
             standing_records.write(connection, changes.power_standings)
+            if changes.owner_use is not None:
+                owner_use_records.write(connection, changes.owner_use)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended, if anything in it is new."""
@@ -318,6 +327,7 @@ class SqlLeaseStore:
             host_use_records.prune(connection, before_s)
             standing_records.prune(connection, before_s)
             power_records.prune(connection, before_s)
+            owner_use_records.prune(connection, before_s)
         return count
 
     def close(self) -> None:

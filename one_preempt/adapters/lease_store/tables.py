@@ -297,6 +297,18 @@ host_use_totals = Table(
     Column("last_s", BigInteger, nullable=False),
 )
 
+# What each owner had used when that was measured last; the columns of `OwnerUse`, under the same names.
+owner_use = Table(
+    "owner_use",
+    metadata,
+    Column("gid", BigInteger, primary_key=True, autoincrement=False),
+    Column("uid", BigInteger, primary_key=True, autoincrement=False),
+    Column("group_name", String(ID_LENGTH), nullable=False),
+    Column("user_name", String(ID_LENGTH), nullable=False),
+    Column("used_cpu_centi_s", BigInteger, nullable=False),
+    Column("measured_at_s", BigInteger, nullable=False),
+)
+
 # What an operator switched; one row a switch ("paused"). "power-asked" tells when the energy policy was asked last.
 control = Table(
     "control",

@@ -14,6 +14,7 @@ from one_preempt.core.model.host import Host
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
+from one_preempt.core.model.owner_use import NOTHING_MEASURED, MeasuredUse, Occupants
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
 from one_preempt.core.model.power_sequence import NOTHING_KNOWN, KnownPower
 from one_preempt.core.model.reservation import Reservation
@@ -64,6 +65,9 @@ class ClusterState(Struct, frozen=True):
 
     `changed_lease_ids` are the leases that came, went, or are another object than in the state of the cycle before, and
     those whose reservations are; all others are the very objects of that state, and so are their VMs. None: not known.
+
+    `use` is what owners had used when that was measured last, where the queue's order goes by it; `occupants` are then
+    who is on a host, to measure it by next time.
     """
 
     now_s: int
@@ -84,3 +88,5 @@ class ClusterState(Struct, frozen=True):
     discrepancies: tuple[Discrepancy, ...] = ()
     power: KnownPower = NOTHING_KNOWN
     changed_lease_ids: frozenset[int] | None = None
+    use: MeasuredUse = NOTHING_MEASURED
+    occupants: Occupants | None = None

@@ -16,6 +16,7 @@ from one_preempt.core.model.host import HostCapacity
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.core.model.observed_overhead import ObservedOverhead
 from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.owner_use import OwnerUse
 from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
 
@@ -105,6 +106,7 @@ class Ledger(Struct, frozen=True):
     `victims_last_hour` are the instants at which victims were sent out during the last hour. `reservations` are those
     of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first. `power_sequences`
     and `power_orders` are by host id; at `power_asked_at_s` the energy policy was asked its periodic question last.
+    `owner_use` is what each owner had used when that was measured last, by ascending ids of groups and users.
 
     `changed_lease_ids` are the leases of which the record or the reservations came, went, or are another object than in
     the ledger loaded before this one from the same store; all others are the very objects of that one. None: not known,
@@ -124,6 +126,7 @@ class Ledger(Struct, frozen=True):
     power_sequences: Mapping[int, PowerSequence] = field(default_factory=dict)
     power_orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     power_asked_at_s: int | None = None
+    owner_use: tuple[OwnerUse, ...] = ()
     changed_lease_ids: frozenset[int] | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -140,7 +143,7 @@ class LedgerChanges(Struct, frozen=True):
     """What one reconciliation found out; written in one transaction before anything is decided.
 
     `ended_before` are leases whose ids others have by now: they are written first, and one that is admitted may have
-    the id of one of them.
+    the id of one of them. `owner_use` is that of all owners, in place of what was written before; None: not measured.
     """
 
     admitted: tuple[LeaseRecord, ...] = ()
@@ -152,6 +155,7 @@ class LedgerChanges(Struct, frozen=True):
     power_sequences: tuple[PowerSequence, ...] = ()
     power_standings: tuple[PowerStanding, ...] = ()
     ended_before: tuple[LeaseRecord, ...] = ()
+    owner_use: tuple[OwnerUse, ...] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -166,4 +170,5 @@ class LedgerChanges(Struct, frozen=True):
             or self.power_sequences
             or self.power_standings
             or self.ended_before
+            or self.owner_use is not None
         )

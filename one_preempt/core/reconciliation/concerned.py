@@ -42,7 +42,7 @@ class Concerned(Struct, frozen=True):
 
 def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | None) -> Concerned:
     """What has to be looked at; everything, on no footing, where it is not known what has changed since `last`."""
-    vm_ids = _changed_vm_ids(snapshot, last) if last is not None else None
+    vm_ids = changed_vm_ids(snapshot, last) if last is not None else None
     if last is None or vm_ids is None:
         return Concerned(tuple(sorted(ledger.leases)), tuple(sorted(snapshot.vms)))
     acting = [record for record in ledger.open_actions.values() if record.kind in _STATE_CHANGING_KINDS]
@@ -60,7 +60,7 @@ def concerned_by(snapshot: PoolSnapshot, ledger: Ledger, last: ClusterState | No
     return Concerned(tuple(sorted(found)), tuple(sorted(seen)), vm_ids, footing)
 
 
-def _changed_vm_ids(snapshot: PoolSnapshot, last: ClusterState) -> frozenset[int] | None:
+def changed_vm_ids(snapshot: PoolSnapshot, last: ClusterState) -> frozenset[int] | None:
     """VMs that came, went or changed; None where nobody knows: some cannot be read, or the very mapping was changed."""
     vms, before = snapshot.vms, last.snapshot.vms
     if snapshot.unreadable_vm_ids:

@@ -1,0 +1,1 @@
+"""How much of the cloud each owner uses, measured now and then and fading with time."""
