@@ -27,6 +27,7 @@ from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.owner_use.measuring import with_use
 from one_preempt.core.policies import Policies
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.reconciliation.observation import VICTIM_KINDS
@@ -209,6 +210,7 @@ class SchedulingCycle:
         last_at_s = self._observed_at_s or None
         reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, last)
         reconciled = self._with_power(reconciled, ledger, now_s, memory)
+        reconciled = self._with_use(reconciled, ledger, last)
         if not reconciled.changes.is_empty:
             self._store.apply(reconciled.changes)
         self._observed_at_s = now_s
@@ -250,6 +252,15 @@ class SchedulingCycle:
             replace(reconciled.state, power=observed.known, discrepancies=told),
             replace(reconciled.changes, power_sequences=observed.changed, power_standings=standings),
         )
+
+    def _with_use(self, reconciled: Reconciliation, ledger: Ledger, last: ClusterState | None) -> Reconciliation:
+        """The same with what owners have used, where the order of the queue goes by it."""
+        rules = self._policies.queue_order.measures
+        if rules is None:
+            return reconciled
+        # By a clock that has leapt ahead all that was used before would be as good as forgotten.
+        may_measure = not self._leaps.is_doubted(reconciled.state.now_s)
+        return with_use(reconciled, ledger.owner_use, rules, last, may_measure=may_measure)
 
     def _still_leads(self) -> bool:
         """Ask oned again: calls are sent only as long as this front-end leads."""

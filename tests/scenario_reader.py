@@ -28,6 +28,7 @@ from one_preempt.core.model.infrastructure import Cluster
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption
 from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.owner_use import OwnerUse
 from one_preempt.core.model.plan import ActionKind, Placement, Plan, Preemption, Victim
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.reservation import Reservation, Verdict
@@ -40,6 +41,7 @@ from one_preempt.core.model.virtual_machine import (
     VmState,
 )
 from one_preempt.core.model.written_time import duration_text, utc_text
+from one_preempt.core.owner_use.measuring import with_use
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import Violation, verify
 from tests.scenario_infrastructure import (
@@ -94,7 +96,10 @@ def play(document: dict[str, Any]) -> Decided:
     reconciled = reconcile(
         snapshot_of(document), ledger_of(document, snapshot_of(document, gone=True)), admission_rules(settings), NOW_S
     )
-    plan = decide(reconciled.state, policies(settings, document.get("policy")))
+    chosen = policies(settings, document.get("policy"))
+    if chosen.queue_order.measures is not None:
+        reconciled = with_use(reconciled, _owner_use(document), chosen.queue_order.measures)
+    plan = decide(reconciled.state, chosen)
     overruns_give_way = settings.time.overrun == "preempt"
     return Decided(reconciled, plan, verify(reconciled.state, plan, overruns_give_way=overruns_give_way))
 
@@ -316,6 +321,17 @@ def ledger_of(document: dict[str, Any], snapshot: PoolSnapshot) -> Ledger:
             lease_id: _reserved(lease_id, stays) for lease_id, stays in given.get("reservations", {}).items()
         },
     )
+
+
+def _owner_use(document: dict[str, Any]) -> tuple[OwnerUse, ...]:
+    """`used_cpu_hours` of users until just now."""
+    used = (document.get("ledger") or {}).get("used_cpu_hours", {})
+    groups = {user: next(name for name, gid in GROUPS.items() if gid == _gid_of(user)) for user in used}
+    rows = [
+        OwnerUse(_gid_of(user), USERS[user], groups[user], user, int(hours * 360_000), NOW_S - 1)
+        for user, hours in used.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: row.owner))
 
 
 def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> LeaseRecord:

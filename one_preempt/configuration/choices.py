@@ -12,7 +12,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[[^\]]*\]")
 
 SHIPPED_POLICIES = {
     "preemption_policy": frozenset({"mlip", "moml", "mov", "nop"}),
-    "queue_order": frozenset({"user-priority"}),
+    "queue_order": frozenset({"fair-share", "user-priority"}),
     "matchmaker.host_policy": frozenset({"custom", "fixed", "load-aware", "packing", "striping"}),
     "time.backfilling": frozenset({"conservative", "easy", "intermediate", "none"}),
     "power.policy": frozenset({"always-on", "gesp", "look-ahead", "pemp", "sesp"}),

@@ -8,7 +8,7 @@ from fractions import Fraction
 from zoneinfo import ZoneInfo
 
 from one_preempt.configuration.power_settings import HostPowerSettings, PowerSettings
-from one_preempt.configuration.settings import LeaseRuleSettings, RightsSettings, Settings
+from one_preempt.configuration.settings import FairShareSettings, LeaseRuleSettings, RightsSettings, Settings
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy
@@ -25,12 +25,16 @@ from one_preempt.core.model.modes_and_limits import (
     PreemptionLimits,
     VictimRules,
 )
+from one_preempt.core.model.owner_use import UseRules
 from one_preempt.core.model.plan import MigrationType
 from one_preempt.core.model.time import seconds_to_ms
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.problem import SearchLimits
+from one_preempt.core.queue_order.fair_share import ONE_SHARE_MILLI, FairShare
+from one_preempt.core.queue_order.fair_share import POLICY as FAIR_SHARE
+from one_preempt.core.queue_order.order import QueueOrder
 from one_preempt.policy_registry import (
     backfilling_policy,
     energy_policy,
@@ -39,13 +43,15 @@ from one_preempt.policy_registry import (
     queue_order_policy,
 )
 
+DAY_S = 86_400
+
 
 def policies(settings: Settings, preemption: str | None = None) -> Policies:
     """The policies and limits; `preemption` names another preemption policy than the configured one."""
     limits = settings.limits
     return Policies(
         preemption=preemption_policy(preemption or settings.preemption_policy),
-        queue_order=queue_order_policy(settings.queue_order),
+        queue_order=chosen_queue_order(settings),
         mode=Mode(settings.preemption),
         match=match_options(settings),
         overhead=overhead_rates(settings),
@@ -74,6 +80,19 @@ def chosen_backfilling(settings: Settings) -> BackfillingPolicy:
     return (
         intermediate.with_promises(settings.time.promised_leases) if policy.name == intermediate.POLICY.name else policy
     )
+
+
+def chosen_queue_order(settings: Settings) -> QueueOrder:
+    """The order of the queue; fair-share with the half-life and the shares that are configured."""
+    policy = queue_order_policy(settings.queue_order)
+    return fair_share_order(settings.fair_share) if policy.name == FAIR_SHARE.name else policy
+
+
+def fair_share_order(given: FairShareSettings) -> FairShare:
+    """The order `fair-share` as it is configured, whether it is chosen or not."""
+    rules = UseRules(round(given.half_life_days * DAY_S), counts_memory=given.counts == "cpu-and-memory")
+    shares_milli = {group: round(share * ONE_SHARE_MILLI) for group, share in given.shares.items()}
+    return FairShare(measures=rules, shares_milli=shares_milli)
 
 
 def time_rules(settings: Settings) -> TimeRules:

@@ -6,9 +6,11 @@ import ipaddress
 import os
 from collections.abc import Iterator
 
+from one_preempt.configuration.choices import SHIPPED_POLICIES
 from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
 from one_preempt.configuration.power_settings import power_doubts
 from one_preempt.configuration.settings import (
+    FairShareSettings,
     LeaseSettings,
     MatchSettings,
     OverheadSettings,
@@ -19,6 +21,7 @@ from one_preempt.configuration.settings import (
 
 # Below this it is the binary fraction, not what was written.
 LEAST_PER_CENT = 1e-6
+FAIR_SHARE = "fair-share"
 NOBODY_LEAVES = "DC-NON-PREEMPTABLE"
 _RATES_OF_STORAGE = ("suspend_mib_per_s", "resume_mib_per_s", "copy_mib_per_s")
 
@@ -28,12 +31,21 @@ def doubts(settings: Settings) -> list[str]:
     return [
         *_doubts_about_leases(settings.leases),
         *_doubts_about_time(settings),
+        *_doubts_about_fair_share(settings),
         *power_doubts(settings.power),
         *_doubts_about_victims(settings.victims),
         *_doubts_about_acting(settings),
         *_doubts_about_places(settings),
         *_doubts_about_metrics(settings.metrics.listen),
     ]
+
+
+def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
+    given, order = settings.fair_share, settings.queue_order.casefold()
+    if given != FairShareSettings() and order in SHIPPED_POLICIES["queue_order"] - {FAIR_SHARE}:
+        yield f"fair_share has no effect, for queue_order is {settings.queue_order}, not {FAIR_SHARE}"
+    elif given.shares and set(given.shares.values()) == {1.0}:
+        yield "fair_share.shares has no effect: all shares in it are 1, as are those of all other groups"
 
 
 def _doubts_about_victims(victims: VictimSettings) -> Iterator[str]:

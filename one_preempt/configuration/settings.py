@@ -159,6 +159,14 @@ class TimeSettings(Section, frozen=True):
     exclusion: Literal["host", "shared-storage", "none"] = "shared-storage"
 
 
+class FairShareSettings(Section, frozen=True):
+    """What `queue_order: fair-share` goes by: how fast use fades, what counts as use, and the shares of groups."""
+
+    half_life_days: Annotated[float, msgspec.Meta(ge=0.01, le=3650)] = 7.0
+    counts: Literal["cpu", "cpu-and-memory"] = "cpu-and-memory"
+    shares: dict[EntryName, Annotated[float, msgspec.Meta(ge=0.001, le=1e6)]] = {}
+
+
 class VictimSettings(Section, frozen=True):
     """Who may be a victim although it is spared as shipped, and by which methods each type leaves."""
 
@@ -244,6 +252,7 @@ class Settings(Section, frozen=True):
     overhead: OverheadSettings = OverheadSettings()
     limits: LimitSettings = LimitSettings()
     time: TimeSettings = TimeSettings()
+    fair_share: FairShareSettings = FairShareSettings()
     victims: VictimSettings = VictimSettings()
     leases: LeaseSettings = LeaseSettings()
     power: PowerSettings = PowerSettings()

@@ -1,7 +1,8 @@
 """The queue, remembered from one decision to the next.
 
 What a lease asks for, and its place by the order of the policy, are found once: they hold as long as the lease is the
-same object, and the rates are the same by which it is known how long its start takes.
+same object, and the rates are the same by which it is known how long its start takes. Where the order goes by what
+owners have used, the places are found anew whenever that was measured anew, and nothing else of them is.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.owner_use import NOTHING_MEASURED, MeasuredUse
 from one_preempt.core.model.virtual_machine import LockLevel, VirtualMachine
 from one_preempt.core.observed_room import needed_s
 from one_preempt.core.overhead.rates import RatesByStorage
@@ -46,6 +49,7 @@ class KnownQueue:
 
     def __init__(self) -> None:
         self._under: tuple[object, ...] = ()
+        self._use = NOTHING_MEASURED
         self._places: dict[int, QueuePlace] = {}
         self._in_order: Sequence[QueuePlace] = ()
         self._number: int | None = None
@@ -57,19 +61,20 @@ class KnownQueue:
         policies: Policies,
         rates: RatesByStorage,
         number: int | None = None,
+        use: MeasuredUse = NOTHING_MEASURED,
     ) -> Sequence[QueuePlace]:
         """The places of these leases in the order of the queue: what may preempt first, then as the policy has it.
 
         So room that was freed for a request is not handed to a lease that would be sent out again at once. With the
-        `number` of the last time these are the very leases of then.
+        `number` of the last time these are the very leases of then. `use` is what owners have used, as measured last.
         """
         under = (policies.queue_order, policies.time.exclusion, rates)
         if under != self._under:
             self._under, self._places, self._in_order, self._number = under, {}, (), None
-        if number is not None and number == self._number:
+        changed = self._go_by(use, waiting, vms, policies)
+        if number is not None and number == self._number and not changed:
             return self._in_order
         places = self._places
-        changed = False
         for lease_id, lease in waiting.items():
             known = places.get(lease_id)
             if known is not None and known.request.demand.lease is lease:
@@ -78,7 +83,7 @@ class KnownQueue:
             members = [vms[vm_id] for vm_id in lease.vm_ids]
             turn = Turn(lease, tuple(startable(lease, members)))
             places[lease_id] = QueuePlace(
-                queue_key(policies, lease, members),
+                queue_key(policies, lease, members, use),
                 turn.lasting(needed_s(policies, rates, lease, turn.vms)),
                 is_locked=bool([vm for vm in turn.vms if vm.lock_level is not _UNLOCKED]),
                 counted_anew=frozenset([(vm.uid, vm.gid) for vm in turn.vms if counts_anew(vm)]),
@@ -90,6 +95,20 @@ class KnownQueue:
             self._in_order = sorted(places.values(), key=attrgetter("key"))
         self._number = number
         return self._in_order
+
+    def _go_by(
+        self, use: MeasuredUse, waiting: Mapping[int, Lease], vms: Mapping[int, VirtualMachine], policies: Policies
+    ) -> bool:
+        """Find the keys anew where use was measured anew, and the order goes by it; was it?"""
+        if use is self._use or policies.queue_order.measures is None or use == self._use:
+            return False
+        self._use, places = use, self._places
+        for lease_id, place in places.items():
+            lease = place.request.demand.lease
+            if waiting.get(lease_id) is lease:
+                key = queue_key(policies, lease, [vms[vm_id] for vm_id in lease.vm_ids], use)
+                places[lease_id] = replace(place, key=key)
+        return True
 
     def startable_of(self, lease: Lease) -> Sequence[VirtualMachine] | None:
         """The VMs of a lease that are to be started, where its place is known and nothing of it has changed."""
@@ -108,6 +127,6 @@ class KnownQueue:
         return known.request if holds and known.request.demand.vms == tuple(vms) else None
 
 
-def queue_key(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
+def queue_key(policies: Policies, lease: Lease, vms: Sequence[VirtualMachine], use: MeasuredUse) -> tuple[float, ...]:
     """When `vms` of a lease are served: lowest first."""
-    return (not lease.preempts, *policies.queue_order.key(lease, vms))
+    return (not lease.preempts, *policies.queue_order.key(lease, vms, use))

@@ -122,7 +122,9 @@ def _asks_for_more(policies: Policies) -> bool:
     match = policies.match
     paced = match.max_vm or match.max_dispatch or match.max_host
     ends = policies.time.overrun in (Overrun.STOP, Overrun.TERMINATE)
-    return bool(policies.tells_owners or ends or paced or policies.power.handed_over)
+    # When VMs leave their hosts must be seen where what owners use is measured.
+    is_measured = policies.queue_order.measures is not None
+    return bool(policies.tells_owners or ends or paced or policies.power.handed_over or is_measured)
 
 
 def _nobody_else_waits(concerns: LeaseConcerns, started: frozenset[int]) -> bool:

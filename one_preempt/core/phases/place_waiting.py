@@ -8,12 +8,14 @@ promised a start, is the backfilling policy's question.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from one_preempt.core.availability.timed_request import TimedRequest
 from one_preempt.core.matching.reasons import Unplaced
 from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.owner_use.measuring import MEASURED_EVERY_S
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.queue.promises import write_promises
 from one_preempt.core.phases.queue.queue_room import QueueRoom, lacks_room
@@ -35,6 +37,7 @@ def place_waiting(draft: PlanDraft) -> None:
         elif not turn.marked:
             _wait(draft, turn, room.unplaced.get(request.lease_id), promised.get(request.lease_id))
     write_promises(draft, promised)
+    _wake_for_another_order(draft, queue)
 
 
 def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
@@ -56,6 +59,17 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
                 continue
         queue.append(place.request)
     return queue
+
+
+def _wake_for_another_order(draft: PlanDraft, queue: Sequence[TimedRequest[Turn]]) -> None:
+    """Where others of another owner wait, too, one of them may come first once what they use is measured anew."""
+    measured_at_s = draft.state.use.measured_at_s
+    if measured_at_s is None or not queue:
+        return
+    # The leases of one owner stand together.
+    first, last = queue[0].demand.lease, queue[-1].demand.lease
+    if (first.gid, first.uid) != (last.gid, last.uid):
+        draft.wake_by(measured_at_s + MEASURED_EVERY_S)
 
 
 def _wait(draft: PlanDraft, turn: Turn, unplaced: Unplaced | None, promised_at_s: int | None) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from one_preempt.core.matching.expressions.attributes import leading_number
 from one_preempt.core.model.lease import Lease
+from one_preempt.core.model.owner_use import MeasuredUse, UseRules
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 
@@ -17,8 +18,9 @@ class UserPriority(Struct, frozen=True):
 
     name: str = "user-priority"
     description: str = "the lease with the highest USER_PRIORITY, then the one that came first"
+    measures: UseRules | None = None
 
-    def key(self, lease: Lease, vms: Sequence[VirtualMachine]) -> tuple[float, ...]:
+    def key(self, lease: Lease, vms: Sequence[VirtualMachine], use: MeasuredUse) -> tuple[float, ...]:
         """(- priority, id of the newest VM, id): a gang has arrived when its last VM has."""
         newest = max(lease.vm_ids, default=lease.id)
         told = {vm.user_priority for vm in vms}

@@ -45,6 +45,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_other_schedulers,
     judge_rights,
     judge_secrecy,
+    judge_shares,
     judge_version,
 )
 from one_preempt.errors import OnePreemptError
@@ -142,6 +143,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield judge_hosts(snapshot)
         yield from judge_driver(configuration, transport.document("one.clusterpool.info"), len(snapshot.hosts))
         yield from judge_names_in_rules(settings, snapshot)
+        yield from judge_shares(settings, snapshot)
         yield from judge_power_passwords(configuration, snapshot.hosts.values())
         yield from judge_power_of_hosts(settings, snapshot.hosts)
         yield from judge_reachable_power(settings, snapshot.hosts, transport)

@@ -25,6 +25,7 @@ COMMANDS = {
     "policies": ("policies", "List the policies: which leases leave, start next, overtake; which hosts."),
     "emulator": ("emulator", "Serve a simulated cloud as an OpenNebula endpoint."),
     "lease": ("lease", "Submit, list, show or cancel leases."),
+    "shares": ("shares", "Show what groups and users have used of their shares (fair-share)."),
     "host": ("host", "List the hosts, switch them on and off, show their energy."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Create or upgrade the database of leases."),

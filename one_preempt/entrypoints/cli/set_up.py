@@ -138,6 +138,17 @@ def judge_names_in_rules(settings: Settings, snapshot: PoolSnapshot) -> Iterator
         yield Finding("rules", Grade.OK, "every user and group in them exists")
 
 
+def judge_shares(settings: Settings, snapshot: PoolSnapshot) -> Iterator[Finding]:
+    """Do the groups exist that were given a share? Nothing is said where none was."""
+    groups = {name for group in snapshot.directory.groups.values() for name in (group.name, str(group.id))}
+    missing = [name for name in settings.fair_share.shares if name not in groups]
+    for name in missing:
+        text = f"fair_share.shares names group '{name}', which does not exist"
+        yield Finding("shares", Grade.WARN, text, "correct the name in the configuration")
+    if settings.fair_share.shares and not missing:
+        yield Finding("shares", Grade.OK, "every group in fair_share.shares exists")
+
+
 def judge_hosts(snapshot: PoolSnapshot) -> Finding:
     """Is there a host that takes VMs?"""
     taking = sum(host.accepts_vms for host in snapshot.hosts.values())

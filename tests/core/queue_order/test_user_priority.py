@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.core.model.lease import Lease, LeaseState, LeaseTerms
+from one_preempt.core.model.owner_use import NOTHING_MEASURED
 from one_preempt.core.queue_order.user_priority import POLICY, priority_of
 from tests.core.matching.small_cloud import vm
 
@@ -21,7 +22,7 @@ def key(lease_id: int, *priorities: str) -> tuple[float, ...]:
         state=LeaseState.WAITING,
         arrived_at_s=0,
     )
-    return POLICY.key(lease, vms)
+    return POLICY.key(lease, vms, NOTHING_MEASURED)
 
 
 def test_the_highest_priority_comes_first_then_the_oldest() -> None:

@@ -19,6 +19,7 @@ from one_preempt.core.availability.timeline import Stay, Timeline
 from one_preempt.core.decide import deliberate
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.outcome import Outcome
+from one_preempt.core.model.owner_use import NOTHING_MEASURED
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_sequence import KnownPower
 from one_preempt.core.model.reservation import Verdict
@@ -91,11 +92,12 @@ class WatchedCycle:
         plan, state = report.plan, report.state
         self.wrong += [f"at {state.now_s}: {one.code}: {one.text}" for one in report.violations]
         assert self._reader.seen is not None
-        reconciled = state
+        # What owners have used is measured on its own.
+        reconciled = replace(state, use=NOTHING_MEASURED, occupants=None)
         if self.control is not None:
             # Host power is observed on its own.
             told = tuple(one for one in state.discrepancies if not one.code.startswith("power-"))
-            reconciled = replace(state, power=KnownPower(), discrepancies=told)
+            reconciled = replace(reconciled, power=KnownPower(), discrepancies=told)
         differences = self._reconciled.differences(self._reader.seen, self._store.loaded, reconciled)
         self.wrong += [f"at {state.now_s}, reconciled: {text}" for text in differences]
         if not report.violations:

@@ -26,7 +26,7 @@ def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
     """The queue: leases that want room now, and VMs that are to move, in the order in which they get it."""
     concerns, vms = draft.concerns, draft.state.snapshot.vms
     waiting, number = concerns.all(Concern.QUEUE), concerns.queue_number
-    places = draft.memory.queue.in_order(waiting, vms, draft.policies, draft.rates, number)
+    places = draft.memory.queue.in_order(waiting, vms, draft.policies, draft.rates, number, draft.state.use)
     marked = [_marked_place(draft, lease, vm) for lease, vm in marked_vms(draft)]
     if not marked and not draft.failed_lease_ids:
         return places
@@ -34,7 +34,7 @@ def in_turn(draft: PlanDraft) -> Sequence[QueuePlace]:
 
 
 def _marked_place(draft: PlanDraft, lease: Lease, vm: VirtualMachine) -> QueuePlace:
-    key = (*queue_key(draft.policies, lease, [vm]), vm.id)
+    key = (*queue_key(draft.policies, lease, [vm], draft.state.use), vm.id)
     return QueuePlace(key, Turn(lease, (vm,), marked=True).lasting(None), is_locked=False, counted_anew=frozenset())
 
 
