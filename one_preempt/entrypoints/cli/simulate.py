@@ -42,7 +42,7 @@ def span_s(_context: click.Context, _parameter: click.Parameter, text: str | Non
     "--energy-policy", "energy_policies", multiple=True, metavar="NAME",
     help="Energy policy for the hosts in power.hosts; repeat it to compare.",
 )  # fmt: skip
-@click.option("--queue", metavar="NAME", help="Order of the queue.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Order of the queue; repeat it to compare.")
 @click.option(
     "--suspension", type=click.Choice(["none", "serial-only", "all"]), help="Who may be suspended for reservations."
 )
@@ -90,7 +90,7 @@ def simulate_command(
     policies: tuple[str, ...],
     backfilling: tuple[str, ...],
     energy_policies: tuple[str, ...],
-    queue: str | None,
+    queues: tuple[str, ...],
     suspension: str | None,
     seed: int | None,
     until_s: int | None,
@@ -106,7 +106,7 @@ def simulate_command(
         policies=policies,
         backfilling=backfilling,
         energy_policies=energy_policies,
-        queue=queue,
+        queues=queues,
         suspension=suspension,
         seed=seed,
         until_s=until_s,

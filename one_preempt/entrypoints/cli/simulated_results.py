@@ -11,6 +11,7 @@ from one_preempt.core.model.plain_words import plain_words
 from one_preempt.entrypoints.cli.options import write_table
 from one_preempt.entrypoints.cli.simulated_runs import Run, Study, by_variant
 from one_preempt.explanation.explain import JsonObject
+from one_preempt.simulation.experiments.trial import tells_owners_apart
 from one_preempt.simulation.plots.charts import bar_chart, histogram
 from one_preempt.simulation.plots.gantt import gantt_chart
 from one_preempt.simulation.plots.report import html_list, html_report, html_table
@@ -18,8 +19,9 @@ from one_preempt.simulation.probes.comparison import ComparedFigure, compare, in
 from one_preempt.simulation.probes.outcome import outcomes
 from one_preempt.simulation.probes.waiting import waits_s
 from one_preempt.simulation.probes.writing import Row
+from one_preempt.simulation.simulator.owners import names_owner
 from one_preempt.simulation.workload.places import can_never_run
-from one_preempt.simulation.workload.workload import Workload, WorkloadRequest
+from one_preempt.simulation.workload.workload import UNKNOWN_ID, Workload, WorkloadRequest
 
 _DRAWN = (
     "utilization", "wait_s_mean.all", "bounded_slowdown_mean.all", "preempted.all", "rejection_rate.all", "energy_kwh",
@@ -83,6 +85,10 @@ def doubts_of(study: Study, runs: Sequence[Run]) -> list[str]:
     if empty == len(workloads):
         return ["the source holds no request that can be played: all figures are empty"]
     doubts = [f"with {empty} of {len(workloads)} seeds there is no request that can be played"] * bool(empty)
+    if any(map(tells_owners_apart, study.all_settings)) and not any(
+        names_owner(request) for workload in workloads for request in workload.requests
+    ):
+        doubts.append("no request names its user or group: with fair-share all of them are one owner's")
     counts = [_that_never_run(study, workload) for workload in workloads]
     if any(counts):
         told = "requests fit on no host of this site, or are larger than all of it: they never run"
@@ -147,6 +153,8 @@ def _asked(request: WorkloadRequest) -> JsonObject:
     return {
         "lease_type": request.lease_type.value,
         "external": request.external,
+        "user": None if request.user == UNKNOWN_ID else request.user,
+        "group": None if request.group == UNKNOWN_ID else request.group,
         "start": request.start.value,
         "start_at_s": request.start_at_s,
         "deadline_at_s": request.deadline_at_s,

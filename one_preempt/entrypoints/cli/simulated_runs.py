@@ -36,7 +36,7 @@ class Asked(Struct, frozen=True):
     policies: tuple[str, ...] = ()
     backfilling: tuple[str, ...] = ()
     energy_policies: tuple[str, ...] = ()
-    queue: str | None = None
+    queues: tuple[str, ...] = ()
     suspension: str | None = None
     seed: int | None = None
     until_s: int | None = None
@@ -46,18 +46,20 @@ class Asked(Struct, frozen=True):
 
 
 class Variant(Struct, frozen=True):
-    """One scheduler to compare. `energy_policy` is None where no host sleeps."""
+    """One scheduler to compare. `energy_policy` is None where no host sleeps, `queue` where it is that of all."""
 
     policy: str
     backfilling: str
     energy_policy: str | None
+    queue: str | None
     label: str
 
     @property
     def names(self) -> dict[str, str]:
         """Its policies by what they decide, for results."""
         energy = {} if self.energy_policy is None else {"energy_policy": self.energy_policy}
-        return {"policy": self.policy, "backfilling": self.backfilling} | energy
+        queue = {} if self.queue is None else {"queue": self.queue}
+        return {"policy": self.policy, "backfilling": self.backfilling} | energy | queue
 
 
 class Study(Struct, frozen=True):
@@ -73,6 +75,11 @@ class Study(Struct, frozen=True):
     verification: Verification
     keeps_stays: bool
     reads: tuple[Path, ...]
+
+    @property
+    def all_settings(self) -> tuple[Settings, ...]:
+        """Those of each variant, as far as the order of the queue goes."""
+        return tuple(_with_queue(self.settings, variant.queue) for variant in self.variants)
 
     @property
     def runs(self) -> int:
@@ -145,29 +152,40 @@ def _read_for(asked: Asked, scenario: Scenario | None) -> tuple[Path, ...]:
 def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> Settings:
     overhead = planned_overhead(asked.settings.overhead, durations)
     settings = msgspec.structs.replace(simulation_settings(asked.settings), overhead=overhead)
-    queue = asked.queue or (scenario.queue if scenario is not None else None)
+    queue = asked.queues[0] if asked.queues else (scenario.queue if scenario is not None else None)
     suspension = asked.suspension or (scenario.suspension if scenario is not None else None)
-    if queue is not None:
-        settings = msgspec.structs.replace(settings, queue_order=queue_order_policy(queue).name)
+    settings = _with_queue(settings, queue)
     if suspension is not None:
         time = msgspec.structs.replace(settings.time, suspension=suspension)
         settings = msgspec.structs.replace(settings, time=time)
     return settings
 
 
+def _with_queue(settings: Settings, queue: str | None) -> Settings:
+    if queue is None:
+        return settings
+    return msgspec.structs.replace(settings, queue_order=queue_order_policy(queue).name)
+
+
 def _variants(asked: Asked, scenario: Scenario | None) -> tuple[Variant, ...]:
-    """Every policy with every backfilling policy and energy policy; the label says what differs beside the first."""
+    """Every policy with every backfilling and energy policy and order; the label says what differs beside the first."""
     of_scenario = (scenario.policies, scenario.backfilling) if scenario is not None else ((), ())
     policies = asked.policies or tuple(of_scenario[0]) or (asked.settings.preemption_policy,)
     backfilling = asked.backfilling or tuple(of_scenario[1]) or (asked.settings.time.backfilling,)
     named = list(
         dict.fromkeys(
-            (preemption_policy(policy).name, backfilling_policy(name).name, energy)
-            for policy, name, energy in product(policies, backfilling, _energy_policies(asked))
+            (preemption_policy(policy).name, backfilling_policy(name).name, energy, queue)
+            for policy, name, energy, queue in product(policies, backfilling, _energy_policies(asked), _queues(asked))
         )
     )
-    differ = [0, *(place for place in (1, 2) if len({one[place] for one in named}) > 1)]
+    differ = [0, *(place for place in (1, 2, 3) if len({one[place] for one in named}) > 1)]
     return tuple(Variant(*one, label=", ".join(str(one[place]) for place in differ)) for one in named)
+
+
+def _queues(asked: Asked) -> tuple[str | None, ...]:
+    """Those to compare; one alone is that of all."""
+    names = tuple(queue_order_policy(name).name for name in asked.queues)
+    return names if len(set(names)) > 1 else (None,)
 
 
 def _energy_policies(asked: Asked) -> tuple[str | None, ...]:
@@ -222,7 +240,7 @@ def _trial(asked: Study, variant: Variant, seed: int, workload: Workload) -> Tri
     return Trial(
         workload=workload,
         site=replace(asked.site, seed=seed),
-        settings=msgspec.structs.replace(asked.settings, time=time, power=power),
+        settings=_with_queue(msgspec.structs.replace(asked.settings, time=time, power=power), variant.queue),
         policy=variant.policy,
         verification=asked.verification,
         until_s=asked.until_s,

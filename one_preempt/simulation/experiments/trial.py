@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.composition import simulated_cycle
-from one_preempt.configuration.chosen_policies import power_rules
+from one_preempt.configuration.chosen_policies import chosen_queue_order, power_rules
 from one_preempt.configuration.power_settings import PowerSettings
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.modes_and_limits import Verification
@@ -18,6 +18,8 @@ from one_preempt.simulation.probes.figures import Figures, figures
 from one_preempt.simulation.probes.watch import Seen, Watch
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.host_power import SimulatedHostPower
+from one_preempt.simulation.simulated_cloud.objects import Caller
+from one_preempt.simulation.simulator.owners import Origin, add_owners, with_rights_of_owners
 from one_preempt.simulation.simulator.result import SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report
 from one_preempt.simulation.simulator.simulator import Simulator
@@ -68,16 +70,24 @@ def play(trial: Trial, on_progress: OnProgress | None = None) -> Played:
         if on_progress is not None:
             on_progress(watch.ended_vms)
 
+    settings = trial.settings
+    owners: Mapping[Origin, Caller] = {}
+    if tells_owners_apart(settings):
+        owners = add_owners(cloud, trial.workload)
+        settings = with_rights_of_owners(settings, owners)
     # Nobody reads what owners are told here, and nothing is decided by it.
-    cycle = simulated_cycle(
-        trial.settings, cloud, trial.policy, trial.verification, tells_owners=False, control=machines
-    )
-    result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle).run()
+    cycle = simulated_cycle(settings, cloud, trial.policy, trial.verification, tells_owners=False, control=machines)
+    result = Simulator(cloud, cycle, trial.workload, until_s=trial.until_s, on_cycle=on_cycle, owners=owners).run()
     if trial.until_s is not None and not _is_all_over(trial.workload, result):
         result = replace(result, ended_at_ms=1000 * trial.until_s)
     seen = watch.seen(result.ended_at_ms)
     energy = meter.energy(origin_ms + result.ended_at_ms, origin_ms) if meter is not None else None
     return Played(result, seen, figures(trial.workload, trial.site.hosts, result, seen, energy))
+
+
+def tells_owners_apart(settings: Settings) -> bool:
+    """It matters who of a log's users asks: the order of the queue goes by what each has used."""
+    return chosen_queue_order(settings).measures is not None
 
 
 def play_whole(trial: Trial) -> Played:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET
 from one_preempt.core.model.cluster_state import ClusterState
@@ -16,9 +17,11 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange
 from one_preempt.simulation.simulated_cloud.errors import OnedError
+from one_preempt.simulation.simulated_cloud.objects import Caller
 from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulator.event_heap import EventHeap, EventKind
 from one_preempt.simulation.simulator.lease_run import LeaseRun, VmRun
+from one_preempt.simulation.simulator.owners import Origin, origin_of
 from one_preempt.simulation.simulator.result import RequestRecord, SimulationResult
 from one_preempt.simulation.simulator.scheduler import Report, Scheduler
 from one_preempt.simulation.simulator.site import EXTERNALS, LOCALS
@@ -88,8 +91,10 @@ class Simulator:
         on_cycle: Callable[[int, Report], None] | None = None,
         *,
         plays_on: bool = False,
+        owners: Mapping[Origin, Caller] = MappingProxyType({}),
     ) -> None:
-        """`cloud` has users named as `site` names them. `until_s`, since the start of the workload, ends it early.
+        """`cloud` has users named as `site` names them, to whom all requests belong but those of `owners`. `until_s`,
+        since the start of the workload, ends it early.
 
         `plays_on`: not before that, though nobody is left: hosts may still have to go to sleep.
         `on_cycle` is told of each cycle and when it ran, in milliseconds since the start of the workload.
@@ -118,8 +123,9 @@ class Simulator:
         self._quiet_at_ms = self._origin_ms
         self._parting: set[int] = set()
         self._cycles = 0
-        owners = {user.name: user.id for user in cloud.users.values()}
-        self._local, self._external = (cloud.caller(owners[name]) for name in (LOCALS, EXTERNALS))
+        ids = {user.name: user.id for user in cloud.users.values()}
+        self._owners = owners
+        self._local, self._external = (cloud.caller(ids[name]) for name in (LOCALS, EXTERNALS))
         cloud.on_transition(self._observe, passing=False, shared=self._observe_shared)
 
     def run(self) -> SimulationResult:
@@ -231,6 +237,8 @@ class Simulator:
 
     def _submit(self, request: WorkloadRequest) -> None:
         owner = self._external if request.external else self._local
+        if self._owners:
+            owner = self._owners.get(origin_of(request), owner)
         lease = LeaseRun(request, owner, self._cloud.clock.now_ms)
         lease.vm_ids = submit(self._cloud, owner, request, self._origin_ms // 1000)
         for vm_id in lease.vm_ids:
