@@ -74,7 +74,7 @@ class Furnishing(HostCalls):
         machine: TemplateDict = {
             "ARCH": ["x86_64"], "HOSTNAME": [name], "HYPERVISOR": [self.hypervisor], "MODELNAME": ["simulated"],
         }  # fmt: skip
-        host.template = merged(merged(host.template, machine), template or {})
+        host.template = merged(host.template, {**machine, **(template or {})})
         host.share.pci_devices = [{"VMID": "-1", **device} for device in pci_devices]
         host.share.numa_nodes = list(numa_nodes)
         host.share.disks = {"DISK_USAGE": "0", "FREE_DISK": "20480", "MAX_DISK": "20480", "USED_DISK": "0"}

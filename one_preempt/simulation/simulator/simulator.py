@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET
@@ -14,6 +12,7 @@ from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.seldom_collecting import seldom_collecting
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.cloud_state import SharedChange, StateChange
 from one_preempt.simulation.simulated_cloud.errors import OnedError
@@ -45,23 +44,6 @@ _CYCLES_AT_ONE_INSTANT = 10_000
 _IDLE_CYCLES = 1_000
 _PUT_OFF_MS = 3_600_000
 _PATIENCE_MS = 60_000
-_YOUNG_OBJECTS = 50_000
-
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Hardly anything here refers to itself in a circle: looking for that at every few hundred objects is in vain.
-
-    What was there before is not looked at meanwhile.
-    """
-    thresholds = gc.get_threshold()
-    gc.set_threshold(_YOUNG_OBJECTS, *thresholds[1:])
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
 
 
 class SimulationStuck(OnePreemptError):
@@ -134,7 +116,7 @@ class Simulator:
         Where somebody waits in vain the simulation ends with the last instant at which anything happened, and not when
         it was given up to look for more.
         """
-        with _seldom_collecting():
+        with seldom_collecting():
             self._play()
         ended_at_ms = self._cut_at_ms or (self._cloud.clock.now_ms if self._plays_on else self._happened_at_ms)
         for run in self._runs.values():

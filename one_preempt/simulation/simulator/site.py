@@ -14,6 +14,7 @@ from one_preempt.configuration.settings import (
     StoreSettings,
     TypeName,
 )
+from one_preempt.simulation.seldom_collecting import seldom_collecting
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, DriverLimits, Durations
 from one_preempt.simulation.simulated_cloud.faults import FaultPlan
@@ -56,9 +57,10 @@ def build_cloud(site: Site, *, keeps_logs: bool = False) -> SimulatedCloud:
         faults=FaultPlan(site.seed),
         keeps_logs=keeps_logs,
     )
-    for machines in site.hosts:
-        for _ in range(machines.count):
-            cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
+    with seldom_collecting():
+        for machines in site.hosts:
+            for _ in range(machines.count):
+                cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
     cloud.add_datastore("shared", total_mib=_AMPLE_MIB, tm_mad="shared", template={"SHARED": ["YES"]})
     for name in (LOCALS, EXTERNALS):
         cloud.add_user(name, cloud.add_group(name).id)

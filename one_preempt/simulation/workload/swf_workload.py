@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.errors import OnePreemptError
+from one_preempt.simulation.seldom_collecting import seldom_collecting
 from one_preempt.simulation.workload.swf import (
     PARTIAL_RUNS,
     BoolArray,
@@ -86,8 +87,10 @@ def workload_from_swf(log: SwfLog, reading: SwfReading | None = None) -> Workloa
     reading = reading or SwfReading()
     rows, left_out = _replayable(log, reading)
     unix_start = log.header.unix_start_time
+    with seldom_collecting():
+        requests = _requests(log, rows, reading)
     return Workload(
-        requests=_requests(log, rows, reading),
+        requests=requests,
         name=log.source,
         site=_site(log, reading),
         recorded_from_s=None if unix_start is None else unix_start + reading.submitted_from_s,

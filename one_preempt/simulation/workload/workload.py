@@ -98,7 +98,7 @@ class WorkloadRequest(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if not self.vm_sets:
             raise ValueError("it asks for no VM")
-        if any(vm_set.cpu_centi < 1 or vm_set.memory_mib < 1 for vm_set in self.vm_sets):
+        if [vm_set for vm_set in self.vm_sets if vm_set.cpu_centi < 1 or vm_set.memory_mib < 1]:
             raise ValueError("a VM without CPU or memory: no cloud takes it; at least 0.01 CPUs and 1 MiB are needed")
         if self.virtual_machines > MOST_MACHINES:
             raise ValueError(f"{self.virtual_machines} VMs: {MOST_MACHINES} are the most")
@@ -116,7 +116,7 @@ class WorkloadRequest(Struct, frozen=True, gc=False):
     @property
     def virtual_machines(self) -> int:
         """How many VMs it has."""
-        return sum(vm_set.count for vm_set in self.vm_sets)
+        return sum([vm_set.count for vm_set in self.vm_sets])
 
     @property
     def preemptable(self) -> bool:
