@@ -299,7 +299,8 @@ class Matchmaker(SinglePlacement):
 
     def _spread(self, vms: Sequence[VirtualMachine], room: Room, rows: IntArray) -> list[Placement]:
         """The same where only the capacity of hosts counts: charged in one go, for nothing else is taken."""
-        vm, found, taken = vms[0], list[Placement](), dict[int, int]()
+        vm, waiting = vms[0], iter(vms)
+        found, taken = list[Placement](), dict[int, int]()
         like_in_cluster: dict[int, Placement | None] = {}
         alike_in_cluster = self._datastores.are_all_shared(vm)
         for row, places in _with_places(rows, room, vm, len(vms)):
@@ -309,11 +310,11 @@ class Matchmaker(SinglePlacement):
             like = like_in_cluster[host.cluster_id]
             if like is None:
                 continue
-            several = vms[len(found) : len(found) + places]
-            found += [Placement(one.id, host.id, like.datastore_id, like.nics) for one in several]
-            taken[row] = len(several)
-            if len(found) == len(vms):
+            several = [Placement(one.id, host.id, like.datastore_id, like.nics) for one in islice(waiting, places)]
+            if not several:
                 break
+            found += several
+            taken[row] = len(several)
         if found:
             room.take_alike(vm, taken, found)
         return found

@@ -76,12 +76,15 @@ def _states_allow_the_call(recount: Recount) -> Iterator[Violation]:
 
 
 def _holds_of_owners_are_respected(recount: Recount) -> Iterator[Violation]:
-    """HOLD without LEASE is somebody's wish: such a VM is neither started nor terminated."""
+    """HOLD without LEASE is somebody's wish: such a VM is neither started nor terminated.
+
+    That the VM is of that lease is a rule of its own.
+    """
     for action in recount.plan.actions:
         vm = recount.vms.get(action.vm_id)
         if vm is None or vm.state is not _HOLD or action.kind not in _STARTED_OR_ENDED:
             continue
-        lease = recount.lease_of(vm.id)
+        lease = recount.leases.get(action.lease_id)
         if lease is None or not lease.explicit:
             yield Violation("held-by-owner", f"{action.id}: VM {vm.id} is on HOLD without a LEASE of its own")
 
@@ -180,10 +183,10 @@ def _gangs_start_as_a_whole(recount: Recount) -> Iterator[Violation]:
     That no VM is taken for one of another lease is a rule of its own.
     """
     starting = {action.vm_id for action in recount.starts}
-    leases = {lease.id: lease for lease in map(recount.lease_of, starting) if lease is not None}
     tried: set[int] | None = None
-    for _, lease in sorted(leases.items()):
-        if len(lease.vm_ids) < 2 or starting.issuperset(lease.vm_ids):
+    for lease_id in sorted({action.lease_id for action in recount.starts}):
+        lease = recount.leases.get(lease_id)
+        if lease is None or len(lease.vm_ids) < 2 or starting.issuperset(lease.vm_ids):
             continue
         if tried is None:
             tried = {record.vm_id for record in (*recount.state.failed_actions, *recount.state.actions.values())}

@@ -21,10 +21,13 @@ _REFUSED = LeaseState.REFUSED
 
 
 def _nobody_starts_before_its_time(recount: Recount) -> Iterator[Violation]:
-    """START is the exact start of an advance reservation, and the earliest one of a lease with a deadline."""
+    """START is the exact start of an advance reservation, and the earliest one of a lease with a deadline.
+
+    That the VM is of that lease is a rule of its own.
+    """
     refused = {given.lease_id for given in recount.plan.verdicts if given.verdict is Verdict.REFUSED}
     for action in recount.starts:
-        lease = recount.lease_of(action.vm_id)
+        lease = recount.leases.get(action.lease_id)
         if lease is None:
             continue
         was_refused = lease.id in refused or lease.state is _REFUSED

@@ -276,11 +276,11 @@ class Simulator:
 
     def _observe_shared(self, change: SharedChange) -> None:
         """A transition of several VMs: told in one go where they are a whole lease, one after the other elsewhere."""
-        runs = [run for vm_id in change.vm_ids if (run := self._runs.get(vm_id)) is not None]
-        lease = runs[0].lease if runs else None
-        if lease is None:
+        if self._runs.keys().isdisjoint(change.vm_ids):
             self._anything = self._changed = True
             return
+        runs = [run for vm_id in change.vm_ids if (run := self._runs.get(vm_id)) is not None]
+        lease = runs[0].lease
         if lease.vm_ids != change.vm_ids or len(runs) < len(change.vm_ids):
             told = False
         elif change.new_lcm_state == _RUNNING and change.old_lcm_state in _FRESH_STARTS:
