@@ -12,6 +12,7 @@ from one_preempt.core.model.cluster_state import HostTable, IntArray
 from one_preempt.core.model.host import Host
 
 _size, _state = attrgetter("max_cpu_centi", "max_memory_kib"), attrgetter("state")
+_size_and_state = attrgetter("max_cpu_centi", "max_memory_kib", "state")
 
 
 def changed_rows(hosts: Mapping[int, Host], before: HostTable | None, told: Set[int] | None) -> list[int] | None:
@@ -61,12 +62,13 @@ def _with_rows(before: HostTable, hosts: Mapping[int, Host], rows: Sequence[int]
         ordered[row] = host
     free, capacity, accepts_vms = before.free.copy(), before.capacity, before.accepts_vms
     free[rows] = _free(renewed)
-    if list(map(_size, was)) != list(map(_size, renewed)):
-        capacity = capacity.copy()
-        capacity[rows] = _capacity(renewed)
-    if list(map(_state, was)) != list(map(_state, renewed)):
-        accepts_vms = accepts_vms.copy()
-        accepts_vms[rows] = [host.accepts_vms for host in renewed]
+    if list(map(_size_and_state, was)) != list(map(_size_and_state, renewed)):
+        if list(map(_size, was)) != list(map(_size, renewed)):
+            capacity = capacity.copy()
+            capacity[rows] = _capacity(renewed)
+        if list(map(_state, was)) != list(map(_state, renewed)):
+            accepts_vms = accepts_vms.copy()
+            accepts_vms[rows] = [host.accepts_vms for host in renewed]
     columns = (before.ids, free, capacity, accepts_vms)
     return HostTable(*columns, before.index_by_id, ordered, made_from=before.mark, renewed=rows)
 

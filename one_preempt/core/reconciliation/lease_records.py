@@ -32,11 +32,13 @@ def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> Leas
     if record.id in ledger.leases or not record.terms.type.returns:
         return record
     vms = [snapshot.vms[vm_id] for vm_id in record.vm_ids if vm_id in snapshot.vms]
+    told = [vm for vm in vms if LEASE_STATUS in vm.user_template]
+    if not told:
+        return record
     preemptors = [
         preemptor_in_status(vm)
-        for vm in vms
-        if LEASE_STATUS in vm.user_template
-        and (phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid)))
+        for vm in told
+        if phase_of(vm) is VmPhase.OUT or (not ledger.leases and was_in_place(vm, snapshot.own_uid))
     ]
     preemptor = next((lease_id for lease_id in preemptors if lease_id is not None), None)
     return record if preemptor is None else replace(record, preempted_by=preemptor, preemptions=int(not ledger.leases))
