@@ -330,9 +330,8 @@ def _with_places(rows: IntArray, room: Room, vm: VirtualMachine, at_once: int) -
     """Each row with how many such VMs have room there; counted for so many `at_once`, for the first mostly do."""
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
-        free = room.free[some]
-        places = np.minimum(free[:, 0] // vm.cpu_centi, free[:, 1] // vm.memory_mib)
-        yield from zip(some.tolist(), places.tolist(), strict=True)
+        for row, (free_cpu_centi, free_memory_mib) in zip(some.tolist(), room.free[some].tolist(), strict=True):
+            yield row, min(free_cpu_centi // vm.cpu_centi, free_memory_mib // vm.memory_mib)
 
 
 def _largest_first(vms: Sequence[VirtualMachine], room: Room) -> list[VirtualMachine]:

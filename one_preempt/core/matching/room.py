@@ -145,7 +145,7 @@ class Room:
     def take_alike(self, vm: VirtualMachine, vms_by_row: Mapping[int, int], placements: Sequence[Placement]) -> None:
         """Charge placements of VMs that take as much capacity as `vm` does, and nothing else: so many on these rows."""
         rows, vms, before = np.array([*vms_by_row]), np.array([*vms_by_row.values()]), self.placed.copy()
-        amounts = np.multiply.outer(vms, _amounts(vm.resources))
+        amounts = vms[:, np.newaxis] * _amounts(vm.resources)
         self.free[rows] -= amounts
         self.dispatched[rows] += vms
         self.placed.update({placement.vm_id: placement for placement in placements})
