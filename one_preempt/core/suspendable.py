@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState, PreemptionMethod
@@ -14,9 +13,16 @@ from one_preempt.core.overhead.planning import leave_s, start_s
 from one_preempt.core.overhead.rates import RatesByStorage
 from one_preempt.core.policies import Policies
 from one_preempt.core.preemption.nop import POLICY as NOP
-from one_preempt.core.victims import first_methods, has_overrun, is_guarded, is_shielded, undisturbed_s, why_never
+from one_preempt.core.victims import (
+    first_methods_of,
+    has_overrun,
+    is_guarded,
+    is_shielded,
+    kinds_of,
+    undisturbed_s,
+    why_never,
+)
 
-_spared_by = attrgetter("uid", "lock_level", "service_id", "virtual_router_id")
 _STAYING = (LeaseState.PAUSED_BY_OWNER, LeaseState.FAILED)
 _ACT, _NEVER, _SERIAL_ONLY, _PREEMPT = Mode.ACT, Suspension.NONE, Suspension.SERIAL_ONLY, Overrun.PREEMPT
 
@@ -44,12 +50,10 @@ def ways_out(state: ClusterState, policies: Policies, lease: Lease) -> tuple[Pre
     overrun = rules.overrun is _PREEMPT and has_overrun(lease, state.now_s)
     if not overrun and (not lease.terms.type.preemptable or is_guarded(lease)):
         return None
-    vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    # Members of a gang mostly differ in nothing that could spare one of them.
-    unlike = {_spared_by(vm): vm for vm in vms}.values()
-    if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm in unlike):
+    kinds = kinds_of(state.snapshot, [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids])
+    if any(is_shielded(vm, lease) or why_never(vm, lease, policies.victims) for vm, _ in kinds):
         return None
-    return first_methods(state.snapshot, lease, vms, policies.victims)
+    return first_methods_of(state.snapshot, lease, kinds, policies.victims)
 
 
 def is_on_shared_storage(state: ClusterState, lease: Lease) -> bool:

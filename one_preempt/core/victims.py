@@ -180,8 +180,14 @@ def first_methods(
 
     A lease is suspended in place as a whole: its VMs could not return together otherwise.
     """
+    return first_methods_of(snapshot, lease, kinds_of(snapshot, vms), rules)
+
+
+def first_methods_of(
+    snapshot: PoolSnapshot, lease: Lease, kinds: Sequence[tuple[VirtualMachine, int]], rules: VictimRules
+) -> tuple[PreemptionMethod, ...] | None:
+    """The same for VMs that `kinds_of` has sorted."""
     listed = methods_of(lease, rules)
-    kinds = _kinds_of(snapshot, vms)
     if _SUSPEND in listed and not all(method_is_possible(snapshot, vm, lease, _SUSPEND) for vm, _ in kinds):
         listed = tuple(method for method in listed if method is not _SUSPEND)
     chosen: list[PreemptionMethod] = []
@@ -193,11 +199,14 @@ def first_methods(
     return tuple(chosen)
 
 
-_DECIDES = attrgetter("memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions")
+_DECIDES = attrgetter(
+    "memory_mib", "lock_level", "pci_requests", "topology", "disks", "scheduled_actions", "uid", "service_id",
+    "virtual_router_id",
+)  # fmt: skip
 
 
-def _kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tuple[VirtualMachine, int]]:
-    """VMs of which nothing tells a method that is possible for each from the next one's, and how many in a row."""
+def kinds_of(snapshot: PoolSnapshot, vms: Sequence[VirtualMachine]) -> list[tuple[VirtualMachine, int]]:
+    """VMs that each stand for so many in a row: the same spares them, and they can leave by the same methods."""
     kinds: list[tuple[VirtualMachine, int]] = []
     before: tuple[object, ...] | None = None
     for vm in vms:

@@ -37,7 +37,7 @@ _FRESH_STARTS = frozenset({
     LcmState.BOOT_UNDEPLOY_FAILURE,
 })  # fmt: skip
 _ACTIVE, _DONE, _RUNNING = VmState.ACTIVE, VmState.DONE, LcmState.RUNNING
-_END = EventKind.END
+_END, _SUBMISSION, _IMMEDIATE, _REFUSED = EventKind.END, EventKind.SUBMISSION, StartKind.IMMEDIATE, LeaseState.REFUSED
 _COMING = frozenset({LcmState.PROLOG, LcmState.BOOT, LcmState.RUNNING})
 _GOING = frozenset({LcmState.SHUTDOWN, LcmState.EPILOG})
 _CYCLES_AT_ONE_INSTANT = 10_000
@@ -189,7 +189,7 @@ class Simulator:
                 _, kind, number, mark = event
                 if kind == _END:
                     self._end(number, mark)
-                elif kind == EventKind.SUBMISSION:
+                elif kind == _SUBMISSION:
                     self._submit(self._requests[number])
                 else:
                     self._faults[number].strike(cloud)
@@ -386,13 +386,13 @@ class Simulator:
     def _withdraw_refused(self, plan: Plan, state: ClusterState) -> None:
         """Owners take back what was refused for good, and what was to be served at once and waits."""
         refused = {given.lease_id: given.text for given in plan.verdicts if given.verdict is Verdict.REFUSED}
-        at_once = any(new.request.start is StartKind.IMMEDIATE for new in self._new)
+        at_once = bool([new for new in self._new if new.request.start is _IMMEDIATE])
         waits = {refusal.lease_id: refusal.reason.text for refusal in plan.refusals} if at_once else {}
         for new in self._new:
             lease = state.leases.get(new.vm_ids[0])
-            if lease is not None and lease.state is LeaseState.REFUSED:
+            if lease is not None and lease.state is _REFUSED:
                 refused[lease.id] = lease.refusal_text
-            elif new.request.start is StartKind.IMMEDIATE and new.vm_ids[0] in waits:
+            elif new.request.start is _IMMEDIATE and new.vm_ids[0] in waits:
                 refused[new.vm_ids[0]] = waits[new.vm_ids[0]]
         self._new.clear()
         for lease_id in sorted(refused):
