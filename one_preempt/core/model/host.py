@@ -79,7 +79,7 @@ class HostDatastore(Struct, frozen=True):
     used_mib: int
 
 
-class Host(Struct, frozen=True, gc=False):
+class Host(Struct, frozen=True):
     """One host of the pool.
 
     `attributes` holds every scalar element of the document as {path below HOST: values in document order},

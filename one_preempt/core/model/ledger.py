@@ -54,7 +54,7 @@ class LeaseRecord(Struct, frozen=True):
     run_began_at_s: int | None = None
 
 
-class ActionRecord(Struct, frozen=True, gc=False):
+class ActionRecord(Struct, frozen=True):
     """One intent and what became of it. `outcome` None: intended, and then nothing was written.
 
     `closed_at_s` is set once the action was observed as done (`succeeded` True) or as failed (False).
@@ -87,7 +87,7 @@ class OpenPreemption(Struct, frozen=True):
     opened_at_s: int
 
 
-class Transition(Struct, frozen=True, gc=False):
+class Transition(Struct, frozen=True):
     """One observed change of a VM's state, for the log and for learning overheads."""
 
     vm_id: int

@@ -18,7 +18,7 @@ class OverheadKind(StrEnum):
     SHUT_DOWN = "shut-down"
 
 
-class ObservedOverhead(Struct, frozen=True, gc=False):
+class ObservedOverhead(Struct, frozen=True):
     """One observed operation: how long it took, for how much memory, on which system datastore.
 
     `took_s` is its own share of the time where several shared the storage. For MIGRATE, the copy of a cold migration,

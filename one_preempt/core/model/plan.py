@@ -56,7 +56,7 @@ class Reason(Struct, frozen=True):
     text: str
 
 
-class Action(Struct, frozen=True, gc=False):
+class Action(Struct, frozen=True):
     """One step. `id` is the same in every cycle that still wants the step, so that it is issued once.
 
     `after` names the actions that must have been observed as done before. `expected_states` are the names
@@ -86,7 +86,7 @@ class Action(Struct, frozen=True, gc=False):
     lock_owner_uid: int | None = None
 
 
-class Placement(Struct, frozen=True, gc=False):
+class Placement(Struct, frozen=True):
     """Where one VM goes. `datastore_id` None lets oned choose."""
 
     vm_id: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Resources(Struct, frozen=True, order=True, gc=False):
+class Resources(Struct, frozen=True, order=True):
     """CPU in hundredths of a processor and memory in MiB. PCI devices are matched one by one, see `host`."""
 
     cpu_centi: int

@@ -138,7 +138,7 @@ AttributeValue = str | VectorAttribute
 Template = Mapping[str, tuple[AttributeValue, ...]]
 
 
-class HistoryRecord(Struct, frozen=True, gc=False):
+class HistoryRecord(Struct, frozen=True):
     """One HISTORY element: a stay on a host. Times in seconds since the epoch, 0 = not yet."""
 
     sequence: int
@@ -218,7 +218,7 @@ class ScheduledAction(Struct, frozen=True):
     time: str
 
 
-class VirtualMachine(Struct, frozen=True, gc=False):
+class VirtualMachine(Struct, frozen=True):
     """One VM of the pool.
 
     `user_template` is the owner's own (never trusted); CONTEXT, GRAPHICS and other secrets are not kept.

@@ -73,7 +73,7 @@ class Watch(Struct, frozen=True):
 _Lane = tuple[int, int | None]
 
 
-class _Stretch(Struct, frozen=True, gc=False):
+class _Stretch(Struct, frozen=True):
     """One operation on one VM, until now where it is not known to have `ended`."""
 
     kind: OverheadKind

@@ -18,7 +18,7 @@ MAX_ORDERS = 512
 NOBODY: frozenset[int] = frozenset()
 
 
-class _Arrival(Struct, gc=False):
+class _Arrival(Struct):
     """A VM that comes to a host, or runs there again, and the VMs that have certainly left it by then, or rest there.
 
     `by_the_books`: oned is asked to count, so that what rests there does not help it.

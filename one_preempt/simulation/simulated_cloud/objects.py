@@ -18,7 +18,7 @@ Attribute = str | Vector
 TemplateDict = dict[str, list[Attribute]]
 
 
-class SimPermissions(Struct, gc=False):
+class SimPermissions(Struct):
     """PERMISSIONS: one figure per holder and right, as oned's 600 for VMs of a user (umask 177)."""
 
     owner_u: bool = True
@@ -41,7 +41,7 @@ class SimLock(Struct):
     request_id: int
 
 
-class SimHistory(Struct, gc=False):
+class SimHistory(Struct):
     """HISTORY: one stay on a host. `plan_id` and `action_id` are written by 7.x only."""
 
     vm_id: int
@@ -68,7 +68,7 @@ class SimHistory(Struct, gc=False):
     request_id: int = -1
 
 
-class SimVm(Struct, gc=False):
+class SimVm(Struct):
     """VM. `template` is TEMPLATE without SCHED_ACTION; a SCHED_ACTION is a vector of `sched_actions`.
 
     `taken` is what it holds on a host, once somebody has asked (not in the document).
@@ -129,7 +129,7 @@ class SimNumaNode(Struct):
     pinned_kib: dict[int, int] = field(default_factory=dict)
 
 
-class SimHostShare(Struct, gc=False):
+class SimHostShare(Struct):
     """HOST_SHARE. `disks` holds DISK_USAGE, FREE_DISK, MAX_DISK and USED_DISK, `datastores` its DS vectors."""
 
     mem_usage: int = 0
@@ -146,7 +146,7 @@ class SimHostShare(Struct, gc=False):
     numa_nodes: list[SimNumaNode] = field(default_factory=list)
 
 
-class SimHostMonitoring(Struct, gc=False):
+class SimHostMonitoring(Struct):
     """HOST/MONITORING; all zero and empty until the host was monitored."""
 
     timestamp_s: int = 0
@@ -154,7 +154,7 @@ class SimHostMonitoring(Struct, gc=False):
     system: Vector = field(default_factory=dict)
 
 
-class SimHost(Struct, gc=False):
+class SimHost(Struct):
     """HOST. `physical_*` is what the machine has: what the next monitoring will find."""
 
     id: int

@@ -9,7 +9,7 @@ from one_preempt.simulation.simulator.result import Fate, Interruption, RequestR
 from one_preempt.simulation.workload.workload import WorkloadRequest
 
 
-class VmRun(Struct, eq=False, gc=False):
+class VmRun(Struct, eq=False):
     """How long one VM has run: `served_ms`, and since `since_ms` where it runs now. `mark` counts its runs."""
 
     lease: LeaseRun

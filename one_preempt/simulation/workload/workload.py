@@ -55,7 +55,7 @@ class MachineSet(Struct, frozen=True, order=True):
             raise ValueError(f"{self.cpu_centi / 100:g} CPUs and {self.memory_mib} MiB: amounts are not negative")
 
 
-class WorkloadRequest(Struct, frozen=True, gc=False):
+class WorkloadRequest(Struct, frozen=True):
     """One request for a lease: all its VMs together or not at all.
 
     Attributes:

@@ -41,6 +41,15 @@ def left_by(workload: Workload) -> Counter[str]:
     return left
 
 
+def test_what_lives_is_seen() -> None:
+    workload = random_workload(1, count=40)
+    cloud = build_cloud(TWO_HOSTS)
+    cycle = simulated_cycle(simulation_settings(), cloud, "moml")
+    simulator = Simulator(cloud, cycle, workload, until_s=workload.span_s)
+    simulator.run()
+    assert {"Lease", "LeaseRecord", "LeaseRun", "SimVm", "VirtualMachine", "VmRun"} <= alive().keys()
+
+
 def test_nothing_is_left_of_leases_that_have_ended() -> None:
     few, many = left_by(random_workload(1, count=40)), left_by(random_workload(1, count=160))
     assert sum(many.values()) < 120, many
