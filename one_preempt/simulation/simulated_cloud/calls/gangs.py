@@ -122,7 +122,7 @@ class GangCalls(VmActions):
             and vm.lock is None
             and caller.uid == vm.uid
             and caller.gid == vm.gid
-            and (caller.is_admin or vm.permissions.owner_m)
+            and (vm.permissions.owner_m or caller.is_admin)
             and vm.id not in self._jobs
             and self.hosts[vm.history[-1].host_id].alive
             and _TIES.isdisjoint(vm.template)
