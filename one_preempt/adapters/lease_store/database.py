@@ -118,9 +118,10 @@ def copy_file(engine: Engine, path: Path, ending: str) -> Path:
             with failures_in_words(str(path)), closing(engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
             os.fsync(descriptor)
+            unfinished.rename(copy)
         finally:
             os.close(descriptor)
-        unfinished.rename(copy)
+            unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise LeaseStoreError(f"cannot copy the database of leases to {copy}: {error.strerror}") from None
     return copy

@@ -140,6 +140,7 @@ def test_a_database_that_cannot_be_copied_is_not_upgraded(first_release: str) ->
     with pytest.raises(LeaseStoreError, match=r"cannot copy the database of leases to .*schema-0001: Is a directory"):
         upgrade(first_release)
     assert "has schema 0001" in refusal_of(first_release)
+    assert not list(database.parent.glob("*.unfinished"))
 
 
 def test_opening_a_current_database_does_not_import_alembic(url: str) -> None:
