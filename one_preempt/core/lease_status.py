@@ -7,6 +7,7 @@ import re
 from one_preempt.core.model.virtual_machine import VirtualMachine
 
 LEASE_STATUS = "LEASE_STATUS"
+_LEAVES = "leaving its hosts to make room"
 _PREEMPTED_BY = re.compile(r"(?:preempted by|suspended in place for) lease ([0-9]{1,18})\b")
 _IN_PLACE = re.compile(r"suspended in place for lease [0-9]{1,18}\b")
 
@@ -14,6 +15,11 @@ _IN_PLACE = re.compile(r"suspended in place for lease [0-9]{1,18}\b")
 def preempted_status(preemptor_lease_id: int | None, wait: str) -> str:
     """What the owner of a preempted lease reads."""
     return f"preempted by lease {preemptor_lease_id}; returns when there is room. {wait[:1].upper()}{wait[1:]}"
+
+
+def leaving_status(kind: str) -> str:
+    """What the owner of a lease reads that is on its way out for another one; `kind` is its type."""
+    return f"{_LEAVES} ({kind})"
 
 
 def in_place_status(preemptor_lease_id: int | None) -> str:
@@ -28,6 +34,11 @@ def preemptor_in_status(vm: VirtualMachine) -> int | None:
     """The lease that this VM was sent out for, as its LEASE_STATUS has it; None where it says nothing of the kind."""
     found = _PREEMPTED_BY.match(_status_of(vm))
     return int(found[1]) if found is not None else None
+
+
+def says_leaving(vm: VirtualMachine) -> bool:
+    """Its LEASE_STATUS tells that we send it out."""
+    return _status_of(vm).startswith(_LEAVES)
 
 
 def says_in_place(vm: VirtualMachine) -> bool:

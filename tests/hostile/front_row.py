@@ -19,7 +19,7 @@ from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import Limits, OnedTransport, Parameter
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply
 from one_preempt.composition import open_cycle
-from one_preempt.configuration.settings import parse_settings
+from one_preempt.configuration.settings import Settings, parse_settings
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.simulation.emulator.described_cloud import described_cloud
@@ -102,6 +102,12 @@ class FrontRow:
         return vm.state == VmState.ACTIVE and vm.lcm_state == LcmState.RUNNING
 
 
+def chosen_settings(folder: Path, settings: dict[str, Any] | None = None) -> Settings:
+    """Those of a front row whose database is in `folder`."""
+    content = {**SETTINGS, **(settings or {}), "store": {"url": f"sqlite:///{folder}/leases.db"}}
+    return parse_settings(yaml.safe_dump(content), "one_preempt.conf")
+
+
 @contextmanager
 def front_row(
     folder: Path,
@@ -114,8 +120,7 @@ def front_row(
     """A small cloud as in the stories, `settings` and further parts of the description laid over theirs."""
     told = description(hosts or HOSTS, **more)
     cloud = described_cloud(msgspec.convert(told, Description))
-    content = {**SETTINGS, **(settings or {}), "store": {"url": f"sqlite:///{folder}/leases.db"}}
-    chosen = parse_settings(yaml.safe_dump(content), "one_preempt.conf")
+    chosen = chosen_settings(folder, settings)
     clock, faults, lock = make_clock(int(cloud.now_s)), EndpointFaults(), threading.RLock()
     written = io.StringIO()
     logger = logging.Logger("hostile")

@@ -316,4 +316,5 @@ def _history_record(texts: dict[str, str]) -> HistoryRecord:
         running_end_at_s=whole_number(texts.get("RETIME", "0")),
         epilog_end_at_s=whole_number(texts.get("EETIME", "0")),
         tm_mad=texts.get("TM_MAD", ""),
+        action_uid=whole_number(texts.get("UID", "-1")),
     )

@@ -139,7 +139,10 @@ Template = Mapping[str, tuple[AttributeValue, ...]]
 
 
 class HistoryRecord(Struct, frozen=True):
-    """One HISTORY element: a stay on a host. Times in seconds since the epoch, 0 = not yet."""
+    """One HISTORY element: a stay on a host. Times in seconds since the epoch, 0 = not yet.
+
+    `action` is what was asked for last, by the user `action_uid`; -1 where nobody has asked for anything.
+    """
 
     sequence: int
     host_id: int
@@ -155,6 +158,7 @@ class HistoryRecord(Struct, frozen=True):
     running_end_at_s: int
     epilog_end_at_s: int
     tm_mad: str = ""
+    action_uid: int = -1
 
 
 class Disk(Struct, frozen=True):

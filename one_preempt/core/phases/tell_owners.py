@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from one_preempt.core.lease_status import LEASE_STATUS, in_place_status, preempted_status
+from one_preempt.core.lease_status import LEASE_STATUS, in_place_status, leaving_status, preempted_status
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.plan import Action, ActionKind, Reason
@@ -114,7 +114,7 @@ def _status(draft: PlanDraft, lease: Lease) -> str:
     if lease.state is LeaseState.PAUSED_BY_OWNER and lease.is_served:
         return f"its DURATION is over, and it does not run: resume it to have it scheduled again ({lease.terms.type})"
     if lease.state is LeaseState.LEAVING and lease.preempted_by is not None:
-        return f"leaving its hosts to make room ({lease.terms.type})"
+        return leaving_status(lease.terms.type)
     if lease.state is LeaseState.RUNNING and any(map(_is_lost_sight_of, draft.members(lease))):
         return f"OpenNebula does not see it run, and it is not known whether it does ({lease.terms.type})"
     return f"{_STATE_TEXTS.get(lease.state, lease.state)} ({lease.terms.type})"

@@ -7,12 +7,12 @@ from collections.abc import Container, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status
+from one_preempt.core.lease_status import LEASE_STATUS, preemptor_in_status, says_leaving
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.lease_lifecycle import VmPhase, lease_state, phase_of
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger
 from one_preempt.core.model.pool_snapshot import PoolSnapshot
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import HistoryAction, LcmState, VirtualMachine, VmState
 from one_preempt.core.reconciliation.in_place import was_in_place
 from one_preempt.core.reconciliation.served_time import Heard, clocked
 
@@ -20,6 +20,9 @@ from one_preempt.core.reconciliation.served_time import Heard, clocked
 WATCHED_S = 60
 _RUNNING = LcmState.RUNNING.name
 _DONE = VmState.DONE.name
+_ON_THE_WAY_OUT = (VmPhase.LEAVING, VmPhase.OUT)
+_WAYS_OUT = (HistoryAction.STOP, HistoryAction.UNDEPLOY, HistoryAction.UNDEPLOY_HARD)
+_IN_PLACE = (HistoryAction.SUSPEND,)
 
 
 def adopted(record: LeaseRecord, ledger: Ledger, snapshot: PoolSnapshot) -> LeaseRecord:
@@ -89,7 +92,7 @@ class RecordUpdate(Struct, frozen=True):
         if sent_out is not None:
             return _mark_preempted(record, sent_out, self.now_s)
         if record.preempted_by is None:
-            return record
+            return record if self.lately else _recalled(record, present, self.snapshot.own_uid, self.now_s)
         back = lease_state(present, preempted=True, in_place=self.resting) is LeaseState.RUNNING
         return replace(record, preempted_by=None) if back else record
 
@@ -114,6 +117,36 @@ def _mark_preempted(record: LeaseRecord, sent_out: ActionRecord, now_s: int) -> 
         preemptions=record.preemptions + (sent_out.preemption_id is not None),
         last_preempted_at_s=sent_out.outcome_at_s or now_s,
     )
+
+
+def _recalled(record: LeaseRecord, present: Sequence[VirtualMachine], own_uid: int, now_s: int) -> LeaseRecord:
+    """The same sent out, where the ledger was written before that, as one restored from a backup was.
+
+    oned tells who stopped a VM or suspended it, and its owner cannot write that. LEASE_STATUS says that it was for
+    others: an administrator may use the account of the scheduler. Whoever watched a moment ago would know of it.
+    """
+    if not record.terms.type.returns:
+        return record
+    for vm in present:
+        if LEASE_STATUS not in vm.user_template:
+            continue
+        preemptor = preemptor_in_status(vm)
+        told = preemptor is not None or says_leaving(vm)
+        if (told and _was_asked_for_by(own_uid, vm, _WAYS_OUT) and phase_of(vm) in _ON_THE_WAY_OUT) or (
+            was_in_place(vm, own_uid) and _was_asked_for_by(own_uid, vm, _IN_PLACE)
+        ):
+            return replace(
+                record,
+                preempted_by=record.id if preemptor is None else preemptor,
+                preemptions=record.preemptions + 1,
+                last_preempted_at_s=min(vm.history[-1].end_at_s or now_s, now_s),
+            )
+    return record
+
+
+def _was_asked_for_by(uid: int, vm: VirtualMachine, actions: Container[int]) -> bool:
+    """What was done to it last is one of these, and this user asked for that."""
+    return bool(vm.history) and vm.history[-1].action in actions and vm.history[-1].action_uid == uid
 
 
 def preemptor_of(record: ActionRecord) -> int:

@@ -145,7 +145,7 @@ def _stay(record: SimHistory) -> HistoryRecord:
     return HistoryRecord(
         record.seq, record.host_id, record.hostname, record.cluster_id, record.datastore_id, int(record.action),
         record.stime_s, record.etime_s, record.pstime_s, record.petime_s, record.rstime_s, record.retime_s,
-        record.eetime_s, record.tm_mad,
+        record.eetime_s, record.tm_mad, record.uid,
     )  # fmt: skip
 
 

@@ -153,7 +153,7 @@ def test_a_migrated_vm_keeps_both_stays_with_all_their_times() -> None:
             sequence=0, host_id=1, hostname="node02", cluster_id=100, datastore_id=100,
             action=HistoryAction.MIGRATE, start_at_s=1795175393, end_at_s=1795175396,
             prolog_start_at_s=1795175393, prolog_end_at_s=1795175394, running_start_at_s=1795175394,
-            running_end_at_s=1795175396, epilog_end_at_s=0, tm_mad="dummy",
+            running_end_at_s=1795175396, epilog_end_at_s=0, tm_mad="dummy", action_uid=0,
         ),
         HistoryRecord(
             sequence=1, host_id=3, hostname="node04", cluster_id=101, datastore_id=100, action=HistoryAction.NONE,
