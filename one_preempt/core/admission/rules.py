@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -170,15 +171,24 @@ class AdmissionRules:
         return rule.terms if rule is not None and rule.gives_terms else LeaseTerms()
 
     def claimed_terms(self, vm: VirtualMachine) -> LeaseTerms | MalformedLease:
-        """What the LEASE attribute of `vm` asks for; MAX_SUSPENSIONS and SHUTDOWN_OK within the bounds of its owner."""
+        """What the LEASE attribute of `vm` asks for, of what has a bound as much as its owner may have."""
         terms = parse_lease_attribute(vm.user_template[LEASE])
         if isinstance(terms, MalformedLease):
             return terms
         rights = self.rights_of(vm)
+        if rights is NO_RIGHTS:
+            terms = self._as_long_as_ruled(vm, terms)
         limit = suspension_limit(terms, rights)
         if limit != terms.max_suspensions:
             terms = replace(terms, max_suspensions=limit)
         return self._as_ruled(vm, terms) if rights is NO_RIGHTS else terms
+
+    def _as_long_as_ruled(self, vm: VirtualMachine, terms: LeaseTerms) -> LeaseTerms:
+        """Who was granted nothing runs no longer than his rule has it, and is stopped then as others are."""
+        rule = self.rule_of(vm)
+        if rule is None or rule.duration_s is None or (terms.duration_s or inf) <= rule.duration_s:
+            return terms
+        return replace(terms, duration_s=rule.duration_s)
 
     def _as_ruled(self, vm: VirtualMachine, terms: LeaseTerms) -> LeaseTerms:
         """Who was granted nothing leaves as often, and in as many ways, as his rule has it: else he would undo it."""

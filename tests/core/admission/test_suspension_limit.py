@@ -75,6 +75,27 @@ def test_without_rights_nobody_is_spared_earlier_than_his_rule_has_it(
     assert only_lease(admitted(vm(1, attribute), rules=granted)).terms.max_suspensions == int(wish)
 
 
+@pytest.mark.parametrize(
+    ("written", "duration_s"), [({}, 7200), ({"DURATION": "9:00:00"}, 7200), ({"DURATION": "01:00:00"}, 3600)]
+)
+def test_without_rights_nobody_runs_longer_than_his_rule_has_it(written: dict[str, str], duration_s: int) -> None:
+    """By a LEASE attribute that says 1000 hours, or nothing, he would escape what becomes of who outlives his time."""
+    rule = LeaseRule("all", VmMatch(group="users"), LeaseType.BE_SUSPENDABLE, duration_s=7200)
+    attribute = {"TYPE": "BE-SUSPENDABLE"} | written
+    ruled = AdmissionRules(rules=(rule,))
+    first = admitted(vm(1, attribute), rules=ruled)
+    assert only_lease(first).terms.duration_s == duration_s
+    records = {record.id: record for record in first.records}
+    again = changed_to(attribute, records, rules=ruled, state=VmState.ACTIVE)
+    assert (again.records, again.notes) == ((), ())
+    before = replace(records[1], terms=replace(records[1].terms, duration_s=1_000_000))
+    after = changed_to(attribute, {1: before}, rules=ruled, state=VmState.ACTIVE)
+    assert [record.terms.duration_s for record in after.records] == [duration_s]
+    granted = AdmissionRules(rules=(rule,), rights=(USERS,))
+    asked = {"9:00:00": 32_400, "01:00:00": 3600}.get(written.get("DURATION", ""))
+    assert only_lease(admitted(vm(1, attribute), rules=granted)).terms.duration_s == asked
+
+
 @pytest.mark.parametrize("written", [{}, {"SHUTDOWN_OK": "NO"}])
 def test_without_rights_a_guest_may_be_shut_down_where_the_rule_says_so(written: dict[str, str]) -> None:
     """What cannot be saved, for it has a device, could not leave at all else."""
