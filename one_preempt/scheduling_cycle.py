@@ -23,7 +23,7 @@ from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.modes_and_limits import Mode, Verification
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import Action, Plan
+from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun
@@ -54,6 +54,7 @@ PRUNE_EVERY_S = 86_400
 RECOUNT_EVERY = 100
 
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
+_NOTHING_DONE = frozenset({Outcome.REFUSED, Outcome.DROPPED})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
 _lease_id = attrgetter("lease_id")
 Told = TypeVar("Told")
@@ -324,14 +325,24 @@ class SchedulingCycle:
         return results
 
     def _issue_each(self, actions: Sequence[Action], results: list[tuple[Action, CallResult]]) -> bool:
-        """One after the other; False where none should follow them in this cycle."""
+        """One after the other; False where none should follow them in this cycle.
+
+        Where the first start of a lease comes to nothing the others wait: its VM may have been ended since, and then
+        they would begin in part.
+        """
         unanswered = sum(result.outcome is Outcome.UNKNOWN for _, result in results)
+        begun: dict[int, bool] = {}
         for action in actions:
+            starts = action.kind is ActionKind.DEPLOY
+            if starts and not begun.get(action.lease_id, True):
+                continue
             if len(results) % BATCH == 0 and not self._still_leads():
                 return False
             if _sends_out(action) and self._store.is_paused():
                 continue
             results.append((action, self._issue(action)))
+            if starts:
+                begun.setdefault(action.lease_id, results[-1][1].outcome not in _NOTHING_DONE)
             unanswered += results[-1][1].outcome is Outcome.UNKNOWN
             if unanswered == UNANSWERED_AT_MOST:
                 # oned does not answer: the rest would wait for as long, one by one. Observe afresh first.
