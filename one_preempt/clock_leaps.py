@@ -1,8 +1,11 @@
-"""A clock that leaps ahead is not believed at once where what follows could not be undone.
+"""A clock that leaps ahead, or is not oned's time, is not believed at once where what follows could not be undone.
 
 Whoever sets a clock wrong for a minute, by a year say, lets every lease outlive its DURATION. What is stopped or ended
 for that waits, and what would be dropped as too old stays, so that an administrator can look at the clock; all else
 goes by it at once, for it may be right now.
+
+A clock that was wrong before the daemon began leaps nowhere. oned dates its answers: where its time is another one, one
+of the two is wrong, and until they agree nobody is sent out for a START either.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ class ClockLeaps:
         time = policies.time
         ends = time.overrun in (Overrun.STOP, Overrun.TERMINATE)
         self._doubting = replace(policies, time=replace(time, overrun=Overrun.KEEP)) if ends else policies
+        self._at_odds = replace(self._doubting, preempts_anew=False)
         self._leapt_at_s: int | None = None
+        self._ahead_s = 0
         self._untold_s = 0
 
     def look(self, now_s: int) -> None:
@@ -39,12 +44,25 @@ class ClockLeaps:
         if gained_s >= LEAP_S:
             self._leapt_at_s, self._untold_s = now_s, self._untold_s + gained_s
 
+    def compare(self, ahead_s: int | None) -> None:
+        """Take what oned's answers say: how far ahead of its time this clock is; None: nothing."""
+        if ahead_s is not None:
+            self._ahead_s = ahead_s if abs(ahead_s) >= LEAP_S else 0
+
+    @property
+    def ahead_s(self) -> int:
+        """How far ahead of oned's time it is, where they do not agree; below 0 behind it; else 0."""
+        return self._ahead_s
+
     def is_doubted(self, now_s: int) -> bool:
-        """It has leapt to this time a short while ago."""
-        return self._leapt_at_s is not None and 0 <= now_s - self._leapt_at_s < DOUBTED_S
+        """It has leapt to this time a short while ago, or is not oned's."""
+        has_leapt = self._leapt_at_s is not None and 0 <= now_s - self._leapt_at_s < DOUBTED_S
+        return has_leapt or self._ahead_s != 0
 
     def policies_at(self, now_s: int) -> Policies:
         """The policies by which it is decided then."""
+        if self._ahead_s:
+            return self._at_odds
         return self._doubting if self.is_doubted(now_s) else self._policies
 
     def take_untold_s(self) -> int:

@@ -144,6 +144,7 @@ def open_cycle(
             around = Surroundings(
                 reader, store, enactor, clock, held_capacity, events, power=power, recorder=PowerRecorder(store),
                 clock_gained_s=clock.gained_s if isinstance(clock, SystemClock) else None,
+                clock_ahead_s=connection.clock_ahead_s if isinstance(clock, SystemClock) else None,
             )  # fmt: skip
             yield _cycle(settings, around)
 

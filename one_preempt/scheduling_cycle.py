@@ -65,7 +65,8 @@ class CycleReport(Struct, frozen=True):
 
     With `violations` the first plan was refused by its recount; `plan` is then what is sound of one that was decided
     again. `is_refused`: nothing was, and nothing was done. What is `quiet` is no reason for a cycle. `clock_leapt_s`:
-    so far has the clock leapt ahead since the last report.
+    so far has the clock leapt ahead since the last report. `clock_ahead_s`: so far is it ahead of oned's time, below 0
+    behind it; 0 where they agree.
     """
 
     raft_state: RaftState
@@ -77,6 +78,7 @@ class CycleReport(Struct, frozen=True):
     power_results: PowerResults = ()
     quiet: Quiet = NOTHING_QUIET
     clock_leapt_s: int = 0
+    clock_ahead_s: int = 0
 
     @property
     def discrepancies(self) -> tuple[Discrepancy, ...]:
@@ -100,7 +102,7 @@ class SchedulingCycle:
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
         self._policies = policies
-        self._leaps = ClockLeaps(around.clock_gained_s, policies)
+        self._leaps, self._clock_ahead_s = ClockLeaps(around.clock_gained_s, policies), around.clock_ahead_s
         self._rules = rules
         self._keep_log_s = keep_log_s
         self._verification = verification
@@ -126,6 +128,8 @@ class SchedulingCycle:
         snapshot = self._told_or_step_down(self._reader.read)
         if not self._is_to_schedule(snapshot.raft_state):
             return self._stand_by(snapshot.raft_state)
+        if self._clock_ahead_s is not None:
+            self._leaps.compare(self._clock_ahead_s())
         self._become_the_writer()
         reconciled = self._reconcile(snapshot, instants, last, memory)
         state = reconciled.state
@@ -162,6 +166,7 @@ class SchedulingCycle:
             power_results=powered,
             quiet=quiet,
             clock_leapt_s=self._leaps.take_untold_s(),
+            clock_ahead_s=self._leaps.ahead_s,
         )
 
     @property

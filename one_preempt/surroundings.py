@@ -26,6 +26,8 @@ class Surroundings(Struct, frozen=True):
         recorder: Keeps what hosts do, for reports of energy.
         clock_gained_s: How much farther the clock has gone than time, in seconds, since this was asked last; None: who
             steps the time sets it.
+        clock_ahead_s: How far ahead of oned's time the clock is, in seconds, by oned's last answer; None: it does not
+            say, or, for the function, who steps the time sets it.
     """
 
     reader: PoolReader
@@ -38,3 +40,4 @@ class Surroundings(Struct, frozen=True):
     power: PowerEnactment | None = None
     recorder: PowerRecorder | None = None
     clock_gained_s: Callable[[], int] | None = None
+    clock_ahead_s: Callable[[], int | None] | None = None

@@ -25,6 +25,10 @@ LEAPT = (
     "the clock leapt ahead by {} s: for {} minutes nothing is stopped or ended because its DURATION is over; "
     "look whether the clock is right"
 )
+AHEAD = (
+    "the clock of this machine is {} s {} that of OpenNebula: until they agree nobody is sent out anew to make room, "
+    "and nothing is stopped or ended because its DURATION is over; look which of them is wrong, and check NTP"
+)
 REFUSED = "plan refused by its own check, decided again without what is at fault"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
@@ -40,6 +44,7 @@ class CycleLog:
         self._leads: bool | None = None
         self._paused = False
         self._last_at_s = 0
+        self._clocks_agree = True
 
     def failed(self, error: OnePreemptError) -> None:
         """A cycle could not be carried out."""
@@ -63,6 +68,7 @@ class CycleLog:
             self._say(logging.INFO, f"{front_end}: this daemon schedules")
         self._leads = True
         self._tell_clock(report.plan.made_at_s, report.clock_leapt_s)
+        self._tell_difference(report.clock_ahead_s)
         self._tell_pause(report.state is not None and report.state.paused)
         for violation in report.violations:
             said = REFUSED_TWICE if report.is_refused else REFUSED
@@ -97,6 +103,13 @@ class CycleLog:
             line = "the clock was set back by {} s or more: times later than it count from now, reservations follow it"
             self._say(logging.WARNING, line.format(back_s))
         self._last_at_s = now_s
+
+    def _tell_difference(self, ahead_s: int) -> None:
+        if ahead_s and self._clocks_agree:
+            self._say(logging.WARNING, AHEAD.format(abs(ahead_s), "ahead of" if ahead_s > 0 else "behind"))
+        elif not (ahead_s or self._clocks_agree):
+            self._say(logging.INFO, "the clocks of this machine and of OpenNebula agree again")
+        self._clocks_agree = not ahead_s
 
     def _say_once(self, lines: set[str]) -> None:
         for line in sorted(lines - self._said):

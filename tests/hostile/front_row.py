@@ -44,6 +44,11 @@ class RewrittenAnswers(OnedTransport):
     rewrite: Mapping[str, Callable[[bytes], bytes]] = {}
     refuse: Mapping[int, str] = {}
     asked = 0
+    ahead_s: int | None = None
+
+    def clock_ahead_s(self) -> int | None:
+        """The clock of a front row is not that of the machine, by which the emulator dates its answers."""
+        return self.ahead_s
 
     def document(self, method: str, *parameters: Parameter) -> bytes:
         self.asked += 1

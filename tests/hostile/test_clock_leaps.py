@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from one_preempt.adapters.clock import FixedClock, SystemClock
+from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.clock_leaps import DOUBTED_S, LEAP_S
 from one_preempt.composition import open_store
 from one_preempt.configuration.settings import parse_settings
@@ -89,6 +90,58 @@ def test_a_clock_that_stays_where_it_leapt_to_is_believed_later(tmp_path: Path) 
         assert row.is_running(vm), told(row)
         row.run(3)
         assert not row.is_running(vm)
+
+
+@pytest.mark.parametrize("overrun", ["stop", "terminate"])
+@pytest.mark.parametrize("ahead_s", [A_YEAR_S, -A_YEAR_S])
+def test_a_clock_that_is_not_oneds_from_the_start_ends_no_lease_until_they_agree(
+    tmp_path: Path, overrun: str, ahead_s: int
+) -> None:
+    with front_row(tmp_path, {"time": {"overrun": overrun}}, make_clock=WrongClock) as row:
+        vm = row.submit("eva", more=LEASE)
+        row.run(3)
+        row.transport.ahead_s = ahead_s
+        row.cloud.advance(11 * 3600)
+        row.run(4)
+        assert row.is_running(vm), told(row)
+        word = "ahead of" if ahead_s > 0 else "behind"
+        assert told(row).count(f"the clock of this machine is {A_YEAR_S} s {word} that of OpenNebula") == 1
+        row.transport.ahead_s = None
+        row.run(2)
+        assert row.is_running(vm), "what is not dated says nothing"
+        row.transport.ahead_s = LEAP_S - 1
+        row.run(3)
+        assert not row.is_running(vm), told(row)
+        assert "agree again" in told(row)
+
+
+def test_nobody_leaves_for_a_start_by_a_clock_that_is_not_oneds(tmp_path: Path) -> None:
+    with front_row(tmp_path, make_clock=WrongClock) as row:
+        leases = [row.submit("eva", cpu="4", more='LEASE=[TYPE="BE-SUSPENDABLE"]') for _ in range(2)]
+        row.run(3)
+        row.transport.ahead_s = A_YEAR_S
+        reserved = row.submit("lea", cpu="4", more='LEASE=[TYPE="DC-NON-PREEMPTABLE", START="+00:30:00"]')
+        for _ in range(8):
+            row.cloud.advance(300)
+            row.run()
+        assert all(map(row.is_running, leases)), told(row)
+        row.transport.ahead_s = 0
+        row.run(6)
+        assert row.is_running(reserved), told(row)
+
+
+def test_an_answer_is_dated_by_the_clock_of_oneds_machine(tmp_path: Path) -> None:
+    with front_row(tmp_path) as row:
+        transport = OnedTransport.another(row.transport)
+        assert transport.clock_ahead_s() is None
+        transport.call("one.system.version")
+        ahead_s = transport.clock_ahead_s()
+        assert ahead_s is not None
+        assert abs(ahead_s) < LEAP_S
+        transport._dated = ("Fri, 27 Nov 2026 03:00:00 UTC", 1_795_748_400.0 + 7200)
+        assert transport.clock_ahead_s() == 7200
+        transport._dated = ("yesterday", 1.0)
+        assert transport.clock_ahead_s() is None
 
 
 def test_time_that_passes_while_nobody_looks_is_no_leap(tmp_path: Path) -> None:

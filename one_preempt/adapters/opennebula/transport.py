@@ -6,6 +6,7 @@ import time
 import xmlrpc.client
 from collections.abc import Callable
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -80,6 +81,7 @@ class OnedTransport:
         self._sleep = sleep
         self._renew = renew
         self._on_call = on_call
+        self._dated: tuple[str, float] | None = None
         self._http = requests.Session()
         self._http.headers.update({"Content-Type": "text/xml", "Accept-Encoding": "identity"})
         self._http.auth = _leave_alone
@@ -116,6 +118,16 @@ class OnedTransport:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def clock_ahead_s(self) -> int | None:
+        """How far ahead of oned's time the machine's clock was at its last answer, in seconds; None: not dated."""
+        if self._dated is None:
+            return None
+        date, at_s = self._dated
+        try:
+            return round(at_s - parsedate_to_datetime(date).timestamp())
+        except (ValueError, TypeError, OverflowError):
+            return None
 
     @property
     def user(self) -> str:
@@ -165,6 +177,8 @@ class OnedTransport:
                 allow_redirects=False,
                 stream=True,
             ) as response:
+                date = response.headers.get("Date")
+                self._dated = None if date is None else (date, time.time())
                 body = self._body(method, response)
         # requests raises OSErrors of its own, and lets some of urllib3's and the system's through.
         except (OSError, HTTPError, UnicodeError) as error:
