@@ -125,7 +125,9 @@ def _with_ended(
     ended = tuple([replace(record, ended_at_s=now_s) for record in mistaken])
     discrepancies = (*said_of(mistaken), *found.state.discrepancies)
     changes = replace(found.changes, ended_before=ended, closed_actions=(*closed, *found.changes.closed_actions))
-    return Reconciliation(replace(found.state, discrepancies=discrepancies), changes)
+    mistaken_ids = frozenset([record.id for record in mistaken])
+    state = replace(found.state, discrepancies=discrepancies, mistaken_lease_ids=mistaken_ids)
+    return Reconciliation(state, changes)
 
 
 def _records(

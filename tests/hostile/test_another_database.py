@@ -49,6 +49,31 @@ def test_a_plain_vm_is_not_sent_out_because_another_had_its_id(tmp_path: Path) -
         assert "vm-is-another, VM 0: lease 0 has ended: OpenNebula gave the id of a VM of it to another VM" in told
 
 
+def test_nobody_leaves_for_another_that_has_the_id_of_a_preemptor(tmp_path: Path) -> None:
+    """Who was to leave had been warned, and not been sent out yet."""
+    warned = {"time": {"grace_s": 120}}
+    with front_row(tmp_path, warned) as row:
+        for _ in range(4):
+            row.submit("eva", cpu="2", more=SUSPENDABLE)
+        row.run(6)
+        row.submit("lea", cpu="2")
+        row.run()
+        assert "leases 0 leave for lease 4" in "\n".join(row.log)
+    with front_row(tmp_path, warned) as another:
+        an_hour_later(another, row)
+        vms = [another.submit("eva", cpu="2", more=SUSPENDABLE) for _ in range(4)]
+        another.cloud.vm_deploy(another.caller("root"), vms[0], 1, ENFORCED, -1, "")
+        another.cloud.vm_deploy(another.caller("root"), vms[1], 1, ENFORCED, -1, "")
+        for vm_id in vms[2:]:
+            another.cloud.vm_action(another.caller("eva"), "terminate-hard", vm_id)
+        another.cloud.advance(60)
+        request = another.submit("lea", cpu="2")
+        another.run(12)
+        assert (request, another.is_running(request)) == (4, True)
+        assert "stop VM" not in "\n".join(another.log)
+        assert "is over: another VM has the id of one of its VMs by now" in "\n".join(another.log)
+
+
 def test_nobody_was_preempted_because_another_with_his_id_was(tmp_path: Path) -> None:
     """The stop of the other one was under way when oned began anew."""
     with front_row(tmp_path) as row:

@@ -68,6 +68,8 @@ class ClusterState(Struct, frozen=True):
 
     `use` is what owners had used when that was measured last, where the queue's order goes by it; `occupants` are then
     who is on a host, to measure it by next time.
+
+    `mistaken_lease_ids` belonged to other VMs until now: what was decided about them does not concern those of today.
     """
 
     now_s: int
@@ -90,3 +92,4 @@ class ClusterState(Struct, frozen=True):
     changed_lease_ids: frozenset[int] | None = None
     use: MeasuredUse = NOTHING_MEASURED
     occupants: Occupants | None = None
+    mistaken_lease_ids: frozenset[int] = frozenset()

@@ -56,6 +56,9 @@ def continue_preemptions(draft: PlanDraft) -> None:
 
 def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     preemption = open_preemption.preemption
+    if not draft.state.mistaken_lease_ids.isdisjoint((preemption.preemptor_lease_id, *preemption.victim_lease_ids)):
+        draft.ended.append(_give_up(preemption, "vm-is-another", "another VM has the id of one of its VMs by now"))
+        return
     if _is_half_seen(draft, preemption):
         _wait_until_seen(draft, open_preemption)
         return
