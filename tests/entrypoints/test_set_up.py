@@ -12,6 +12,7 @@ from one_preempt.configuration.settings import Settings, parse_settings
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.entrypoints.cli.set_up import (
     Grade,
+    judge_clocks,
     judge_daemon,
     judge_hosts,
     judge_leadership,
@@ -56,6 +57,21 @@ def test_versions_from_6_8_to_7_4_are_supported(version: str, grade: Grade) -> N
     finding = judge_version(version)
     assert finding.grade is grade
     assert bool(finding.mend) is (grade is not Grade.OK)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "told"),
+    [
+        (None, []),
+        (599, []),
+        (7200, ["this machine's is 7200 s ahead of that of OpenNebula: the daemon sends nobody out meanwhile"]),
+        (-600, ["this machine's is 600 s behind that of OpenNebula: the daemon sends nobody out meanwhile"]),
+    ],
+)
+def test_clocks_that_do_not_agree_are_told(ahead_s: int | None, told: list[str]) -> None:
+    found = list(judge_clocks(ahead_s))
+    assert [one.text for one in found] == told
+    assert all(one.grade is Grade.WARN for one in found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -37,6 +37,7 @@ from one_preempt.entrypoints.cli.options import config_option, json_option, writ
 from one_preempt.entrypoints.cli.set_up import (
     Finding,
     Grade,
+    judge_clocks,
     judge_daemon,
     judge_hosts,
     judge_leadership,
@@ -134,6 +135,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         return
     yield Finding("endpoint", Grade.OK, f"{transport.endpoint} answers")
     yield judge_version(version)
+    yield from judge_clocks(transport.clock_ahead_s())
     rights = judge_rights(user)
     yield rights
     yield from judge_other_schedulers(version, configuration, running_programs())

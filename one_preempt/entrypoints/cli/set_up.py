@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from one_preempt.adapters.opennebula.xml_document import parse_document
+from one_preempt.clock_leaps import LEAP_S
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.access import ADMINISTRATORS_GID
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -53,6 +54,14 @@ def judge_version(version: str) -> Finding:
         mend = "look for a newer one_preempt; watch the first cycles with preemption: advise"
         return Finding("version", Grade.WARN, f"{said} is newer than what was tested (6.8 to 7.4)", mend)
     return Finding("version", Grade.OK, said)
+
+
+def judge_clocks(ahead_s: int | None) -> Iterator[Finding]:
+    """Do this machine and oned's agree on the time? `ahead_s`: so far is this one ahead; None: oned does not say."""
+    if ahead_s is not None and abs(ahead_s) >= LEAP_S:
+        word = "ahead of" if ahead_s > 0 else "behind"
+        text = f"this machine's is {abs(ahead_s)} s {word} that of OpenNebula: the daemon sends nobody out meanwhile"
+        yield Finding("clock", Grade.WARN, text, "set the one that is wrong, and check NTP on both machines")
 
 
 def judge_secrecy(file: Path | None) -> Iterator[Finding]:
