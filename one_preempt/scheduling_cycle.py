@@ -102,6 +102,7 @@ class SchedulingCycle:
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
         self._policies = policies
+        self._use_rules = policies.queue_order.measures
         self._leaps, self._clock_ahead_s = ClockLeaps(around.clock_gained_s, policies), around.clock_ahead_s
         self._rules = rules
         self._keep_log_s = keep_log_s
@@ -216,7 +217,10 @@ class SchedulingCycle:
         last_at_s = self._observed_at_s or None
         reconciled = reconcile(snapshot, ledger, self._rules, now_s, last_at_s, instants, last)
         reconciled = self._with_power(reconciled, ledger, now_s, memory)
-        reconciled = self._with_use(reconciled, ledger, last)
+        if self._use_rules is not None:
+            # By a clock that has leapt ahead all that was used before would be as good as forgotten.
+            may_measure = not self._leaps.is_doubted(now_s)
+            reconciled = with_use(reconciled, ledger.owner_use, self._use_rules, last, may_measure=may_measure)
         if not reconciled.changes.is_empty:
             self._store.apply(reconciled.changes)
         self._observed_at_s = now_s
@@ -258,15 +262,6 @@ class SchedulingCycle:
             replace(reconciled.state, power=observed.known, discrepancies=told),
             replace(reconciled.changes, power_sequences=observed.changed, power_standings=standings),
         )
-
-    def _with_use(self, reconciled: Reconciliation, ledger: Ledger, last: ClusterState | None) -> Reconciliation:
-        """The same with what owners have used, where the order of the queue goes by it."""
-        rules = self._policies.queue_order.measures
-        if rules is None:
-            return reconciled
-        # By a clock that has leapt ahead all that was used before would be as good as forgotten.
-        may_measure = not self._leaps.is_doubted(reconciled.state.now_s)
-        return with_use(reconciled, ledger.owner_use, rules, last, may_measure=may_measure)
 
     def _still_leads(self) -> bool:
         """Ask oned again: calls are sent only as long as this front-end leads."""

@@ -46,6 +46,11 @@ def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
         yield f"fair_share has no effect, for queue_order is {settings.queue_order}, not {FAIR_SHARE}"
     elif given.shares and set(given.shares.values()) == {1.0}:
         yield "fair_share.shares has no effect: all shares in it are 1, as are those of all other groups"
+    if order == FAIR_SHARE and settings.time.backfilling.casefold() == "conservative":
+        yield (
+            "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts that they "
+            "were promised, and whoever has used less comes first only to what comes free early; take easy"
+        )
 
 
 def _doubts_about_victims(victims: VictimSettings) -> Iterator[str]:

@@ -10,8 +10,11 @@ from one_preempt.configuration.doubts import doubts
 from one_preempt.configuration.settings import Settings, SettingsError, TimeSettings, parse_settings
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
+from one_preempt.core.model.owner_use import UseRules
 from one_preempt.core.model.time_rules import Exclusion, Overrun, RefusedReservation, Suspension, TimeRules
 from one_preempt.core.policies import Policies
+from one_preempt.core.queue_order.fair_share import POLICY as FAIR_SHARE
+from one_preempt.core.queue_order.fair_share import FairShare
 from one_preempt.policy_registry import backfilling_policies, backfilling_policy
 
 
@@ -196,3 +199,35 @@ def test_suspending_in_place_by_half_is_refused(text: str, told: str) -> None:
 
 def test_allowing_what_nobody_lists_is_doubted() -> None:
     assert "has no effect" in doubts(parse_settings("victims: {suspend_in_place: true}", "here"))[0]
+
+
+def test_fair_share_has_its_half_life_its_shares_and_what_counts() -> None:
+    text = "{queue_order: Fair-Share, fair_share: {half_life_days: 0.5, counts: cpu, shares: {a: 2, '104': 0.25}}}"
+    order = chosen(text).queue_order
+    assert isinstance(order, FairShare)
+    assert order.measures == UseRules(43_200, counts_memory=False)
+    assert order.shares_milli == {"a": 2000, "104": 250}
+    assert chosen("queue_order: fair-share").queue_order == FAIR_SHARE
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        (
+            "{fair_share: {shares: {a: 2}}}",
+            "fair_share has no effect, for queue_order is user-priority",
+        ),
+        ("{queue_order: fair-share, fair_share: {shares: {a: 1, b: 1.0}}}", "all shares in it are 1"),
+        (
+            "{queue_order: fair-share, time: {backfilling: conservative}}",
+            "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts",
+        ),
+    ],
+)
+def test_what_shares_nothing_is_doubted(text: str, doubt: str) -> None:
+    (told,) = doubts(parse_settings(text, "here"))
+    assert doubt in told
+
+
+def test_fair_share_as_it_is_meant_leaves_no_doubt() -> None:
+    assert doubts(parse_settings("{queue_order: fair-share, fair_share: {shares: {a: 3, b: 1}}}", "here")) == []

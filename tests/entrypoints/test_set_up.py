@@ -21,6 +21,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_other_schedulers,
     judge_rights,
     judge_secrecy,
+    judge_shares,
     judge_version,
 )
 
@@ -142,6 +143,16 @@ def test_rules_whose_names_exist_are_fine_and_without_rules_there_is_nothing_to_
     settings = parse_settings("leases: {rights: [{name: locals, user: alice}]}", "here")
     assert [finding.grade for finding in judge_names_in_rules(settings, snapshot)] == [Grade.OK]
     assert not list(judge_names_in_rules(Settings(), snapshot))
+
+
+def test_shares_of_groups_that_do_not_exist_are_named(snapshot: PoolSnapshot) -> None:
+    settings = parse_settings("fair_share: {shares: {users: 2, astronmy: 3, '0': 1}}", "here")
+    (finding,) = judge_shares(settings, snapshot)
+    assert finding.grade is Grade.WARN
+    assert "fair_share.shares names group 'astronmy', which does not exist" in finding.text
+    fine = parse_settings("fair_share: {shares: {users: 2}}", "here")
+    assert [finding.grade for finding in judge_shares(fine, snapshot)] == [Grade.OK]
+    assert not list(judge_shares(Settings(), snapshot))
 
 
 def test_a_cloud_without_a_host_that_takes_vms_is_worth_a_look(snapshot: PoolSnapshot) -> None:

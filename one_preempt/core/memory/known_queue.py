@@ -71,7 +71,7 @@ class KnownQueue:
         under = (policies.queue_order, policies.time.exclusion, rates)
         if under != self._under:
             self._under, self._places, self._in_order, self._number = under, {}, (), None
-        changed = self._go_by(use, waiting, vms, policies)
+        changed = use is not self._use and self._go_by(use, waiting, vms, policies)
         if number is not None and number == self._number and not changed:
             return self._in_order
         places = self._places
@@ -100,7 +100,7 @@ class KnownQueue:
         self, use: MeasuredUse, waiting: Mapping[int, Lease], vms: Mapping[int, VirtualMachine], policies: Policies
     ) -> bool:
         """Find the keys anew where use was measured anew, and the order goes by it; was it?"""
-        if use is self._use or policies.queue_order.measures is None or use == self._use:
+        if policies.queue_order.measures is None or use == self._use:
             return False
         self._use, places = use, self._places
         for lease_id, place in places.items():

@@ -37,7 +37,8 @@ def place_waiting(draft: PlanDraft) -> None:
         elif not turn.marked:
             _wait(draft, turn, room.unplaced.get(request.lease_id), promised.get(request.lease_id))
     write_promises(draft, promised)
-    _wake_for_another_order(draft, queue)
+    if draft.state.use.owners:
+        _wake_for_another_order(draft, queue)
 
 
 def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
@@ -63,12 +64,10 @@ def _queue(draft: PlanDraft) -> list[TimedRequest[Turn]]:
 
 def _wake_for_another_order(draft: PlanDraft, queue: Sequence[TimedRequest[Turn]]) -> None:
     """Where others of another owner wait, too, one of them may come first once what they use is measured anew."""
-    measured_at_s = draft.state.use.measured_at_s
-    if measured_at_s is None or not queue:
-        return
     # The leases of one owner stand together.
-    first, last = queue[0].demand.lease, queue[-1].demand.lease
-    if (first.gid, first.uid) != (last.gid, last.uid):
+    owners = {(request.demand.lease.gid, request.demand.lease.uid) for request in (*queue[:1], *queue[-1:])}
+    measured_at_s = draft.state.use.measured_at_s
+    if len(owners) > 1 and measured_at_s is not None:
         draft.wake_by(measured_at_s + MEASURED_EVERY_S)
 
 
