@@ -24,7 +24,7 @@ class UseRules(Struct, frozen=True):
     counts_memory: bool = True
 
 
-class OwnerUse(Struct, frozen=True):
+class OwnerUse(Struct, frozen=True, gc=False):
     """What the VMs of a user in a group had used by `measured_at_s`, faded as of then.
 
     In hundredths of a CPU times seconds. The names are those of then: whoever is deleted has used it all the same.
@@ -70,7 +70,7 @@ class MeasuredUse(Struct, frozen=True):
 NOTHING_MEASURED = MeasuredUse()
 
 
-class Occupant(Struct, frozen=True):
+class Occupant(Struct, frozen=True, gc=False):
     """What one VM takes of its host, for whom, and since when it has done so: not before `since_s`."""
 
     gid: int
@@ -87,7 +87,7 @@ class Occupant(Struct, frozen=True):
         return self.gid, self.uid
 
 
-class Departed(Struct, frozen=True):
+class Departed(Struct, frozen=True, gc=False):
     """An occupant that has left, was given to another owner or was resized, not after `until_s`."""
 
     occupant: Occupant

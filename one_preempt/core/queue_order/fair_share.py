@@ -32,13 +32,15 @@ class FairShare(Struct, frozen=True):
     def key(self, lease: Lease, vms: Sequence[VirtualMachine], use: MeasuredUse) -> tuple[float, ...]:
         """(use of the group by its share, group, use of the user, user, and among an owner's own as user-priority).
 
-        Of groups, or users, that have used the same, all of the one with the lower id come first.
+        Of groups, or users, that have used the same, all of the one with the lower id come first. A lease whose VMs are
+        several owners' stands with the last of them: nobody is next for one VM that he has put into an idle group.
         """
-        used_by_group = use.by_group.get(lease.gid, 0)
-        used_by_user = use.by_owner.get((lease.gid, lease.uid), 0)
-        group_name = vms[0].gname if vms else ""
-        by_share = self.use_by_share(used_by_group, lease.gid, group_name)
-        return (by_share, lease.gid, used_by_user, lease.uid, *AMONG_ONES_OWN.key(lease, vms, use))
+        owners = {(vm.gid, vm.uid, vm.gname) for vm in vms} or {(lease.gid, lease.uid, "")}
+        places = [
+            (self.use_by_share(use.by_group.get(gid, 0), gid, gname), gid, use.by_owner.get((gid, uid), 0), uid)
+            for gid, uid, gname in owners
+        ]
+        return (*max(places), *AMONG_ONES_OWN.key(lease, vms, use))
 
     def use_by_share(self, used_cpu_centi_s: int, gid: int, group_name: str) -> int:
         """What a group has used, divided by its share."""

@@ -109,16 +109,21 @@ def test_a_queue_by_what_owners_have_used_is_the_same_whatever_was_kept(
     policies = replace(POLICIES, queue_order=FAIR_SHARE)
     rates = learn((), OverheadRates())
     concerns, kept = LeaseConcerns(), KnownQueue()
-    owned: dict[int, tuple[Lease, Lease]] = {}
+    others: dict[int, tuple[Lease, Lease]] = {}
     for state, use in zip(states, uses, strict=False):
         leases = {}
         for lease_id, lease in state.leases.items():
-            known = owned.get(lease_id)
+            known = others.get(lease_id)
             if known is None or known[0] is not lease:
-                known = owned[lease_id] = lease, replace(lease, gid=1 + lease_id % 2, uid=lease_id // 3 % 2)
+                known = others[lease_id] = lease, replace(lease, gid=1 + lease_id % 2, uid=lease_id // 3 % 2)
             leases[lease_id] = known[1]
+        vms = {
+            vm_id: owned(state.snapshot.vms[vm_id], lease.gid, lease.uid)
+            for lease in leases.values()
+            for vm_id in lease.vm_ids
+        }
         concerns.observe(replace(state, leases=leases))
-        waiting, vms = concerns.all(Concern.QUEUE), state.snapshot.vms
+        waiting = concerns.all(Concern.QUEUE)
         places = kept.in_order(waiting, vms, policies, rates, concerns.queue_number, use)
         assert kept.in_order(waiting, vms, policies, rates, concerns.queue_number, use) is places
         assert list(places) == list(KnownQueue().in_order(waiting, vms, policies, rates, None, use))

@@ -72,6 +72,16 @@ def test_whoever_has_two_groups_has_used_in_each_what_he_did_there() -> None:
     assert in_order(POLICY, use, waiting(1, 2, 5), waiting(2, 2, 6), waiting(3, 1, 5)) == [3, 2, 1]
 
 
+def test_one_vm_in_an_idle_group_brings_the_others_of_its_lease_nowhere() -> None:
+    lease, vms = waiting(1, 1, 5, "", "", "")
+    use = used(row(1, 5, 9 * CPU_HOUR), row(2, 6, CPU_HOUR))
+    for moved in range(3):
+        mixed = [owned(one, 3, 5) if number == moved else one for number, one in enumerate(vms)]
+        assert in_order(POLICY, use, (lease, mixed), waiting(10, 2, 6)) == [10, 1]
+    # Where all of them are in it, their use will be that group's.
+    assert in_order(POLICY, use, (lease, [owned(one, 3, 5) for one in vms]), waiting(10, 2, 6)) == [1, 10]
+
+
 ROWS = st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 4)), st.integers(0, 4), max_size=10)
 ASKING = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from(("", "3", "-1", "x"))), max_size=14)
 SHARES = st.dictionaries(st.sampled_from([f"group{gid}" for gid in range(4)]), st.integers(1, 4), max_size=4)
