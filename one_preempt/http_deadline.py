@@ -71,15 +71,26 @@ class _DeadlineResponse(http.client.HTTPResponse):
         self.fp = io.BufferedReader(_DeadlineStream(self.fp.detach(), sock, self.total_s))
 
 
-def _pools_with_deadline(total: float) -> dict[str, type[HTTPConnectionPool]]:
+def answer_within(total: float) -> type[http.client.HTTPResponse]:
+    """The `response_class` of connections of `http.client` whose answer is complete so many seconds after its request.
+
+    Reading it raises TimeoutError else.
+    """
+
     class Response(_DeadlineResponse):
         total_s = total
 
+    return Response
+
+
+def _pools_with_deadline(total_s: float) -> dict[str, type[HTTPConnectionPool]]:
+    answer = answer_within(total_s)
+
     class PlainConnection(HTTPConnection):
-        response_class = Response
+        response_class = answer
 
     class TlsConnection(HTTPSConnection):
-        response_class = Response
+        response_class = answer
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = PlainConnection

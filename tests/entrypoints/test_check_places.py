@@ -6,8 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,7 @@ import pytest
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.adapters.metrics.server import MetricsServer
 from one_preempt.configuration.settings import EventSettings, LogSettings, MetricsSettings, Settings, StoreSettings
+from one_preempt.entrypoints.cli import check_places
 from one_preempt.entrypoints.cli.check import judge_database, running_programs
 from one_preempt.entrypoints.cli.check_places import judge_events, judge_files, judge_metrics, running_daemon
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_daemon
@@ -171,6 +173,34 @@ def test_a_port_at_which_nobody_or_somebody_else_answers_is_a_warning() -> None:
         (finding,) = judged(f"127.0.0.1:{port}")
     assert finding.grade is Grade.WARN
     assert "(HTTP 200) is something else" in finding.text
+
+
+def test_check_does_not_wait_for_ever_for_whoever_has_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sends a byte now and then, and its answer never ends."""
+    monkeypatch.setattr(check_places, "ANSWERS_WITHIN_S", 0.3)
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _address = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not over.wait(0.02):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,), daemon=True)
+        dripping.start()
+        # Else this test would never end.
+        too_late = threading.Timer(5.0, over.set)
+        too_late.start()
+        (finding,) = judged(f"127.0.0.1:{listener.getsockname()[1]}")
+        was_over = over.is_set()
+        too_late.cancel()
+        over.set()
+        dripping.join()
+    assert finding.grade is Grade.WARN
+    assert "no metrics are read at" in finding.text
+    assert not was_over
 
 
 def test_without_the_library_check_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

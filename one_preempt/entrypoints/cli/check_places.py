@@ -22,8 +22,10 @@ from one_preempt.configuration.settings import EventSettings, MetricsSettings, S
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
+from one_preempt.http_deadline import answer_within
 
 LISTENS_WITHIN_S = 2.0
+ANSWERS_WITHIN_S = 10.0
 MOST_BYTES_OF_METRICS = 1 << 20
 RUN_AS = "run this as the user that runs the scheduler"
 
@@ -105,6 +107,8 @@ def _reader_of(listen: str) -> tuple[str, int]:
 def _why_no_metrics(host: str, port: int) -> str:
     """Why no metrics of ours are read there; '' where they are."""
     connection = HTTPConnection(host, port, timeout=LISTENS_WITHIN_S)
+    # Whoever has the port instead may send its answer byte by byte, for ever.
+    connection.response_class = answer_within(ANSWERS_WITHIN_S)
     try:
         connection.request("GET", "/metrics")
         answer = connection.getresponse()
