@@ -14,7 +14,9 @@ import pytest
 
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.oned_errors import OnedError
+from one_preempt.adapters.opennebula.pool_reader import CALLS
 from one_preempt.adapters.opennebula.transport import READ_ONLY_METHODS, Limits, OnedTransport
+from one_preempt.adapters.opennebula.trusted_pools import POOLS
 from one_preempt.adapters.opennebula.xmlrpc_reply import Reply
 from one_preempt.ports import CloudUnavailable
 
@@ -249,6 +251,12 @@ def test_a_state_changing_call_is_sent_once_whatever_happens(
     with pytest.raises(CloudUnavailable):
         patient_transport.call(method, 1)
     assert len(endpoint.calls) == 1
+
+
+def test_whatever_is_read_may_be_asked_again() -> None:
+    """Objects that a pool does not tell are read one by one, and each of these calls may be cut off."""
+    read = {f"one.{name}" for name, _parameters in CALLS} | {pool.call for pool in POOLS.values()}
+    assert read <= READ_ONLY_METHODS
 
 
 def test_only_calls_that_read_are_in_the_list_of_repeatable_ones() -> None:
