@@ -21,7 +21,7 @@ def db_command() -> None:
 def db_upgrade(config_path: Path | None) -> None:
     """Create the database or bring it up to date; one that is up to date is left alone.
 
-    An older SQLite database is copied first: leases.db.schema-0005 is leases.db as a program of that time reads it.
+    An older SQLite database is copied first: leases.db.schema-0006 is leases.db as a program of that time reads it.
     """
-    revision = upgrade(load_settings(config_path).store.url, lambda copy: click.echo(f"As it was it is kept: {copy}"))
+    revision = upgrade(load_settings(config_path).store.url, lambda copy: click.echo(f"The database as it was: {copy}"))
     click.echo(f"The database of leases has schema {revision}, the newest.")
