@@ -444,3 +444,44 @@ def test_a_makespan_is_of_those_that_ran(tmp_path: Path) -> None:
     write_lwf(Workload(requests, site=(MachineSet(4, 100, 1024),)), tmp_path / "leases.lwf")
     figures = answer(tmp_path / "leases.lwf", "--nodes", 4)["runs"][0]["figures"]
     assert (figures["rejection_rate.all"], figures["makespan_s"]) == (0.5, 100)
+
+
+def a_heavy_user_and_a_light_one(folder: Path, *, known: bool = True) -> Path:
+    """User 7 fills four nodes for an hour; after ten minutes user 8 asks for one of them for a minute."""
+    jobs = [(number, 0, 600, 7) for number in range(1, 25)] + [(25, 610, 60, 8)]
+    lines = [
+        LINE.format(number=number, submitted=at_s, runs=runs, processors=1, asked=runs).replace(
+            " 1 1 1 -1 1 ", f" 1 {user if known else -1} -1 -1 1 "
+        )
+        for number, at_s, runs, user in jobs
+    ]
+    path = folder / "users.swf"
+    path.write_text("; MaxNodes: 4\n; MaxProcs: 4\n" + "".join(lines))
+    return path
+
+
+def test_orders_of_the_queue_are_compared_and_the_light_user_waits_less_by_fair_share(tmp_path: Path) -> None:
+    path, records = a_heavy_user_and_a_light_one(tmp_path), tmp_path / "records.jsonl"
+    orders = ("--queue", "user-priority", "--queue", "Fair-Share")
+    document = answer(path, *orders, "--records", records)
+    assert [one["queue"] for one in document["runs"]] == ["user-priority", "fair-share"]
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    waits = {
+        (line["queue"], line["user"]): line["started_at_ms"] // 1000 - 610 for line in lines if line["request_id"] == 25
+    }
+    assert waits == {("user-priority", 8): 2990, ("fair-share", 8): 590}
+    assert {line["group"] for line in lines} == {None}
+    assert "MOML, fair-share" in run(path, *orders).output
+
+
+def test_one_order_is_that_of_all_and_has_no_column(tmp_path: Path) -> None:
+    document = answer(a_heavy_user_and_a_light_one(tmp_path), "--queue", "fair-share")
+    assert "queue" not in document["runs"][0]
+
+
+def test_a_log_that_names_no_owner_is_to_be_looked_at_under_fair_share(tmp_path: Path) -> None:
+    path = a_heavy_user_and_a_light_one(tmp_path, known=False)
+    doubt = "no request names its user or group"
+    assert doubt in run(path, "--queue", "fair-share").output
+    assert doubt not in run(path, "--queue", "user-priority").output
+    assert doubt not in run(a_heavy_user_and_a_light_one(tmp_path), "--queue", "fair-share").output
