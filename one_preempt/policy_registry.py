@@ -104,6 +104,12 @@ def image_staging_policy(name: str) -> ImageStagingPolicy:
     return cast(ImageStagingPolicy, _named(image_staging_policies(), name, "image staging policy"))
 
 
+def slot_planning_policy(name: str) -> ImageStagingPolicy:
+    """The same among those that plan slots, without which nothing can be promised. Raises `UnknownPolicy`."""
+    known = {name: policy for name, policy in image_staging_policies().items() if policy.plans_slots}
+    return cast(ImageStagingPolicy, _named(known, name, "image staging policy that plans slots"))
+
+
 def allocation_policies() -> Mapping[str, AllocationPolicy]:
     """All workload allocation policies by name, in the order of their names."""
     return cast(Mapping[str, AllocationPolicy], _found_in(workload_allocation))

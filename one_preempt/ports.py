@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from one_preempt.core.model.held_room import HeldRoom
+from one_preempt.core.model.image_transfer import HostImages, ImageOrder, TransferRecord, TransferReport
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
@@ -159,6 +160,12 @@ class LeaseStore(Protocol):
     def power_standings(self) -> Sequence[PowerStanding]:
         """What power control remembers of hosts that did not obey, by their names."""
 
+    def image_transfers(self) -> Mapping[str, TransferRecord]:
+        """Orders for images that are under way or have failed, by their ids."""
+
+    def held_images(self) -> Mapping[int, HostImages]:
+        """The images on hosts, by host id; without hosts that hold none."""
+
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
 
@@ -264,3 +271,35 @@ class PowerMemory(Protocol):
 
     def did_not_come_up(self, host: str) -> PowerOutcome:
         """It has power and is not monitored in time; the answer tells when an order to start makes sense again."""
+
+
+class ImageTransfer(Protocol):
+    """Brings images to hosts and removes them, without waiting for it. Never raises for what a host or a network does.
+
+    Whoever it copies with, what it has brought is found by the driver that makes VMs' disks on that host.
+    """
+
+    def is_busy(self, order_id: str) -> bool:
+        """This process has put an order of this id, and its report was not taken yet."""
+
+    def put(self, order: ImageOrder, now_s: int) -> None:
+        """Begin it; not to be called while an order of its id is busy.
+
+        Whatever an earlier process left of the same order is taken up, or begun anew: it may come again after it was
+        done, and then is done at once. How many are under way at a time is whoever's choice who puts them.
+        """
+
+    def take_reports(self) -> Sequence[TransferReport]:
+        """What became of orders since the last call, each that was put once, in the order in which they ended."""
+
+    def take_holdings(self) -> Sequence[HostImages]:
+        """The pools of the hosts that were looked at since the last call; nothing where none can be looked at.
+
+        Each has all that the host holds of images that oned has, and nothing that is not complete.
+        """
+
+    def drop(self) -> None:
+        """Begin nothing of what was put and not begun yet, end what is under way where it can be, forget the reports.
+
+        Somebody else may put orders for the same hosts from now on.
+        """

@@ -20,6 +20,7 @@ from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
+from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.modes_and_limits import Mode, Verification
 from one_preempt.core.model.outcome import Outcome
@@ -67,6 +68,7 @@ class CycleReport(Struct, frozen=True):
     again. `is_refused`: nothing was, and nothing was done. What is `quiet` is no reason for a cycle. `clock_leapt_s`:
     so far has the clock leapt ahead since the last report. `clock_ahead_s`: so far is it ahead of oned's time, below 0
     behind it; 0 where they agree.
+    so far has the clock leapt ahead since the last report. `image_orders` were put in this cycle.
     """
 
     raft_state: RaftState
@@ -76,6 +78,7 @@ class CycleReport(Struct, frozen=True):
     results: tuple[tuple[Action, CallResult], ...] = ()
     is_refused: bool = False
     power_results: PowerResults = ()
+    image_orders: tuple[ImageOrder, ...] = ()
     quiet: Quiet = NOTHING_QUIET
     clock_leapt_s: int = 0
     clock_ahead_s: int = 0
@@ -101,6 +104,7 @@ class SchedulingCycle:
         self._reader, self._store, self._enactor = around.reader, around.store, around.enactor
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
+        self._images = around.images
         self._policies = policies
         self._use_rules = policies.queue_order.measures
         self._leaps, self._clock_ahead_s = ClockLeaps(around.clock_gained_s, policies), around.clock_ahead_s
@@ -154,6 +158,7 @@ class SchedulingCycle:
         self._record_as_intended(plan)
         results = self._enact(plan, state) if self._enactor is not None else []
         powered = self._power.enact(plan, self._still_leads) if self._power is not None else ()
+        ordered = self._images.enact(plan, self._still_leads) if self._images is not None else ()
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
         self._prune(state.now_s)
@@ -165,6 +170,7 @@ class SchedulingCycle:
             violations=violations,
             results=tuple(results),
             power_results=powered,
+            image_orders=ordered,
             quiet=quiet,
             clock_leapt_s=self._leaps.take_untold_s(),
             clock_ahead_s=self._leaps.ahead_s,
@@ -212,6 +218,8 @@ class SchedulingCycle:
         """What was observed, held against the ledger, in which its changes stand before anything is decided."""
         if self._power is not None:
             self._power.take_reports()
+        if self._images is not None:
+            self._images.take_reports()
         now_s = self._clock.now_s()
         ledger = self._store.load(now_s)
         last_at_s = self._observed_at_s or None
@@ -243,6 +251,8 @@ class SchedulingCycle:
             return
         if self._power is not None:
             self._power.step_down()
+        if self._images is not None:
+            self._images.step_down()
         self._store.release_writer()
 
     def _with_power(

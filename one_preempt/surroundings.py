@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from one_preempt.image_enactment import ImageEnactment
 from one_preempt.ports import Clock, Enactor, EventSource, GangIssuer, HeldCapacity, LeaseStore, PoolReader
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.power_recording import PowerRecorder
@@ -23,6 +24,7 @@ class Surroundings(Struct, frozen=True):
         events: Tells at which instants VMs reached states.
         gangs: Is asked first to issue what is ready for a lease.
         power: Switches hosts.
+        images: Brings images to hosts before VMs start there.
         recorder: Keeps what hosts do, for reports of energy.
         clock_gained_s: How much farther the clock has gone than time, in seconds, since this was asked last; None: who
             steps the time sets it.
@@ -38,6 +40,7 @@ class Surroundings(Struct, frozen=True):
     events: EventSource | None = None
     gangs: GangIssuer | None = None
     power: PowerEnactment | None = None
+    images: ImageEnactment | None = None
     recorder: PowerRecorder | None = None
     clock_gained_s: Callable[[], int] | None = None
     clock_ahead_s: Callable[[], int | None] | None = None

@@ -22,6 +22,7 @@ from one_preempt.policy_registry import (
     dispatch_policy,
     energy_policies,
     host_selections,
+    image_staging_policies,
     preemption_policies,
     preemption_policy,
     queue_orders,
@@ -116,6 +117,7 @@ def test_the_names_that_the_settings_take_without_looking_are_those_of_the_shipp
         "queue_order": queue_orders(),
         "matchmaker.host_policy": host_selections(),
         "time.backfilling": backfilling_policies(),
+        "image_staging.policy": [name for name, policy in image_staging_policies().items() if policy.plans_slots],
         "power.policy": energy_policies(),
     }
     assert set(found) == set(SHIPPED_POLICIES)

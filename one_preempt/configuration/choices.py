@@ -15,6 +15,7 @@ SHIPPED_POLICIES = {
     "queue_order": frozenset({"fair-share", "user-priority"}),
     "matchmaker.host_policy": frozenset({"custom", "fixed", "load-aware", "packing", "striping"}),
     "time.backfilling": frozenset({"conservative", "easy", "intermediate", "none"}),
+    "image_staging.policy": frozenset({"edf", "edf/jit", "fifo"}),
     "power.policy": frozenset({"always-on", "gesp", "look-ahead", "pemp", "sesp"}),
 }
 """By key the names, in small letters, for which nobody has to look at the policies' files."""
@@ -34,6 +35,7 @@ def policy_faults(named: Mapping[str, str]) -> Iterator[str]:
         "matchmaker.host_policy": policy_registry.host_selection_policy,
         "time.backfilling": policy_registry.backfilling_policy,
         "power.policy": policy_registry.energy_policy,
+        "image_staging.policy": policy_registry.slot_planning_policy,
     }
     for key, name in unknown.items():
         try:

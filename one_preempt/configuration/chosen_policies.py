@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from one_preempt.configuration.power_settings import HostPowerSettings, PowerSettings
 from one_preempt.configuration.settings import FairShareSettings, LeaseRuleSettings, RightsSettings, Settings
+from one_preempt.configuration.settings import ImageStagingSettings, LeaseRuleSettings, RightsSettings, Settings
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy
@@ -16,6 +17,7 @@ from one_preempt.core.energy.policy import EnergyPolicy, PromisesWaits
 from one_preempt.core.energy.power_model import HostPower, linear_power, milliwatts, power_table
 from one_preempt.core.energy.power_rules import HostPattern, PowerMode, PowerRules, QuietHours, utc_minute
 from one_preempt.core.host_selection.custom import by_expression
+from one_preempt.core.image_staging.image_staging_rules import ImageStagingMode, ImageStagingRules
 from one_preempt.core.matching.options import MatchOptions, datastore_rank, network_rank
 from one_preempt.core.model.lease import LeaseType, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import (
@@ -41,6 +43,7 @@ from one_preempt.policy_registry import (
     host_selection_policy,
     preemption_policy,
     queue_order_policy,
+    slot_planning_policy,
 )
 
 DAY_S = 86_400
@@ -71,6 +74,7 @@ def policies(settings: Settings, preemption: str | None = None) -> Policies:
         backfilling=chosen_backfilling(settings),
         time=time_rules(settings),
         power=power_rules(settings.power),
+        images=image_staging_rules(settings.image_staging),
     )
 
 
@@ -107,6 +111,21 @@ def time_rules(settings: Settings) -> TimeRules:
         grace_s=time.grace_s,
         preparation_margin_s=time.preparation_margin_s,
         exclusion=Exclusion(time.exclusion),
+    )
+
+
+def image_staging_rules(images: ImageStagingSettings) -> ImageStagingRules:
+    """Whether images are brought to hosts beforehand, by which policy, and within which bounds."""
+    return ImageStagingRules(
+        mode=ImageStagingMode(images.mode),
+        policy=slot_planning_policy(images.policy),
+        link_megabit_per_s=images.link_megabit_per_s,
+        quantum_s=images.quantum_s,
+        pool_mib=images.pool_mib,
+        margin_s=images.margin_s,
+        kept_after_start_s=images.kept_after_start_s,
+        attempts=images.attempts,
+        retry_delay_s=images.retry_delay_s,
     )
 
 

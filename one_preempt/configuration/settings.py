@@ -223,6 +223,20 @@ class LeaseSettings(Section, frozen=True):
     rights: list[RightsSettings] = []
 
 
+class ImageStagingSettings(Section, frozen=True):
+    """Images that are brought to hosts before reservations start there. As shipped none are."""
+
+    mode: Literal["off", "advise", "act"] = "off"
+    policy: str = "EDF/JIT"
+    link_megabit_per_s: Positive = 1000
+    quantum_s: Annotated[int, msgspec.Meta(ge=1, le=3600)] = 1
+    pool_mib: Positive | None = None
+    margin_s: NotNegative = 30
+    kept_after_start_s: NotNegative = 300
+    attempts: Positive = 3
+    retry_delay_s: NotNegative = 15
+
+
 class LogSettings(Section, frozen=True):
     """Where the daemon's log goes (standard error without a file) and how much it says."""
 
@@ -256,6 +270,7 @@ class Settings(Section, frozen=True):
     victims: VictimSettings = VictimSettings()
     leases: LeaseSettings = LeaseSettings()
     power: PowerSettings = PowerSettings()
+    image_staging: ImageStagingSettings = ImageStagingSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 
@@ -343,6 +358,7 @@ def _check(settings: Settings, source: str) -> None:
         "matchmaker.host_policy": settings.matchmaker.host_policy,
         "time.backfilling": settings.time.backfilling,
         "power.policy": settings.power.policy,
+        "image_staging.policy": settings.image_staging.policy,
     }
     ranks = {
         f"matchmaker.{key}": getattr(settings.matchmaker, key)

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from one_preempt.core.backfilling.easy import POLICY as EASY
 from one_preempt.core.backfilling.policy import BackfillingPolicy
 from one_preempt.core.energy.power_rules import PowerRules
+from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.model.modes_and_limits import EnactmentLimits, Mode, PreemptionLimits, VictimRules
 from one_preempt.core.model.time_rules import TimeRules
@@ -37,3 +38,4 @@ class Policies(Struct, frozen=True):
     enactment: EnactmentLimits = field(default_factory=EnactmentLimits)
     time: TimeRules = field(default_factory=TimeRules)
     power: PowerRules = field(default_factory=PowerRules)
+    images: ImageStagingRules = field(default_factory=ImageStagingRules)

@@ -17,6 +17,7 @@ from one_preempt.core.admission.rules import AdmissionRules
 from one_preempt.core.matching.host_table import changed_rows, host_table
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
 from one_preempt.core.model.host import Host, HostCapacity
+from one_preempt.core.model.image_transfer import NO_IMAGES_KNOWN, KnownImages
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import ActionKind
@@ -113,6 +114,7 @@ def reconcile(
         discrepancies=_discrepancies(snapshot, settled, admission),
         records=_merged(footing.records, concerned, records),
         unsettled_lease_ids=unsettled(leases, records, admission),
+        images=_images(ledger),
         changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
     )
     return Reconciliation(state, changes)
@@ -227,6 +229,12 @@ def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: A
     found.extend(_failures(settled.failed, snapshot))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
     return tuple(found)
+
+
+def _images(ledger: Ledger) -> KnownImages:
+    if not (ledger.held_images or ledger.image_transfers):
+        return NO_IMAGES_KNOWN
+    return KnownImages(ledger.held_images, ledger.image_transfers)
 
 
 def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> frozenset[int]:

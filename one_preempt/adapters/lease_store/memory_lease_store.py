@@ -23,9 +23,11 @@ from one_preempt.adapters.lease_store.intents import (
     unknown_action,
 )
 from one_preempt.adapters.lease_store.memory_host_use import HostUseBook
+from one_preempt.adapters.lease_store.memory_images import ImageBook
 from one_preempt.adapters.lease_store.memory_indexes import ActionIndex, ById, LatestOverheads
 from one_preempt.adapters.lease_store.memory_power import PowerBook
 from one_preempt.core.model.host import HostCapacity
+from one_preempt.core.model.image_transfer import HostImages, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, OpenPreemption, Transition
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, Plan
@@ -71,6 +73,7 @@ class MemoryLeaseStore:
         self._reservations: ById[int, tuple[Reservation, ...]] = ById(start.reservations)
         self._overheads = LatestOverheads(start.observed_overheads)
         self._power = PowerBook(start)
+        self._images = ImageBook(start)
         self._host_use = HostUseBook()
         self._owner_use = start.owner_use
         self._paused = start.paused
@@ -105,6 +108,8 @@ class MemoryLeaseStore:
             power_orders=self._power.orders,
             power_asked_at_s=self._power.asked_at_s,
             owner_use=self._owner_use,
+            image_transfers=self._images.transfers,
+            held_images=self._images.held,
             changed_lease_ids=None if changed is None else frozenset(changed),
         )
 
@@ -130,6 +135,7 @@ class MemoryLeaseStore:
         self._power.write_standings(changes.power_standings)
         if changes.owner_use is not None:
             self._owner_use = changes.owner_use
+        self._images.write(changes.image_transfers, changes.held_images)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended. Advised preemptions are not remembered: nothing follows from them."""
@@ -184,6 +190,14 @@ class MemoryLeaseStore:
     def power_standings(self) -> Sequence[PowerStanding]:
         """What power control remembers of hosts that did not obey, by their names."""
         return self._power.standings
+
+    def image_transfers(self) -> Mapping[str, TransferRecord]:
+        """Orders for images that are under way or have failed, by their ids."""
+        return self._images.transfers
+
+    def held_images(self) -> Mapping[int, HostImages]:
+        """The images on hosts, by host id."""
+        return self._images.held
 
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
@@ -245,6 +259,7 @@ class MemoryLeaseStore:
         self._host_use.prune(before_s)
         self._power.prune(before_s)
         self._owner_use = tuple([one for one in self._owner_use if one.measured_at_s >= before_s])
+        self._images.prune(before_s)
         return size - len(self._ended) - len(self._actions) - len(self._transitions)
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from one_preempt.adapters.lease_store.intents import (
     newest_first,
     unknown_action,
 )
+from one_preempt.adapters.lease_store.memory_images import ImageBook
 from one_preempt.adapters.lease_store.schema import require_current, require_made
 from one_preempt.adapters.lease_store.tables import (
     actions,
@@ -56,6 +57,7 @@ from one_preempt.adapters.lease_store.tables import (
     vm_states,
 )
 from one_preempt.adapters.lease_store.writer_lock import WriterLock, take_writer_lock
+from one_preempt.core.model.image_transfer import HostImages, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_history import HostUseStay, HostUseTotal
@@ -87,6 +89,8 @@ class SqlLeaseStore:
         self._writer: WriterLock | None = None
         self._writer_lost = False
         self._orders_seen: dict[int, PowerOrder] = {}
+        # Of images the process alone knows, until there are tables for them.
+        self._images = ImageBook(Ledger())
         try:
             (require_current if makes else require_made)(self._engine, self._name)
         except LeaseStoreError:
@@ -141,6 +145,8 @@ class SqlLeaseStore:
                 power_orders=self._orders_seen.copy(),
                 power_asked_at_s=power_records.asked_at_s(connection),
                 owner_use=owner_use_records.owner_use(connection),
+                image_transfers=self._images.transfers,
+                held_images=self._images.held,
             )
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -161,6 +167,7 @@ class SqlLeaseStore:
             standing_records.write(connection, changes.power_standings)
             if changes.owner_use is not None:
                 owner_use_records.write(connection, changes.owner_use)
+        self._images.write(changes.image_transfers, changes.held_images)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended, if anything in it is new."""
@@ -247,6 +254,14 @@ class SqlLeaseStore:
         """What power control remembers of hosts that did not obey, by their names."""
         with self._reading() as connection:
             return standing_records.standings(connection)
+
+    def image_transfers(self) -> Mapping[str, TransferRecord]:
+        """Orders for images that are under way or have failed, by their ids."""
+        return self._images.transfers
+
+    def held_images(self) -> Mapping[int, HostImages]:
+        """The images on hosts, by host id."""
+        return self._images.held
 
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""

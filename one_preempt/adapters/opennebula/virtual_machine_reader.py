@@ -238,6 +238,8 @@ def _disk(texts: dict[str, str]) -> Disk:
         ln_target=texts.get("LN_TARGET", ""),
         tm_mad=texts.get("TM_MAD", ""),
         snapshot_total_mib=amount(texts.get("DISK_SNAPSHOT_TOTAL_SIZE") or "0"),
+        image_id=optional_number(texts.get("IMAGE_ID")),
+        image_size_mib=amount(texts.get("ORIGINAL_SIZE") or "0"),
     )
 
 

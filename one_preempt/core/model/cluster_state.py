@@ -11,6 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from one_preempt.core.model.host import Host
+from one_preempt.core.model.image_transfer import NO_IMAGES_KNOWN, KnownImages
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, OpenPreemption
 from one_preempt.core.model.observed_overhead import ObservedOverhead
@@ -61,7 +62,7 @@ class ClusterState(Struct, frozen=True):
     be to be said next time, though nothing of them changes. `half_seen_leases` have a member that exists and could not
     be read: nothing is decided about them now. `actions` are open: intended, or issued and their effect not observed
     yet. `failed_actions` were closed as failed inside the retry window, newest last. `reservations` are those of each
-    lease in the order of time.
+    lease in the order of time. `images` is what is known of images on hosts, nothing where none are staged.
 
     `changed_lease_ids` are the leases that came, went, or are another object than in the state of the cycle before, and
     those whose reservations are; all others are the very objects of that state, and so are their VMs. None: not known.
@@ -89,6 +90,7 @@ class ClusterState(Struct, frozen=True):
     unsettled_lease_ids: frozenset[int] = frozenset()
     discrepancies: tuple[Discrepancy, ...] = ()
     power: KnownPower = NOTHING_KNOWN
+    images: KnownImages = NO_IMAGES_KNOWN
     changed_lease_ids: frozenset[int] | None = None
     use: MeasuredUse = NOTHING_MEASURED
     occupants: Occupants | None = None

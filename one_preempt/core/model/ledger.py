@@ -21,6 +21,7 @@ from one_preempt.core.model.plan import ActionKind, Preemption
 from one_preempt.core.model.reservation import Reservation, Verdict
 
 if TYPE_CHECKING:
+    from one_preempt.core.model.image_transfer import HostImages, TransferRecord
     from one_preempt.core.model.power_sequence import PowerOrder, PowerSequence
     from one_preempt.core.model.power_standing import PowerStanding
 
@@ -107,6 +108,8 @@ class Ledger(Struct, frozen=True):
     of each lease in the order of time; `observed_overheads` the latest of each kind, oldest first. `power_sequences`
     and `power_orders` are by host id; at `power_asked_at_s` the energy policy was asked its periodic question last.
     `owner_use` is what each owner had used when that was measured last, by ascending ids of groups and users.
+    `image_transfers` are orders under way and such as failed, by their ids; `held_images` the images on hosts, by host
+    id, what was brought there and is done among them.
 
     `changed_lease_ids` are the leases of which the record or the reservations came, went, or are another object than in
     the ledger loaded before this one from the same store; all others are the very objects of that one. None: not known,
@@ -127,6 +130,8 @@ class Ledger(Struct, frozen=True):
     power_orders: Mapping[int, PowerOrder] = field(default_factory=dict)
     power_asked_at_s: int | None = None
     owner_use: tuple[OwnerUse, ...] = ()
+    image_transfers: Mapping[str, TransferRecord] = field(default_factory=dict)
+    held_images: Mapping[int, HostImages] = field(default_factory=dict)
     changed_lease_ids: frozenset[int] | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -144,6 +149,8 @@ class LedgerChanges(Struct, frozen=True):
 
     `ended_before` are leases whose ids others have by now: they are written first, and one that is admitted may have
     the id of one of them. `owner_use` is that of all owners, in place of what was written before; None: not measured.
+    the id of one of them. `image_transfers` replace those of the same ids, and what is DONE is no part of the ledger
+    any more; `held_images` replace those of the same hosts, and of a host that holds none nothing is kept.
     """
 
     admitted: tuple[LeaseRecord, ...] = ()
@@ -156,6 +163,8 @@ class LedgerChanges(Struct, frozen=True):
     power_standings: tuple[PowerStanding, ...] = ()
     ended_before: tuple[LeaseRecord, ...] = ()
     owner_use: tuple[OwnerUse, ...] | None = None
+    image_transfers: tuple[TransferRecord, ...] = ()
+    held_images: tuple[HostImages, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -171,4 +180,6 @@ class LedgerChanges(Struct, frozen=True):
             or self.power_standings
             or self.ended_before
             or self.owner_use is not None
+            or self.image_transfers
+            or self.held_images
         )

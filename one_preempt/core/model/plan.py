@@ -11,6 +11,7 @@ from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.reservation import Booking, VerdictGiven
 
 if TYPE_CHECKING:
+    from one_preempt.core.model.image_transfer import ImageOrder
     from one_preempt.core.model.power_sequence import HostPowerStep, PowerSequence
 
 
@@ -167,6 +168,10 @@ class Plan(Struct, frozen=True):
     `advised_power_steps` the first calls for those that `power.mode: advise` keeps from being begun.
     `power_asked_at_s`: the energy policy was asked its periodic question now. `settled_power_orders`: the hosts
     of which an administrator's order was taken up or came to nothing.
+    `image_orders` are the transfers of images that are to be under way now, and the removals that are due, in the order
+    in which they begin; those of earlier plans that are still wanted stand here again under their id.
+    `advised_image_orders` are those that `image_staging.mode: advise` keeps from being given. What begins later stands
+    in neither: `wake_at_s` is not after the first of them.
     """
 
     made_at_s: int
@@ -185,6 +190,8 @@ class Plan(Struct, frozen=True):
     advised_power_steps: tuple[HostPowerStep, ...] = ()
     power_asked_at_s: int | None = None
     settled_power_orders: tuple[int, ...] = ()
+    image_orders: tuple[ImageOrder, ...] = ()
+    advised_image_orders: tuple[ImageOrder, ...] = ()
 
     @property
     def switches_hosts(self) -> bool:

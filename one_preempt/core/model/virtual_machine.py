@@ -162,7 +162,8 @@ class HistoryRecord(Struct, frozen=True):
 
 
 class Disk(Struct, frozen=True):
-    """One DISK; sizes in MiB. `clone` is None where the element is absent (volatile disks)."""
+    """One DISK; sizes in MiB. `clone` is None where the element is absent (volatile disks), `image_id` where it is
+    made from no image; `image_size_mib` is the size of that image, 0 where it is not told."""
 
     id: int
     size_mib: int
@@ -173,6 +174,8 @@ class Disk(Struct, frozen=True):
     ln_target: str
     tm_mad: str
     snapshot_total_mib: int
+    image_id: int | None = None
+    image_size_mib: int = 0
 
 
 class Nic(Struct, frozen=True):

@@ -160,6 +160,8 @@ def _disk(texts: Vector) -> Disk:
         ln_target=texts.get("LN_TARGET", ""),
         tm_mad=texts.get("TM_MAD", ""),
         snapshot_total_mib=int(texts.get("DISK_SNAPSHOT_TOTAL_SIZE") or "0"),
+        image_id=_optional(texts.get("IMAGE_ID")),
+        image_size_mib=int(texts.get("ORIGINAL_SIZE") or "0"),
     )
 
 

@@ -140,7 +140,7 @@ def test_a_running_vm_of_7_4_is_read_field_by_field() -> None:
     assert vm.automatic_nic_requirements == clusters
     assert (vm.sched_requirements, vm.sched_rank) == ('RACK="A"', "FREE_CPU")
     assert (vm.template_id, vm.vm_group_id, vm.virtual_router_id, vm.service_id) == (0, None, None, "")
-    assert vm.disks == (Disk(0, 1024, "FILE", 101, True, "SYSTEM", "NONE", "dummy", 0),)
+    assert vm.disks == (Disk(0, 1024, "FILE", 101, True, "SYSTEM", "NONE", "dummy", 0, 0, 1024),)
     assert vm.nics == (Nic(id=0, network_id=0, automatic=False),)
     assert (vm.lock_level, vm.lock_owner_uid) == (LockLevel.NONE, None)
     assert (vm.topology, vm.numa_nodes, vm.pci_requests, vm.scheduled_actions) == (None, (), (), ())

@@ -1,0 +1,61 @@
+"""What the administrator chose about image staging: whether it is done, by which policy, and within which bounds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from one_preempt.core.image_staging.edf_jit import POLICY as EDF_JIT
+from one_preempt.core.image_staging.policy import ImageStagingPolicy
+
+_BITS_PER_MIB = 8 * 1024 * 1024
+
+
+class ImageStagingMode(StrEnum):
+    """OFF stages nothing and asks nobody; ADVISE says what would be ordered; ACT orders, and refuses what is late."""
+
+    OFF = "off"
+    ADVISE = "advise"
+    ACT = "act"
+
+
+class ImageStagingRules(Struct, frozen=True):
+    """The bounds within which `policy` is asked. All times in whole seconds.
+
+    Attributes:
+        mode: Whether anything is staged.
+        policy: When transfers have the link; one that plans slots.
+        link_megabit_per_s: The rate of the one link that leads from the images' store to the hosts.
+        quantum_s: A transfer has the link for a multiple of this.
+        pool_mib: The most that images may take on a host, in MiB; None: no limit.
+        margin_s: An image is to be there so long before the start for which it is.
+        kept_after_start_s: For so long after a start its image is not removed: VMs may still be made from it.
+        attempts: How often a transfer is ordered for one start before it is left to oned.
+        retry_delay_s: Pause before one that failed is ordered again.
+    """
+
+    mode: ImageStagingMode = ImageStagingMode.OFF
+    policy: ImageStagingPolicy = EDF_JIT
+    link_megabit_per_s: int = 1000
+    quantum_s: int = 1
+    pool_mib: int | None = None
+    margin_s: int = 30
+    kept_after_start_s: int = 300
+    attempts: int = 3
+    retry_delay_s: int = 15
+
+    @property
+    def stages(self) -> bool:
+        """Is it looked at, whatever comes of it?"""
+        return self.mode is not ImageStagingMode.OFF
+
+    @property
+    def acts(self) -> bool:
+        """Are transfers ordered, and reservations refused for them?"""
+        return self.mode is ImageStagingMode.ACT
+
+    def transfer_s(self, size_mib: int) -> int:
+        """For how long a transfer has the link: whole quanta, one at least."""
+        per_second = self.link_megabit_per_s * 1_000_000 * self.quantum_s
+        return max(1, -(-size_mib * _BITS_PER_MIB // per_second)) * self.quantum_s
