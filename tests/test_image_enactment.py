@@ -148,4 +148,5 @@ def test_nothing_is_ordered_while_the_operator_has_paused_or_another_front_end_l
     assert enact.enact(plan(order()), lambda: False) == ()
     store.set_paused(True, NOW_S)
     assert enact.enact(plan(order()), lambda: True) == ()
-    assert transfers.put_ids == [] and store.image_transfers() == {}
+    assert transfers.put_ids == []
+    assert store.image_transfers() == {}
