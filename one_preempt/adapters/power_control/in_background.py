@@ -8,7 +8,7 @@ from threading import Lock
 
 from msgspec import Struct
 
-from one_preempt.adapters.power_control import child_process
+from one_preempt.adapters.power_control import programs
 from one_preempt.adapters.power_control.wanted import NotWanted, demand_wanted, while_wanted
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerStatus
 from one_preempt.core.model.power_sequence import HostPowerStep, PowerReport, PowerStepKind
@@ -84,7 +84,7 @@ class BackgroundPowerCalls:
             self._drops += 1
             self._forget_waiting()
             self._reports.clear()
-        child_process.end_all()
+        programs.end_all()
 
     def close(self) -> None:
         """Begin nothing more, and wait for nobody: what is under way ends with its time-out."""

@@ -6,8 +6,9 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from one_preempt.adapters.power_control.child_process import Finished, NotStarted, TookTooLong, run
 from one_preempt.adapters.power_control.failure import PowerFailure
+from one_preempt.adapters.power_control.programs import run
+from one_preempt.child_process import Finished, NotStarted, TookTooLong
 from one_preempt.configuration.power_control_settings import WakeOnLanSettings
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.power import PowerAnswer

@@ -13,10 +13,10 @@ from unittest.mock import Mock, patch
 import pytest
 from msgspec.structs import replace
 
-from one_preempt.adapters.power_control import child_process
 from one_preempt.adapters.power_control.advice_only import AdviceOnlyPowerControl
 from one_preempt.adapters.power_control.command import CommandPowerControl
 from one_preempt.adapters.power_control.in_background import BackgroundPowerCalls, answer_of
+from one_preempt.child_process import Children
 from one_preempt.configuration.power_control_settings import CommandSettings
 from one_preempt.core.model.host import HostState
 from one_preempt.core.model.power import PowerAnswer, PowerOutcome, PowerReading, PowerStatus
@@ -288,7 +288,7 @@ def test_programs_under_way_are_ended(tmp_path: Path) -> None:
 
 
 def test_a_program_that_may_not_be_killed_keeps_nobody_from_stepping_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = child_process._Running()
+    running = Children()
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
         try:
             running.enter(process, running.ends)
