@@ -39,11 +39,12 @@ def replace(connection: Connection, table: Table, new_rows: list[dict[str, Any]]
         return
     (key,) = table.primary_key.columns
     for chunk in _chunks(new_rows):
-        _delete(connection, key, [row[key.name] for row in chunk])
+        delete_rows(connection, key, [row[key.name] for row in chunk])
         connection.execute(insert(table), chunk)
 
 
-def _delete(connection: Connection, key: Column[Any], values: Sequence[int | str]) -> None:
+def delete_rows(connection: Connection, key: Column[Any], values: Sequence[int | str]) -> None:
+    """Delete the rows in which `key` has one of the values."""
     for chunk in _chunks(values):
         connection.execute(delete(key.table).where(key.in_(chunk)))
 
@@ -63,7 +64,7 @@ def write_leases(connection: Connection, records: dict[int, LeaseRecord]) -> Non
     ]
     if members:
         connection.execute(insert(lease_members), members)
-    _delete(connection, reservations.c.lease_id, [r.id for r in records.values() if r.ended_at_s is not None])
+    delete_rows(connection, reservations.c.lease_id, [r.id for r in records.values() if r.ended_at_s is not None])
 
 
 def close_actions(connection: Connection, closed: tuple[ActionRecord, ...]) -> None:
@@ -164,7 +165,7 @@ def book(connection: Connection, bookings: Sequence[Booking]) -> None:
     for chunk in _chunks(sorted(wanted)):
         known |= reservations_of(connection, chunk)
     changed = {lease_id: new for lease_id, new in wanted.items() if new != known.get(lease_id, ())}
-    _delete(connection, reservations.c.lease_id, sorted(changed.keys() & known.keys()))
+    delete_rows(connection, reservations.c.lease_id, sorted(changed.keys() & known.keys()))
     new_rows = [rows.reservation_row(one, position) for new in changed.values() for position, one in enumerate(new)]
     if new_rows:
         connection.execute(insert(reservations), new_rows)

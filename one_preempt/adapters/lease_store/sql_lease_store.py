@@ -16,6 +16,7 @@ from one_preempt.adapters.lease_store import (
     rows,
     standing_records,
 )
+from one_preempt.adapters.lease_store import host_use_records, image_records, power_records, rows, standing_records
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
 from one_preempt.adapters.lease_store.database import (
@@ -39,7 +40,6 @@ from one_preempt.adapters.lease_store.intents import (
     newest_first,
     unknown_action,
 )
-from one_preempt.adapters.lease_store.memory_images import ImageBook
 from one_preempt.adapters.lease_store.schema import require_current, require_made
 from one_preempt.adapters.lease_store.tables import (
     actions,
@@ -89,8 +89,6 @@ class SqlLeaseStore:
         self._writer: WriterLock | None = None
         self._writer_lost = False
         self._orders_seen: dict[int, PowerOrder] = {}
-        # Of images the process alone knows, until there are tables for them.
-        self._images = ImageBook(Ledger())
         try:
             (require_current if makes else require_made)(self._engine, self._name)
         except LeaseStoreError:
@@ -147,6 +145,8 @@ class SqlLeaseStore:
                 owner_use=owner_use_records.owner_use(connection),
                 image_transfers=self._images.transfers,
                 held_images=self._images.held,
+                image_transfers=image_records.transfers(connection),
+                held_images=image_records.held(connection),
             )
 
     def apply(self, changes: LedgerChanges) -> None:
@@ -168,6 +168,7 @@ class SqlLeaseStore:
             if changes.owner_use is not None:
                 owner_use_records.write(connection, changes.owner_use)
         self._images.write(changes.image_transfers, changes.held_images)
+            image_records.write(connection, changes.image_transfers, changes.held_images)
 
     def record_plan(self, plan: Plan) -> None:
         """Write the plan as intended, if anything in it is new."""
@@ -257,11 +258,13 @@ class SqlLeaseStore:
 
     def image_transfers(self) -> Mapping[str, TransferRecord]:
         """Orders for images that are under way or have failed, by their ids."""
-        return self._images.transfers
+        with self._reading() as connection:
+            return image_records.transfers(connection)
 
     def held_images(self) -> Mapping[int, HostImages]:
         """The images on hosts, by host id."""
-        return self._images.held
+        with self._reading() as connection:
+            return image_records.held(connection)
 
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
@@ -343,6 +346,7 @@ class SqlLeaseStore:
             standing_records.prune(connection, before_s)
             power_records.prune(connection, before_s)
             owner_use_records.prune(connection, before_s)
+            image_records.prune(connection, before_s)
         return count
 
     def close(self) -> None:

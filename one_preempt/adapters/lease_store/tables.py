@@ -307,6 +307,39 @@ owner_use = Table(
     Column("user_name", String(ID_LENGTH), nullable=False),
     Column("used_cpu_centi_s", BigInteger, nullable=False),
     Column("measured_at_s", BigInteger, nullable=False),
+# Orders for images on hosts that are not done; the columns of `ImageOrder` and `TransferRecord`, under the same names.
+image_transfers = Table(
+    "image_transfers",
+    metadata,
+    Column("id", String(ID_LENGTH), primary_key=True),
+    Column("kind", String(WORD_LENGTH), nullable=False),
+    Column("image_id", BigInteger, nullable=False),
+    Column("host_id", BigInteger, nullable=False),
+    Column("host_name", String(ID_LENGTH), nullable=False),
+    Column("datastore_id", BigInteger),
+    Column("size_mib", BigInteger, nullable=False),
+    Column("begin_at_s", BigInteger, nullable=False),
+    Column("due_at_s", BigInteger, nullable=False),
+    Column("needed_at_s", BigInteger),
+    Column("lease_ids", LONG_TEXT, nullable=False),
+    Column("reason_code", String(ID_LENGTH), nullable=False),
+    Column("reason_text", Text, nullable=False),
+    Column("phase", String(WORD_LENGTH), nullable=False),
+    Column("since_s", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("not_before_s", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
+# The images on each host; `read_at_s` is the same in all rows of a host, and a host that holds none has no row.
+held_images = Table(
+    "held_images",
+    metadata,
+    Column("host_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("image_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("size_mib", BigInteger, nullable=False),
+    Column("since_s", BigInteger, nullable=False),
+    Column("read_at_s", BigInteger, nullable=False),
 )
 
 # What an operator switched; one row a switch ("paused"). "power-asked" tells when the energy policy was asked last.

@@ -13,6 +13,14 @@ from msgspec.structs import replace
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.host import HostCapacity
+from one_preempt.core.model.image_transfer import (
+    HeldImage,
+    HostImages,
+    ImageOrder,
+    ImageOrderKind,
+    TransferPhase,
+    TransferRecord,
+)
 from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.ledger import LeaseRecord, LedgerChanges, Transition
 from one_preempt.core.model.observed_overhead import ObservedOverhead, OverheadKind
@@ -96,6 +104,18 @@ def failed(host_id: int, attempt: PowerAttempt, failures: int) -> Step:
     return write
 
 
+def brought(image_id: int, host_id: int, phase: TransferPhase, there: list[int]) -> Step:
+    """An order goes on, and the host is seen to hold these."""
+
+    def write(store: LeaseStore, now_s: int) -> None:
+        order = ImageOrder(ImageOrderKind.BRING, image_id, host_id, "node", 1, 9, now_s, now_s, None, (), "r", "why")
+        pool = HostImages(host_id, now_s, tuple(HeldImage(one, 9, now_s) for one in sorted(there)))
+        record = TransferRecord(order, phase, now_s)
+        store.apply(LedgerChanges(image_transfers=(record,), held_images=(pool,)))
+
+    return write
+
+
 def issued(action: int, outcome: Outcome) -> Step:
     def write(store: LeaseStore, now_s: int) -> None:
         stop = Action(f"p/{action}", ActionKind.STOP, action, action, REASON, preemption_id="p")
@@ -126,6 +146,7 @@ STORIES = st.lists(
             st.builds(issued, IDS, st.sampled_from([Outcome.ACCEPTED, Outcome.REFUSED])),
             st.builds(closed, IDS, st.booleans()),
             st.builds(failed, IDS, st.sampled_from(PowerAttempt), IDS),
+            st.builds(brought, IDS, IDS, st.sampled_from(TransferPhase), st.lists(IDS, max_size=3, unique=True)),
             st.builds(used, IDS, st.sampled_from(HostUse), st.sampled_from([0, 5])),
             st.builds(lambda age_s: lambda store, now_s: store.prune(now_s - age_s), st.integers(4000, 9000)),
         ),
