@@ -13,7 +13,7 @@ from typing import IO
 from msgspec import Struct
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
-_LONGEST_OUTPUT_BYTES = 16384
+LONGEST_OUTPUT_BYTES = 16384
 MOST_WRITTEN_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
 # So long is listened to what a program has left in its pipes when children of it keep these open.
@@ -143,7 +143,7 @@ class _Heard:
         with self._pipe:
             while piece := os.read(self._pipe.fileno(), _PIECE_BYTES):
                 count += len(piece)
-                self._start += piece[: _LONGEST_OUTPUT_BYTES - len(self._start)]
+                self._start += piece[: LONGEST_OUTPUT_BYTES - len(self._start)]
                 if count > MOST_WRITTEN_BYTES:
                     self.is_too_much = True
                     _kill(self._process)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from one_preempt.core.model.modes_and_limits import Verification
     from one_preempt.core.model.plan import Plan
     from one_preempt.core.verify import Violation
+    from one_preempt.image_enactment import ImageEnactment
     from one_preempt.power_enactment import PowerEnactment
     from one_preempt.scheduling_cycle import SchedulingCycle
     from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -140,9 +141,13 @@ def open_cycle(
         reader = OpenNebulaPoolReader(connection, clock)
         enactor = OpenNebulaEnactor(connection, reader)
         held_capacity = HeldCapacityFile(settings.store.held_capacity_path)
-        with _power(settings, connection, store, clock, power_calls) as power:
+        with (
+            _power(settings, connection, store, clock, power_calls) as power,
+            _images(settings, connection, store, clock) as images,
+        ):
             around = Surroundings(
-                reader, store, enactor, clock, held_capacity, events, power=power, recorder=PowerRecorder(store),
+                reader, store, enactor, clock, held_capacity, events, power=power, images=images,
+                recorder=PowerRecorder(store),
                 clock_gained_s=clock.gained_s if isinstance(clock, SystemClock) else None,
                 clock_ahead_s=connection.clock_ahead_s if isinstance(clock, SystemClock) else None,
             )  # fmt: skip
@@ -170,6 +175,25 @@ def _power(
         looks = LastLook(for_looks)
         with closing(BackgroundPowerCalls(control, settings.power.calls_at_once, looks)) as calls:
             yield PowerEnactment(store, OpenNebulaHostEnactor(connection), calls, clock, memory=control)
+
+
+@contextmanager
+def _images(
+    settings: Settings, connection: OnedTransport, store: LeaseStore, clock: Clock
+) -> Iterator[ImageEnactment | None]:
+    """What brings images to hosts, on threads of its own; None where none are staged."""
+    from one_preempt.image_enactment import ImageEnactment
+
+    given = settings.image_staging
+    if given.mode == "off":
+        yield None
+        return
+    from one_preempt.adapters.image_transfer.factory import make_image_transfer
+    from one_preempt.adapters.opennebula.stored_images import StoredImages
+
+    with closing(connection.another()) as for_images:
+        with closing(make_image_transfer(given.transfer, clock, StoredImages(for_images))) as transfers:
+            yield ImageEnactment(store, transfers, clock, given.retry_delay_s)
 
 
 def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None]) -> EventBus:

@@ -96,11 +96,14 @@ def _changes(
 
 
 def _with_late(seen: HostImages, known: HostImages | None) -> HostImages:
-    """What came after a pool was looked at is not missing there."""
+    """What came while or after a pool was looked at is not missing there, and what was there before did not come now."""
+    found = {image.image_id: image for image in seen.images}
     for image in known.images if known is not None else ():
-        if image.since_s > seen.read_at_s and not seen.holds(image.image_id):
-            seen = seen.with_image(image)
-    return seen
+        if image.image_id in found:
+            found[image.image_id] = replace(found[image.image_id], since_s=image.since_s)
+        elif image.since_s >= seen.read_at_s:
+            found[image.image_id] = image
+    return replace(seen, images=tuple(found[image_id] for image_id in sorted(found)))
 
 
 def _after(order: ImageOrder, pool: HostImages | None, at_s: int) -> HostImages:

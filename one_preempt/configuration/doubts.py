@@ -11,6 +11,11 @@ from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listenin
 from one_preempt.configuration.power_settings import power_doubts
 from one_preempt.configuration.settings import (
     FairShareSettings,
+from one_preempt.configuration.image_transfer_settings import transfer_doubts
+from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
+from one_preempt.configuration.power_settings import power_doubts
+from one_preempt.configuration.settings import (
+    ImageStagingSettings,
     LeaseSettings,
     MatchSettings,
     OverheadSettings,
@@ -33,6 +38,7 @@ def doubts(settings: Settings) -> list[str]:
         *_doubts_about_time(settings),
         *_doubts_about_fair_share(settings),
         *power_doubts(settings.power),
+        *_doubts_about_images(settings.image_staging),
         *_doubts_about_victims(settings.victims),
         *_doubts_about_acting(settings),
         *_doubts_about_places(settings),
@@ -51,6 +57,10 @@ def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
             "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts that they "
             "were promised, and whoever has used less comes first only to what comes free early; take easy"
         )
+def _doubts_about_images(images: ImageStagingSettings) -> Iterator[str]:
+    yield from (f"image_staging.{doubt}" for doubt in transfer_doubts(images.transfer, acts=images.mode == "act"))
+    if images.mode == "off" and images.transfer.method != "none":
+        yield "image_staging.transfer.method has no effect, for image_staging.mode is off"
 
 
 def _doubts_about_victims(victims: VictimSettings) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from one_preempt.configuration.choices import policy_faults, rank_faults
+from one_preempt.configuration.image_transfer_settings import ImageTransferSettings, transfer_faults
 from one_preempt.configuration.places import address_faults
 from one_preempt.configuration.power_control_settings import AbsolutePath
 from one_preempt.configuration.power_settings import PowerSettings, power_faults
@@ -235,6 +236,7 @@ class ImageStagingSettings(Section, frozen=True):
     kept_after_start_s: NotNegative = 300
     attempts: Positive = 3
     retry_delay_s: NotNegative = 15
+    transfer: ImageTransferSettings = ImageTransferSettings()
 
 
 class LogSettings(Section, frozen=True):
@@ -367,7 +369,11 @@ def _check(settings: Settings, source: str) -> None:
     addresses = address_faults(
         settings.opennebula.endpoint, settings.events.endpoint, settings.store.url, settings.metrics.listen
     )
-    for fault in (*addresses, *policy_faults(named), *rank_faults(ranks), *power_faults(settings.power)):
+    images = (
+        f"image_staging.{fault}"
+        for fault in transfer_faults(settings.image_staging.transfer, settings.image_staging.pool_mib)
+    )
+    for fault in (*addresses, *policy_faults(named), *rank_faults(ranks), *power_faults(settings.power), *images):
         raise SettingsError(f"{source}: {fault}")
     for right in settings.leases.rights:
         if (right.user is None) == (right.group is None):
