@@ -191,9 +191,11 @@ def _images(
     from one_preempt.adapters.image_transfer.factory import make_image_transfer
     from one_preempt.adapters.opennebula.stored_images import StoredImages
 
-    with closing(connection.another()) as for_images:
-        with closing(make_image_transfer(given.transfer, clock, StoredImages(for_images))) as transfers:
-            yield ImageEnactment(store, transfers, clock, given.retry_delay_s)
+    with (
+        closing(connection.another()) as for_images,
+        closing(make_image_transfer(given.transfer, clock, StoredImages(for_images))) as transfers,
+    ):
+        yield ImageEnactment(store, transfers, clock, given.retry_delay_s)
 
 
 def open_event_bus(settings: Settings, clock: Clock, on_event: Callable[[], None]) -> EventBus:

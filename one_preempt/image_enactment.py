@@ -36,9 +36,12 @@ class ImageEnactment:
         # Nobody hands them out again: they are kept until they are written, though the database fails.
         self._unwritten: list[TransferReport] = []
         self._unwritten_pools: dict[int, HostImages] = {}
+        self.ended: tuple[TransferRecord, ...] = ()
+        """What was found done or failed when reports were taken last."""
 
     def take_reports(self) -> None:
         """Write down what became of orders, and what hosts were seen to hold."""
+        self.ended = ()
         self._unwritten += self._transfers.take_reports()
         self._unwritten_pools |= {pool.host_id: pool for pool in self._transfers.take_holdings()}
         if not (self._unwritten or self._unwritten_pools):
@@ -46,6 +49,7 @@ class ImageEnactment:
         changes = _changes(self._store, self._unwritten, self._unwritten_pools.values(), self._retry_delay_s)
         if not changes.is_empty:
             self._store.apply(changes)
+        self.ended = changes.image_transfers
         self._unwritten.clear()
         self._unwritten_pools.clear()
 
@@ -96,7 +100,7 @@ def _changes(
 
 
 def _with_late(seen: HostImages, known: HostImages | None) -> HostImages:
-    """What came while or after a pool was looked at is not missing there, and what was there before did not come now."""
+    """What came while a pool was looked at, or after, is not missing there; what was there before did not come now."""
     found = {image.image_id: image for image in seen.images}
     for image in known.images if known is not None else ():
         if image.image_id in found:

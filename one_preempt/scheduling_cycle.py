@@ -20,7 +20,7 @@ from one_preempt.core.host_power.observe_power import observe_power
 from one_preempt.core.memory.decision_memory import DecisionMemory
 from one_preempt.core.memory.quiet_changes import NOTHING_QUIET, Quiet, quiet_changes
 from one_preempt.core.model.cluster_state import ClusterState, Discrepancy
-from one_preempt.core.model.image_transfer import ImageOrder
+from one_preempt.core.model.image_transfer import ImageOrder, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.modes_and_limits import Mode, Verification
 from one_preempt.core.model.outcome import Outcome
@@ -69,6 +69,8 @@ class CycleReport(Struct, frozen=True):
     so far has the clock leapt ahead since the last report. `clock_ahead_s`: so far is it ahead of oned's time, below 0
     behind it; 0 where they agree.
     so far has the clock leapt ahead since the last report. `image_orders` were put in this cycle.
+    so far has the clock leapt ahead since the last report. `image_orders` were put in this cycle, `image_results` are
+    those of which was heard that they are done or have failed.
     """
 
     raft_state: RaftState
@@ -79,6 +81,7 @@ class CycleReport(Struct, frozen=True):
     is_refused: bool = False
     power_results: PowerResults = ()
     image_orders: tuple[ImageOrder, ...] = ()
+    image_results: tuple[TransferRecord, ...] = ()
     quiet: Quiet = NOTHING_QUIET
     clock_leapt_s: int = 0
     clock_ahead_s: int = 0
@@ -171,6 +174,7 @@ class SchedulingCycle:
             results=tuple(results),
             power_results=powered,
             image_orders=ordered,
+            image_results=self._images.ended if self._images is not None else (),
             quiet=quiet,
             clock_leapt_s=self._leaps.take_untold_s(),
             clock_ahead_s=self._leaps.ahead_s,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from one_preempt.clock_leaps import DOUBTED_S
+from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
 from one_preempt.core.model.pool_snapshot import RaftState
@@ -30,6 +31,7 @@ AHEAD = (
     "and nothing is stopped or ended because its DURATION is over; look which of them is wrong, and check NTP"
 )
 REFUSED = "plan refused by its own check, decided again without what is at fault"
+PAUSED = "paused: no preempting, no power actions, no images brought to hosts; see: one-preempt resume"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
 REFUSED_TWICE = "plan refused by its own check, nothing was done"
 
@@ -73,7 +75,7 @@ class CycleLog:
         for violation in report.violations:
             said = REFUSED_TWICE if report.is_refused else REFUSED
             self._say(logging.ERROR, f"{said}: {violation.text}")
-        self._say_once(_noticed(report) | _advice(report.plan))
+        self._say_once(_noticed(report) | _advice(report.plan) | _advised_images(report.plan))
         for given in report.plan.verdicts:
             self._say(logging.INFO, f"lease {given.lease_id} is {given.verdict}: {given.text}")
         for booking in report.plan.bookings:
@@ -85,12 +87,15 @@ class CycleLog:
             self._say(logging.INFO, f"preemption {end.preemption_id} is over: {end.reason.text}")
         for action, result in report.results:
             self._say(_level(action, result), _done(action, result))
-        for level, line in _power(report):
+        for level, line in (*_power(report), *_images(report)):
             self._say(level, line)
 
     def _tell_pause(self, paused: bool) -> None:
         if paused and not self._paused:
-            self._say(logging.WARNING, "paused: nothing is preempted, and no host is switched; see: one-preempt resume")
+            self._say(
+                logging.WARNING,
+                PAUSED,
+            )
         elif self._paused and not paused:
             self._say(logging.INFO, "resumed: preempting and power actions are allowed again, as configured")
         self._paused = paused
@@ -137,6 +142,10 @@ def _advice(plan: Plan) -> set[str]:
     }
 
 
+def _advised_images(plan: Plan) -> set[str]:
+    return {f"advice only: {_to_be_done(order)}: {order.reason_text}" for order in plan.advised_image_orders}
+
+
 def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
     """Hosts that begin to be switched in this cycle, or were seen to have come to rest; and what was not done."""
     plan, state = report.plan, report.state
@@ -156,6 +165,24 @@ def _power(report: CycleReport) -> Iterator[tuple[int, str]]:
     for step, result in report.power_results:
         if result.outcome is not Outcome.ACCEPTED:
             yield logging.WARNING, f"{step.id}: {result.outcome} {result.error_text}"
+
+
+def _images(report: CycleReport) -> Iterator[tuple[int, str]]:
+    """Images that begin to be brought to hosts or removed there; which are there, which are not, and why."""
+    for record in report.image_results:
+        order, kind = record.order, record.order.kind
+        where = f"image {order.image_id} on host {order.host_name}"
+        if record.phase is TransferPhase.DONE:
+            yield logging.INFO, f"{where}: {'is there' if kind is ImageOrderKind.BRING else 'was removed'}"
+        else:
+            yield logging.WARNING, f"{where}: {record.id} failed (attempt {record.attempts}): {record.text}"
+    for order in report.image_orders:
+        yield logging.INFO, f"{_to_be_done(order)}: {order.reason_text}"
+
+
+def _to_be_done(order: ImageOrder) -> str:
+    what = "is brought to" if order.kind is ImageOrderKind.BRING else "is removed from"
+    return f"image {order.image_id} {what} host {order.host_name}"
 
 
 def _decided(preemption: Preemption) -> str:

@@ -19,6 +19,7 @@ from one_preempt.core.energy.host_use import stays_to_write
 from one_preempt.core.host_power.phase_transitions import TAKEN_OVER
 from one_preempt.core.matching.reasons import CAPACITY
 from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.image_transfer import TransferPhase
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Plan
 from one_preempt.core.model.pool_snapshot import RaftState
@@ -77,6 +78,8 @@ class CycleMetrics:
             self._count_plan(plan)
         for action, answer in report.results:
             self._instruments.actions.labels(action.kind, answer.outcome).inc()
+        for record in report.image_results:
+            self._instruments.image_orders.labels(record.order.kind, record.phase).inc()
         for switched in self._switched.take(state.power.sequences):
             self._instruments.hosts_switched.labels(switched).inc()
         self._leases.take(state)
@@ -131,6 +134,9 @@ class CycleMetrics:
             late_reservations=sum(is_late(lease, state.now_s) for _code, lease in waiting if lease),
             open_preemptions=len(state.preemptions),
             advised_preemptions=len(plan.advised),
+            image_orders_under_way=sum(
+                record.phase is TransferPhase.UNDER_WAY for record in state.images.transfers.values()
+            ),
             hosts=hosts_by_phase(state.power),
             power_w=power_w,
             always_on_power_w=always_on_power_w,

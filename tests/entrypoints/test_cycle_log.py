@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState
+from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase, TransferRecord
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -101,7 +103,7 @@ def led(raft_state: RaftState, paused: bool = False) -> CycleReport:
 
 def test_that_it_is_paused_is_said_at_the_start_and_at_each_change(caplog: pytest.LogCaptureFixture) -> None:
     paused, going = led(RaftState.SOLO, paused=True), led(RaftState.SOLO)
-    stops = "paused: nothing is preempted, and no host is switched; see: one-preempt resume"
+    stops = "paused: no preempting, no power actions, no images brought to hosts; see: one-preempt resume"
     goes_on = "resumed: preempting and power actions are allowed again, as configured"
     assert cycles(caplog, paused, paused, going, going, paused) == [stops, goes_on, stops]
 
@@ -130,4 +132,27 @@ def test_a_clock_that_was_set_back_is_told_once(caplog: pytest.LogCaptureFixture
             log.report(CycleReport(RaftState.SOLO, Plan(now_s, "MOML")))
     assert caplog.messages == [
         "the clock was set back by 3600 s or more: times later than it count from now, reservations follow it"
+    ]
+
+
+def test_images_that_are_brought_that_came_and_that_did_not_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    bring = ImageOrder(ImageOrderKind.BRING, 7, 3, "node-3", 1, 600, 0, 50, 80, (4,), "START", "for lease 4")
+    drop = replace(bring, kind=ImageOrderKind.DROP, image_id=8, reason_text="for image 7")
+    results = (
+        TransferRecord(replace(bring, image_id=5), TransferPhase.DONE, 0),
+        TransferRecord(replace(drop, image_id=6), TransferPhase.DONE, 0),
+        TransferRecord(replace(bring, host_name="node-4"), TransferPhase.FAILED, 0, 2, 15, "no way to node-4"),
+    )
+    plan = Plan(made_at_s=0, policy="MOML", image_orders=(bring, drop), advised_image_orders=(bring,))
+    log = CycleLog(LOGGER)
+    with caplog.at_level(logging.INFO, LOGGER.name):
+        log.report(CycleReport(RaftState.SOLO, plan, image_orders=(bring, drop), image_results=results))
+        log.report(CycleReport(RaftState.SOLO, plan))
+    assert caplog.messages == [
+        "advice only: image 7 is brought to host node-3: for lease 4",
+        "image 5 on host node-3: is there",
+        "image 6 on host node-3: was removed",
+        "image 7 on host node-4: stage/7/3 failed (attempt 2): no way to node-4",
+        "image 7 is brought to host node-3: for lease 4",
+        "image 8 is removed from host node-3: for image 7",
     ]

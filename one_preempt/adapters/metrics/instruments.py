@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 
 from one_preempt import __version__
 from one_preempt.adapters.metrics.observed import Observed
+from one_preempt.core.model.image_transfer import ImageOrderKind, TransferPhase
 from one_preempt.core.model.lease import LeaseState, LeaseType, PreemptionMethod
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import ActionKind
@@ -38,6 +39,7 @@ CYCLE_RESULTS = ("done", "decided-again", "refused", "standing-by", "failed", "d
 PREEMPTION_OUTCOMES = ("fulfilled", "given-up")
 RESERVATION_KINDS = ("firm", "promise")
 SWITCH_RESULTS = ("on", "off", "failed")
+IMAGE_RESULTS = (TransferPhase.DONE, TransferPhase.FAILED)
 LIVE_STATES = tuple(state for state in LeaseState if state is not LeaseState.ENDED)
 # A VM's call is accepted, refused, not answered, or not made; only power control holds calls back.
 CALL_OUTCOMES = (Outcome.ACCEPTED, Outcome.REFUSED, Outcome.UNKNOWN, Outcome.DROPPED)
@@ -108,6 +110,11 @@ class Instruments:
             "hosts_switched",
             "Hosts handed over that were seen to have come up (on), fallen asleep (off), or failed to obey.",
             {"result": SWITCH_RESULTS},
+        )
+        self.image_orders = self._counter(
+            "image_orders",
+            "Orders for images on hosts that came to an end: to bring one there (stage), or to remove one (drop).",
+            {"kind": tuple(ImageOrderKind), "result": IMAGE_RESULTS},
         )
         self.oned_call_duration = Summary(
             f"{PREFIX}_oned_call_duration_seconds",
@@ -188,6 +195,8 @@ class _Seen(Collector):
         yield _single("open_preemptions", "Preemptions under way.", seen.open_preemptions)
         advised = "Preemptions that preemption: act would begin now."
         yield _single("advised_preemptions", advised, seen.advised_preemptions)
+        under_way = "Orders for images on hosts of which the end was not heard yet."
+        yield _single("image_orders_under_way", under_way, seen.image_orders_under_way)
         if seen.hosts:
             yield _by(
                 "hosts",

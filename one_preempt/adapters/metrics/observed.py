@@ -20,6 +20,7 @@ class Observed(Struct, frozen=True):
         late_reservations: Accepted leases that wait though their START or DEADLINE is over.
         open_preemptions: Preemptions under way.
         advised_preemptions: Preemptions that would be decided, were the configuration to let them.
+        image_orders_under_way: Orders for images on hosts of which the end was not heard yet.
         hosts: Hosts that are handed over, by where their power stands.
         power_w: What these draw now by their models; None where there are none.
         always_on_power_w: What they would draw, were all of them on.
@@ -34,6 +35,7 @@ class Observed(Struct, frozen=True):
     late_reservations: int = 0
     open_preemptions: int = 0
     advised_preemptions: int = 0
+    image_orders_under_way: int = 0
     hosts: Mapping[str, int] = {}
     power_w: float | None = None
     always_on_power_w: float | None = None

@@ -118,7 +118,7 @@ def judge_database(settings: Settings) -> Finding:
     except OnePreemptError as error:
         return Finding("database", Grade.FAIL, str(error))
     if paused:
-        said = "paused: nothing is preempted, and no host is switched"
+        said = "paused: nothing is preempted, no host is switched and no image brought anywhere"
         return Finding("database", Grade.WARN, said, "one-preempt resume")
     return Finding("database", Grade.OK, "up to date")
 

@@ -15,12 +15,18 @@ from one_preempt.entrypoints.cli.check_places import running_daemon
 from one_preempt.entrypoints.cli.options import config_option
 from one_preempt.errors import OnePreemptError
 
+PAUSED = "Paused: nothing is preempted, no host is switched, no image brought to a host from the next step on."
+
 
 @click.command("pause")
 @config_option
 def pause_command(config_path: Path | None) -> None:
-    """Stop preempting and power actions at once; placing goes on."""
-    _switch(config_path, True, "Paused: nothing is preempted and no host is switched from the next step on.")
+    """Stop preempting, power actions and bringing images to hosts at once; placing goes on."""
+    _switch(
+        config_path,
+        True,
+        PAUSED,
+    )
 
 
 @click.command("resume")
