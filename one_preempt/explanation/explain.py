@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.lease import LeaseState
 from one_preempt.core.model.plan import Action, CandidateSet, Plan, Preemption, Reason, Refusal, Victim
 from one_preempt.core.model.power_sequence import HostPowerStep
@@ -56,6 +57,8 @@ def plan_document(plan: Plan) -> JsonObject:
         ],
         "power_steps": [_power_step(step) for step in plan.power_steps],
         "advised_power_steps": [_power_step(step) for step in plan.advised_power_steps],
+        "image_orders": [_image_order(order) for order in plan.image_orders],
+        "advised_image_orders": [_image_order(order) for order in plan.advised_image_orders],
         "wake_at": plan.wake_at_s,
     }
 
@@ -85,6 +88,22 @@ def _power_step(step: HostPowerStep) -> JsonObject:
         "host_id": step.host_id,
         "host": step.host_name,
         "reason": {"code": step.reason_code, "text": step.reason_text},
+    }
+
+
+def _image_order(order: ImageOrder) -> JsonObject:
+    return {
+        "id": order.id,
+        "kind": order.kind.value,
+        "image_id": order.image_id,
+        "host_id": order.host_id,
+        "host": printable(order.host_name),
+        "size_mib": order.size_mib,
+        "begin_at": order.begin_at_s,
+        "due_at": order.due_at_s,
+        "needed_at": order.needed_at_s,
+        "leases": list(order.lease_ids),
+        "reason": {"code": order.reason_code, "text": printable(order.reason_text)},
     }
 
 

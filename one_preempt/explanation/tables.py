@@ -93,6 +93,7 @@ def plan_tables(plan: Plan, observed: ClusterState | PoolSnapshot) -> Iterator[R
     if plan.advised_actions:
         yield action_table(plan.advised_actions, names, "What would be done (preemption: advise)")
     yield from power_tables(plan)
+    yield from image_tables(plan)
     for end in plan.ended_preemptions:
         how = "fulfilled" if end.fulfilled else "given up"
         yield Text(f"Preemption {end.preemption_id} is {how}: {printable(end.reason.text, REASON_LENGTH)}")
@@ -160,6 +161,19 @@ def power_tables(plan: Plan) -> Iterator[RenderableType]:
         for step in steps:
             table.add_row(Text(step.kind.value), Text(printable(step.host_name)), Text(printable(step.reason_text)))
         if steps:
+            yield table
+
+
+def image_tables(plan: Plan) -> Iterator[RenderableType]:
+    """Which image is brought, or would be, to which host or removed there, by when, and why."""
+    advised = "Images on hosts, as it would be (image_staging.mode: advise)"
+    for orders, title in ((plan.image_orders, "Images on hosts"), (plan.advised_image_orders, advised)):
+        table = titled_table(title, "step", "image", "MiB", "host", "needed at", "why")
+        for order in orders:
+            needed = "" if order.needed_at_s is None else instant(order.needed_at_s)
+            cells = (order.kind.value, str(order.image_id), str(order.size_mib), printable(order.host_name), needed)
+            table.add_row(*map(Text, cells), Text(printable(order.reason_text)))
+        if orders:
             yield table
 
 

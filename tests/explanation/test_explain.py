@@ -12,6 +12,7 @@ from rich.console import Console
 from one_preempt.core.matching.host_table import host_table
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostState
+from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.plan import (
     Action,
@@ -255,3 +256,22 @@ def test_a_users_name_is_neither_markup_nor_control(name: str) -> None:
 
 def test_a_name_of_any_length_is_cut() -> None:
     assert printable("x" * 1_000_000, 10) == "x" * 9 + "…"
+
+
+def test_images_that_are_brought_to_hosts_are_told_and_shown() -> None:
+    bring = ImageOrder(ImageOrderKind.BRING, 7, 3, "node-3", 1, 600, 0, 50, 80, (4,), "START", "for lease 4")
+    drop = replace(bring, kind=ImageOrderKind.DROP, image_id=8, needed_at_s=None, lease_ids=())
+    plan = Plan(made_at_s=0, policy="MOML", image_orders=(bring,), advised_image_orders=(drop,))
+    document = json.loads(json.dumps(plan_document(plan)))
+    assert document["image_orders"] == [
+        {
+            "id": "stage/7/3", "kind": "stage", "image_id": 7, "host_id": 3, "host": "node-3", "size_mib": 600,
+            "begin_at": 0, "due_at": 50, "needed_at": 80, "leases": [4],
+            "reason": {"code": "START", "text": "for lease 4"},
+        }
+    ]  # fmt: skip
+    assert [one["id"] for one in document["advised_image_orders"]] == ["drop/8/3"]
+    text = shown(plan, a_snapshot())
+    assert "Images on hosts" in text
+    assert "1970-01-01 00:01:20 UTC" in text
+    assert "as it would be" in text

@@ -55,16 +55,19 @@ class StoredImages:
 
     def answering_hosts(self) -> Mapping[int, str]:
         """The names of the hosts that are monitored, by id."""
+        return {host_id: name for host_id, (name, state) in self._hosts().items() if state in _ANSWERING}
+
+    def host_names(self) -> Mapping[int, str]:
+        """The names of all hosts, by id."""
+        return {host_id: name for host_id, (name, _state) in self._hosts().items()}
+
+    def _hosts(self) -> Mapping[int, tuple[str, int]]:
         try:
             pool = parse_document(self._document("one.hostpool.info"), [], "the host pool")
         except UnreadableDocument as error:
             raise CloudUnavailable(f"one.hostpool.info: {error}") from None
         told = [(host.findtext("ID", ""), host.findtext("STATE", ""), host.findtext("NAME", "")) for host in pool]
-        return {
-            int(host_id): name
-            for host_id, state, name in told
-            if host_id.isdecimal() and state.isdecimal() and int(state) in _ANSWERING
-        }
+        return {int(id): (name, int(state)) for id, state, name in told if id.isdecimal() and state.isdecimal()}
 
     def _document(self, method: str, *parameters: Parameter) -> bytes:
         try:

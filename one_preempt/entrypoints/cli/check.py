@@ -17,6 +17,7 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.composition import open_made_store, open_transport
 from one_preempt.configuration.chosen_policies import policies
 from one_preempt.configuration.settings import Settings, configuration_path, load_settings
+from one_preempt.entrypoints.cli.check_images import judge_image_programs, judge_images, judge_images_on_hosts
 from one_preempt.entrypoints.cli.check_places import (
     RUN_AS,
     judge_events,
@@ -61,7 +62,7 @@ LONGEST_FINDING = 1000
 @config_option
 @json_option
 def check_command(config_path: Path | None, as_json: bool) -> int:
-    """Look for what is wrong: configuration, power, files, daemon, events, metrics, endpoint, rights, other schedulers.
+    """Look for what is wrong: configuration, power, images, files, daemon, events, metrics, endpoint, rights, others.
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
@@ -91,6 +92,8 @@ def all_findings(config_path: Path | None) -> Iterator[Finding]:
     yield judge_mode(settings)
     yield judge_power(settings)
     yield from judge_power_secrets(settings)
+    yield judge_images(settings)
+    yield from judge_image_programs(settings)
     yield judge_database(settings)
     yield from judge_files(settings)
     answer = ask_daemon("status", {}, settings.socket.path)
@@ -149,6 +152,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         yield from judge_power_passwords(configuration, snapshot.hosts.values())
         yield from judge_power_of_hosts(settings, snapshot.hosts)
         yield from judge_reachable_power(settings, snapshot.hosts, transport)
+        yield from judge_images_on_hosts(settings, transport)
         for problem in snapshot.problems:
             yield Finding("pools", Grade.WARN, problem, "the object is left out of every decision")
 

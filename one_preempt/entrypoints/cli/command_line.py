@@ -27,6 +27,7 @@ COMMANDS = {
     "lease": ("lease", "Submit, list, show or cancel leases."),
     "shares": ("shares", "Show what groups and users have used of their shares (fair-share)."),
     "host": ("host", "List the hosts, switch them on and off, show their energy."),
+    "image": ("image", "List the images that were brought to hosts, and those on their way."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Create or upgrade the database of leases."),
     "simulate": ("simulate", "Replay a trace or a scenario; compare policies."),
