@@ -6,7 +6,7 @@ which is heard in a later cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -22,6 +22,8 @@ from one_preempt.core.model.image_transfer import (
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan
 from one_preempt.ports import Clock, ImageTransfer, LeaseStore
+
+UNHEARD = "nobody wants it any more, and the daemon that had ordered it ended before it was done"
 
 
 class ImageEnactment:
@@ -55,10 +57,11 @@ class ImageEnactment:
 
     def enact(self, plan: Plan, may_act: Callable[[], bool]) -> tuple[ImageOrder, ...]:
         """Put the orders of `plan` that are not under way in this process; which were put."""
+        known = self._store.image_transfers()
+        self._give_up_unheard(known, {order.id for order in plan.image_orders})
         waiting = [order for order in plan.image_orders if not self._transfers.is_busy(order.id)]
         if not waiting or self._store.is_paused() or not may_act():
             return ()
-        known = self._store.image_transfers()
         for order in waiting:
             before, now_s = known.get(order.id), self._clock.now_s()
             attempts = 1 if before is None else before.attempts + 1
@@ -66,6 +69,23 @@ class ImageEnactment:
             self._store.apply(LedgerChanges(image_transfers=(record,)))
             self._transfers.put(order, now_s)
         return tuple(waiting)
+
+    def _give_up_unheard(self, known: Mapping[str, TransferRecord], wanted: Collection[str]) -> None:
+        """Of what another process has begun nobody will hear; where it is wanted no more, nobody orders it anew."""
+        given_up = tuple(
+            replace(record, phase=TransferPhase.FAILED, since_s=self._clock.now_s(), text=UNHEARD)
+            for record in known.values()
+            if record.phase is TransferPhase.UNDER_WAY and record.id not in wanted
+            if not self._transfers.is_busy(record.id)
+        )
+        if given_up:
+            self._store.apply(LedgerChanges(image_transfers=given_up))
+
+    def forget_hosts(self, existing: Collection[int]) -> None:
+        """Of hosts that are not among these ids, because they were deleted, nothing is kept."""
+        gone = sorted(self._store.held_images().keys() - set(existing))
+        if gone:
+            self._store.apply(LedgerChanges(held_images=tuple(HostImages(host_id, 0) for host_id in gone)))
 
     def step_down(self) -> None:
         """Another process may order from now on."""

@@ -164,7 +164,7 @@ class SchedulingCycle:
         ordered = self._images.enact(plan, self._still_leads) if self._images is not None else ()
         if self._recorder is not None:
             self._recorder.record(state, plan, reconciled.changes, self._policies.power)
-        self._prune(state.now_s)
+        self._prune(state)
         quiet = NOTHING_QUIET if violations else self._quiet(state, plan, results, reconciled.changes, memory)
         return CycleReport(
             raft_state=snapshot.raft_state,
@@ -293,13 +293,16 @@ class SchedulingCycle:
             return verify(state, plan, overruns_give_way=self._overruns_give_way)
         return ()
 
-    def _prune(self, now_s: int) -> None:
-        """Once a day, drop what is older than the logs are to go back."""
+    def _prune(self, state: ClusterState) -> None:
+        """Once a day, drop what is older than the logs are to go back, and what is known of hosts that are gone."""
+        now_s = state.now_s
         if self._keep_log_s is None or self._leaps.is_doubted(now_s):
             return
         if abs(now_s - self._pruned_at_s) >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
             self._store.prune(now_s - self._keep_log_s)
+            if self._images is not None:
+                self._images.forget_hosts(state.snapshot.hosts.keys() | state.snapshot.unreadable_host_ids)
 
     def _withdraw_unwanted(self, state: ClusterState, plan: Plan) -> None:
         """Close intents that were never carried out and are not wanted any more.

@@ -17,7 +17,7 @@ from one_preempt.core.model.image_transfer import (
 )
 from one_preempt.core.model.ledger import LedgerChanges
 from one_preempt.core.model.plan import Plan
-from one_preempt.image_enactment import ImageEnactment
+from one_preempt.image_enactment import UNHEARD, ImageEnactment
 
 NOW_S = 1_000_000
 
@@ -150,3 +150,53 @@ def test_nothing_is_ordered_while_the_operator_has_paused_or_another_front_end_l
     assert enact.enact(plan(order()), lambda: True) == ()
     assert transfers.put_ids == []
     assert store.image_transfers() == {}
+
+
+def test_what_nobody_wants_and_nobody_will_hear_of_is_given_up() -> None:
+    store, transfers = MemoryLeaseStore(), Transfers()
+    mine = enactment(store, transfers)
+    mine.enact(plan(order()), lambda: True)
+    mine.enact(plan(), lambda: True)
+    # This process hears of its end yet.
+    assert store.image_transfers()["stage/7/2"].phase is TransferPhase.UNDER_WAY
+
+    enactment(store, Transfers(), NOW_S + 20).enact(plan(order(host_id=3)), lambda: False)
+
+    record = store.image_transfers()["stage/7/2"]
+    assert (record.phase, record.since_s, record.text) == (TransferPhase.FAILED, NOW_S + 20, UNHEARD)
+
+
+def test_what_is_seen_again_did_not_come_now() -> None:
+    store, transfers = MemoryLeaseStore(), Transfers()
+    enact = enactment(store, transfers)
+    store.apply(LedgerChanges(held_images=(HostImages(2, NOW_S - 50, (HeldImage(7, 600, NOW_S - 90),)),)))
+    transfers.pools = [HostImages(2, NOW_S, (HeldImage(7, 601, NOW_S), HeldImage(9, 50, NOW_S)))]
+
+    enact.take_reports()
+
+    assert store.held_images()[2].images == (HeldImage(7, 601, NOW_S - 90), HeldImage(9, 50, NOW_S))
+
+
+def test_what_ended_is_told_once_and_is_there_until_the_next_look() -> None:
+    store, transfers = MemoryLeaseStore(), Transfers()
+    enact = enactment(store, transfers)
+    enact.enact(plan(order(), order(host_id=3)), lambda: True)
+    transfers.reports = [
+        TransferReport("stage/7/2", TransferPhase.DONE, NOW_S + 5),
+        TransferReport("stage/7/3", TransferPhase.FAILED, NOW_S + 5, "no room"),
+    ]
+    enact.take_reports()
+    assert [(record.id, record.phase) for record in enact.ended] == [
+        ("stage/7/2", TransferPhase.DONE),
+        ("stage/7/3", TransferPhase.FAILED),
+    ]
+    enact.take_reports()
+    assert enact.ended == ()
+
+
+def test_of_hosts_that_were_deleted_nothing_is_kept() -> None:
+    store = MemoryLeaseStore()
+    pools = tuple(HostImages(host_id, NOW_S, (HeldImage(7, 600, NOW_S),)) for host_id in (1, 2, 3))
+    store.apply(LedgerChanges(held_images=pools))
+    enactment(store, Transfers()).forget_hosts({1, 3, 4})
+    assert list(store.held_images()) == [1, 3]
