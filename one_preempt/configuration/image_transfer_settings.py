@@ -33,7 +33,8 @@ class ImageCommandSettings(Section, frozen=True):
     """The administrator's own programs: argument vectors in which placeholders are replaced, run without a shell.
 
     `bring` ends with 0 once the image is complete on the host, `remove` once it is not there any more, `list` writes
-    the ids of the images that are complete on a host, one a line. `{destination}` is a file in `folder`.
+    the images that are complete on a host, one a line: their ids, or the names of their files in their datastores.
+    `{destination}` is a file of that name in `folder`.
     """
 
     bring: Vector = ()

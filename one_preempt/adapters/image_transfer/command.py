@@ -13,6 +13,7 @@ from one_preempt.adapters.image_transfer.carrier import RunProgram, TransferFail
 from one_preempt.adapters.image_transfer.image_files import (
     LONGEST_WORDS,
     ImageOf,
+    ImagesNow,
     checked_host,
     checked_path,
     image_file,
@@ -39,11 +40,11 @@ _LOOK_S = 60.0
 class CommandCarrier:
     """Implements `Carrier`. Placeholders are replaced wherever they stand in an argument; exit code 0 is a yes."""
 
-    def __init__(self, settings: ImageCommandSettings, timeout_s: float, image_of: ImageOf) -> None:
-        """`timeout_s`: when `bring` is killed."""
+    def __init__(self, settings: ImageCommandSettings, timeout_s: float, image_of: ImageOf, images: ImagesNow) -> None:
+        """`timeout_s`: when `bring` and `remove` are killed."""
         self._settings = settings
         self._timeout_s = timeout_s
-        self._image_of = image_of
+        self._image_of, self._images = image_of, images
 
     @property
     def looks(self) -> bool:
@@ -68,17 +69,19 @@ class CommandCarrier:
         self._run("remove", self._settings.remove, self._timeout_s, told, run)
 
     def look(self, host: str, run: RunProgram) -> frozenset[int]:
-        """Run `list`, which writes the id of an image on each line."""
+        """Run `list`, which writes the id of an image on each line, or the name of its file; what else it writes is
+        no image of oned's."""
         told = {"STAGING_HOST": checked_host(host)}
         said = self._run("list", self._settings.list, min(_LOOK_S, self._timeout_s), told, run).output
-        words = said.split()
         if len(said.encode()) >= LONGEST_OUTPUT_BYTES:
             raise TransferFailure(f"command.list wrote more than {LONGEST_OUTPUT_BYTES} bytes for {host}")
-        strange = next((word for word in words if not word.isascii() or not word.isdecimal()), None)
-        if strange is not None:
-            shown = plain_words(strange, LONGEST_WORDS)
-            raise TransferFailure(f"command.list wrote '{shown}' for {host}, and not the ids of images alone")
-        return frozenset(map(int, words))
+        try:
+            images = self._images()
+        except CloudUnavailable as error:
+            raise TransferFailure(f"OpenNebula does not say which images there are: {error}") from None
+        by_word = {os.path.basename(image.source): image_id for image_id, image in images.items()}
+        by_word |= {str(image_id): image_id for image_id in images}
+        return frozenset(by_word[word] for word in said.split() if word in by_word)
 
     def _told(self, order: ImageOrder, image: StoredImage | None, source: str) -> dict[str, str]:
         """What a program is told in its environment, and of that what may stand in its arguments."""

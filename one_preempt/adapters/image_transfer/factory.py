@@ -32,7 +32,7 @@ def make_carrier(settings: ImageTransferSettings, storage: KnownStorage) -> Carr
     """The way of bringing images that the configuration asks for."""
     makers: dict[TransferMethod, Callable[[], Carrier]] = {
         "none": NoCarrier,
-        "command": lambda: CommandCarrier(settings.command, settings.timeout_s, storage.of),
+        "command": lambda: CommandCarrier(settings.command, settings.timeout_s, storage.of, storage.all),
         "tm-cache": lambda: TmCacheCarrier(settings.tm_cache, settings.timeout_s, storage.of, storage.all),
     }
     return makers[settings.method]()

@@ -9,6 +9,7 @@ from threading import Lock
 from msgspec import Struct
 
 from one_preempt.adapters.image_transfer.carrier import Carrier, Dropped, TransferFailure
+from one_preempt.adapters.image_transfer.image_files import ImagesNow
 from one_preempt.child_process import Children, Finished
 from one_preempt.core.model.image_transfer import (
     HeldImage,
@@ -23,8 +24,6 @@ from one_preempt.ports import Clock, CloudUnavailable
 
 HostsNow = Callable[[], Mapping[int, str]]
 """The names of the hosts that can be looked at, by id. Raises `CloudUnavailable`."""
-ImagesNow = Callable[[], Mapping[int, StoredImage]]
-"""All images of oned, by id. Raises `CloudUnavailable`."""
 
 _LOOKS_AT_ONCE = 4
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from one_preempt.adapters.image_transfer.carrier import RunProgram, TransferFailure
@@ -18,6 +18,7 @@ from one_preempt.adapters.image_transfer.image_files import (
     LONGEST_WORDS,
     ImageFile,
     ImageOf,
+    ImagesNow,
     checked_host,
     image_file,
 )
@@ -29,9 +30,6 @@ from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.stored_image import StoredImage
 from one_preempt.ports import CloudUnavailable
 from one_preempt.ssh import SSH_FAILED, SshAccess, ssh_arguments, ssh_trouble
-
-ImagesNow = Callable[[], Mapping[int, StoredImage]]
-"""All images as oned has them now. Raises `CloudUnavailable`."""
 
 DRIVER = "local"
 _DEFAULT_CACHE = "/var/lib/one/cache"

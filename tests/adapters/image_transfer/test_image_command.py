@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from msgspec.structs import replace
 from one_preempt.adapters.image_transfer.carrier import TransferFailure
 from one_preempt.adapters.image_transfer.command import CommandCarrier
 from one_preempt.configuration.image_transfer_settings import ImageCommandSettings
+from one_preempt.core.model.stored_image import StoredImage
+from one_preempt.ports import CloudUnavailable
 from tests.adapters.image_transfer.image_play import BRING, HOST, IMAGE_ID, REMOVE, Storage, run, written
 
 # Copies to a folder of each host, under another name until it is complete.
@@ -28,7 +31,7 @@ def storage(tmp_path: Path) -> Storage:
 
 def carrier(storage: Storage, timeout_s: float = 60, **vectors: object) -> CommandCarrier:
     settings = ImageCommandSettings(folder="/srv/staged", **vectors)  # type: ignore[arg-type]
-    return CommandCarrier(settings, timeout_s, storage.of)
+    return CommandCarrier(settings, timeout_s, storage.of, storage.all)
 
 
 def test_an_image_is_brought_seen_and_removed(storage: Storage, tmp_path: Path) -> None:
@@ -128,11 +131,24 @@ def test_what_oned_has_no_more_is_removed_by_its_id(storage: Storage, tmp_path: 
     assert (tmp_path / "called").read_text() == "7||\n"
 
 
-@pytest.mark.parametrize("said", ["7 seven", "7\n-1", "7\nü", "٧"])
-def test_a_list_that_is_none_tells_nothing(storage: Storage, tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "images"),
+    [("7", {7}), ("a1b2c3\n7", {7}), ("8 a1b2c3.part -1 07 ٧ ü", set()), ("", set()), ("lost+found\n\na1b2c3\n", {7})],
+)
+def test_a_list_names_images_by_their_ids_or_files_and_other_words_are_nothing(
+    storage: Storage, tmp_path: Path, said: str, images: set[int]
+) -> None:
     program = written(tmp_path / "look", f"#!/bin/sh\ncat <<'E'\n{said}\nE\n")
-    with pytest.raises(TransferFailure, match="and not the ids of images alone"):
-        carrier(storage, list=(program,)).look(HOST, run)
+    assert carrier(storage, list=(program,)).look(HOST, run) == images
+
+
+def test_a_list_of_an_oned_that_is_away_tells_nothing(storage: Storage) -> None:
+    def away() -> Mapping[int, StoredImage]:
+        raise CloudUnavailable("nobody answers at http://one")
+
+    mine = CommandCarrier(ImageCommandSettings(list=("/bin/true",)), 60, storage.of, away)
+    with pytest.raises(TransferFailure, match="does not say which images there are: nobody answers"):
+        mine.look(HOST, run)
 
 
 def test_a_list_that_is_cut_off_tells_nothing(storage: Storage, tmp_path: Path) -> None:
