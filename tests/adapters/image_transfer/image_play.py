@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from one_preempt.child_process import Children
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.stored_image import StoredImage
+from one_preempt.ports import CloudUnavailable
 
 IMAGE_ID, HOST_ID, HOST = 7, 3, "node-03"
 NOW_S = 1_800_000_000
@@ -39,18 +40,26 @@ class Storage:
             )
         }  # fmt: skip
         self.hosts = {HOST_ID: HOST}
+        self.is_away = False
 
     def change(self, **changes: Any) -> None:
         self.images[IMAGE_ID] = replace(self.images[IMAGE_ID], **changes)
 
     def all(self) -> Mapping[int, StoredImage]:
+        self._demand_answer()
         return self.images.copy()
 
     def of(self, image_id: int) -> StoredImage | None:
+        self._demand_answer()
         return self.images.get(image_id)
 
     def answering_hosts(self) -> Mapping[int, str]:
+        self._demand_answer()
         return self.hosts
+
+    def _demand_answer(self) -> None:
+        if self.is_away:
+            raise CloudUnavailable("nobody answers at http://one")
 
 
 def written(path: Path, text: str) -> str:

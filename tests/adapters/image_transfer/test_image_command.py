@@ -16,11 +16,11 @@ from one_preempt.core.model.stored_image import StoredImage
 from one_preempt.ports import CloudUnavailable
 from tests.adapters.image_transfer.image_play import BRING, HOST, IMAGE_ID, REMOVE, Storage, run, written
 
-# Copies to a folder of each host, under another name until it is complete.
+# Copies to a folder of each host, under a name of its own until it is complete: two may copy the same at a time.
 COPY = """#!/bin/sh
 set -e
 mkdir -p {folder}/hosts/"$1"
-cp "$2" {folder}/hosts/"$1"/"$3".part && mv {folder}/hosts/"$1"/"$3".part {folder}/hosts/"$1"/"$3"
+cp "$2" {folder}/hosts/"$1"/"$3".part.$$ && mv {folder}/hosts/"$1"/"$3".part.$$ {folder}/hosts/"$1"/"$3"
 """
 
 
