@@ -64,7 +64,9 @@ class ImageEnactment:
             return ()
         for order in waiting:
             before, now_s = known.get(order.id), self._clock.now_s()
-            attempts = 1 if before is None else before.attempts + 1
+            # For another start it is tried anew.
+            again = before is not None and before.order.needed_at_s == order.needed_at_s
+            attempts = before.attempts + 1 if before is not None and again else 1
             record = TransferRecord(order, TransferPhase.UNDER_WAY, now_s, attempts)
             self._store.apply(LedgerChanges(image_transfers=(record,)))
             self._transfers.put(order, now_s)

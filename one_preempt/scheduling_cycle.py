@@ -108,6 +108,7 @@ class SchedulingCycle:
         self._clock, self._held_capacity, self._events = around.clock, around.held_capacity, around.events
         self._power, self._recorder, self._gangs = around.power, around.recorder, around.gangs
         self._images = around.images
+        self._image_bounds = None if policies.images is None else policies.images.bounds
         self._policies = policies
         self._use_rules = policies.queue_order.measures
         self._leaps, self._clock_ahead_s = ClockLeaps(around.clock_gained_s, policies), around.clock_ahead_s
@@ -233,6 +234,10 @@ class SchedulingCycle:
             # By a clock that has leapt ahead all that was used before would be as good as forgotten.
             may_measure = not self._leaps.is_doubted(now_s)
             reconciled = with_use(reconciled, ledger.owner_use, self._use_rules, last, may_measure=may_measure)
+        if self._image_bounds is not None:
+            # What the recount has to know.
+            images = replace(reconciled.state.images, bounds=self._image_bounds)
+            reconciled = Reconciliation(replace(reconciled.state, images=images), reconciled.changes)
         if not reconciled.changes.is_empty:
             self._store.apply(reconciled.changes)
         self._observed_at_s = now_s

@@ -183,18 +183,23 @@ def topology_of(given: Given) -> tuple[Topology | None, tuple[NumaNodeRequest, .
 
 
 def disks_of(given: Given) -> tuple[Disk, ...]:
-    """`disks: [{size: 1000, target: SELF, datastore: 1}, {size: 500, type: SWAP}]`; images are cloned."""
+    """`disks: [{size: 1000, target: SELF, datastore: 1}, {size: 500, type: SWAP}]`; images are cloned.
+
+    Which one is said by `image: 7`, whose size is that of the disk, and that it is not cloned by `persistent: true`.
+    """
     return tuple(
         Disk(
             id=number,
             size_mib=disk["size"],
             type=disk.get("type", "FILE"),
             datastore_id=None if disk.get("type") in ("SWAP", "FS") else disk.get("datastore", 1),
-            clone=None if disk.get("type") in ("SWAP", "FS") else True,
+            clone=None if disk.get("type") in ("SWAP", "FS") else not disk.get("persistent", False),
             clone_target=disk.get("target", "SYSTEM"),
             ln_target="NONE",
             tm_mad="shared",
             snapshot_total_mib=disk.get("snapshots", 0),
+            image_id=disk.get("image"),
+            image_size_mib=disk["size"] if "image" in disk else 0,
         )
         for number, disk in enumerate(given.get("disks", ()))
     )

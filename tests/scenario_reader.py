@@ -4,6 +4,7 @@ Hosts and VMs are given by what differs from the usual: a host of 4 CPUs and 819
 has run for an hour (or waits, without `host`). Users: lea of group locals (may preempt), eva and evan of externals
 (BE-SUSPENDABLE by rule), paul of plain. `settings` is laid over these rules; "shipped" means no configuration at all.
 A VM that is `gone` was there when leases were admitted; one that was `given_to` somebody was `user`'s until then.
+`images` tells which hosts hold which, with their MiB, what is under way for how long, and what has failed how often.
 All times are seconds from the instant of the decision on: a LEASE may say START_IN_S, DEADLINE_IN_S and DURATION_S.
 """
 
@@ -24,6 +25,14 @@ from one_preempt.core.decide import decide
 from one_preempt.core.model.access import Directory, Group, Quota, User
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.host import Host, HostDatastore, HostState, PciDevice
+from one_preempt.core.model.image_transfer import (
+    HeldImage,
+    HostImages,
+    ImageOrder,
+    ImageOrderKind,
+    TransferPhase,
+    TransferRecord,
+)
 from one_preempt.core.model.infrastructure import Cluster
 from one_preempt.core.model.lease import PreemptionMethod
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, OpenPreemption
@@ -99,6 +108,9 @@ def play(document: dict[str, Any]) -> Decided:
     chosen = policies(settings, document.get("policy"))
     if chosen.queue_order.measures is not None:
         reconciled = with_use(reconciled, _owner_use(document), chosen.queue_order.measures)
+    if chosen.images is not None:
+        images = replace(reconciled.state.images, bounds=chosen.images.bounds)
+        reconciled = replace(reconciled, state=replace(reconciled.state, images=images))
     plan = decide(reconciled.state, chosen)
     overruns_give_way = settings.time.overrun == "preempt"
     return Decided(reconciled, plan, verify(reconciled.state, plan, overruns_give_way=overruns_give_way))
@@ -320,6 +332,13 @@ def ledger_of(document: dict[str, Any], snapshot: PoolSnapshot) -> Ledger:
         reservations={
             lease_id: _reserved(lease_id, stays) for lease_id, stays in given.get("reservations", {}).items()
         },
+        image_transfers=_transfers(document.get("images", {})),
+        held_images={
+            host_id: HostImages(
+                host_id, NOW_S, tuple(HeldImage(image_id, size, NOW_S - 600) for image_id, size in sorted(pool.items()))
+            )
+            for host_id, pool in document.get("images", {}).get("held", {}).items()
+        },
     )
 
 
@@ -332,6 +351,32 @@ def _owner_use(document: dict[str, Any]) -> tuple[OwnerUse, ...]:
         for user, hours in used.items()
     ]
     return tuple(sorted(rows, key=lambda row: row.owner))
+def _transfers(given: dict[str, Any]) -> dict[str, TransferRecord]:
+    """`under_way: {stage/7/1: {size: 600, for_s: 10}}`; of what has `failed` also `attempts`, `needed_in_s`."""
+    phases = {"under_way": TransferPhase.UNDER_WAY, "failed": TransferPhase.FAILED}
+    return {
+        name: _transfer(name, phases[phase], entry) for phase in phases for name, entry in given.get(phase, {}).items()
+    }
+
+
+def _transfer(name: str, phase: TransferPhase, given: dict[str, Any]) -> TransferRecord:
+    kind, image_id, host_id = name.split("/")
+    since_s = NOW_S - given.get("for_s", 0)
+    order = ImageOrder(
+        ImageOrderKind(kind), int(image_id), int(host_id), f"host{host_id}", 1, given["size"], since_s, since_s,
+        NOW_S + given.get("needed_in_s", 0), (), "", "",
+    )  # fmt: skip
+    text = "no space left on the host" if phase is TransferPhase.FAILED else ""
+    return TransferRecord(order, phase, since_s, given.get("attempts", 1), NOW_S + given.get("again_in_s", 0), text)
+
+
+def image_orders(plan: Plan) -> list[str]:
+    """What is ordered now of images, as scenarios write it."""
+    return [
+        f"{order.id} ({order.size_mib} MiB) from {order.begin_at_s - NOW_S} to {order.due_at_s - NOW_S} "
+        f"for {', '.join(map(str, order.lease_ids))}"
+        for order in (*plan.image_orders, *plan.advised_image_orders)
+    ]
 
 
 def _with_counters(record: LeaseRecord, given: dict[int, dict[str, Any]]) -> LeaseRecord:

@@ -114,8 +114,10 @@ def time_rules(settings: Settings) -> TimeRules:
     )
 
 
-def image_staging_rules(images: ImageStagingSettings) -> ImageStagingRules:
-    """Whether images are brought to hosts beforehand, by which policy, and within which bounds."""
+def image_staging_rules(images: ImageStagingSettings) -> ImageStagingRules | None:
+    """By which policy images are brought to hosts beforehand, and within which bounds; None where they are not."""
+    if images.mode == "off":
+        return None
     return ImageStagingRules(
         mode=ImageStagingMode(images.mode),
         policy=slot_planning_policy(images.policy),

@@ -20,6 +20,7 @@ from one_preempt.core.phases.plan_preparations import plan_preparations
 from one_preempt.core.phases.preempt_for_waiting import preempt_for_waiting
 from one_preempt.core.phases.repair_gangs import repair_gangs
 from one_preempt.core.phases.return_in_place import return_in_place
+from one_preempt.core.phases.stage_images import stage_images
 from one_preempt.core.phases.supply_reservations import supply_reservations
 from one_preempt.core.phases.supply_waiting import supply_waiting
 from one_preempt.core.phases.tell_owners import tell_owners
@@ -58,10 +59,13 @@ def deliberate(state: ClusterState, policies: Policies, memory: DecisionMemory |
     supply_waiting(draft)
     preempt_for_waiting(draft)
     # The rest follows from all that was decided: an immediate lease is refused only where nothing above starts it or
-    # makes room for it, HOLD is for who does not start, hosts sleep that nobody needs, and owners are told.
+    # makes room for it, HOLD is for who does not start, hosts sleep that nobody needs, images come to where somebody
+    # will start, and owners are told.
     answer_at_once(draft)
     hold_leases(draft)
     let_sleep(draft)
+    if policies.images is not None:
+        stage_images(draft)
     if policies.tells_owners:
         tell_owners(draft)
     draft.remember()

@@ -9,6 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.image_staging.copied_images import copies_s
+from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.plan import Preemption
@@ -103,7 +105,7 @@ def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reserva
         gives_way = is_victim or is_suspendable(state, policies, lease)
         runs_from_s = lease.run_began_at_s
         if runs_from_s is None:
-            runs_from_s = _runs_from_s(surroundings, on_hosts)
+            runs_from_s = _runs_from_s(surroundings, lease, on_hosts)
             until_s = runs_from_s + 1
         running, is_late = _running_stay(
             surroundings, lease, on_hosts, runs_from_s, reserved, amounts, gives_way=gives_way
@@ -145,7 +147,14 @@ def needed_s(policies: Policies, rates: RatesByStorage, lease: Lease, vms: Seque
     """For how long a lease that starts now takes its room, until its VMs run included; None where nobody knows."""
     if lease.foreseen_s is None:
         return None
-    return start_s(vms, rates, policies.time.exclusion) + lease.foreseen_s
+    takes_s = start_s(vms, rates, policies.time.exclusion) + lease.foreseen_s
+    return takes_s if policies.images is None else takes_s + _copies_s(policies.images, lease, vms)
+
+
+def _copies_s(rules: ImageStagingRules, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
+    """What its VMs wait for images; those of who has an exact start are brought before."""
+    has_exact_start = lease.terms.start_at_s is not None and lease.terms.deadline_at_s is None
+    return 0 if has_exact_start else copies_s(rules, vms)
 
 
 def amounts_of(vms: Sequence[VirtualMachine]) -> tuple[Amounts, ...]:
@@ -192,13 +201,16 @@ def _came_at_s(vms: Sequence[VirtualMachine]) -> int:
     return max([vm.history[-1].start_at_s for vm in vms])
 
 
-def _runs_from_s(surroundings: Surroundings, vms: Sequence[VirtualMachine]) -> int:
+def _runs_from_s(surroundings: Surroundings, lease: Lease, vms: Sequence[VirtualMachine]) -> int:
     """When what is on its hosts runs: after all the time that a start takes. What takes longer takes twice as long.
 
     Else twice that, and so on: it is not said anew in every cycle, and whoever waits behind it is not told so.
     """
     came_at_s, now_s = _came_at_s(vms), surroundings.state.now_s
-    takes_s = start_s(vms, surroundings.rates, surroundings.policies.time.exclusion)
+    policies = surroundings.policies
+    takes_s = start_s(vms, surroundings.rates, policies.time.exclusion)
+    if policies.images is not None:
+        takes_s += _copies_s(policies.images, lease, vms)
     while came_at_s + takes_s < now_s:
         takes_s = max(1, 2 * takes_s)
     return came_at_s + takes_s

@@ -20,7 +20,8 @@ from one_preempt.core.queue_order.order import QueueOrder
 class Policies(Struct, frozen=True):
     """Each field answers one question; see its type.
 
-    `preempts_anew`: may a preemption be begun? Those under way are carried on all the same.
+    `preempts_anew`: may a preemption be begun? Those under way are carried on all the same. `images`: None where none
+    are brought to hosts beforehand.
     """
 
     preemption: PreemptionPolicy
@@ -38,4 +39,4 @@ class Policies(Struct, frozen=True):
     enactment: EnactmentLimits = field(default_factory=EnactmentLimits)
     time: TimeRules = field(default_factory=TimeRules)
     power: PowerRules = field(default_factory=PowerRules)
-    images: ImageStagingRules = field(default_factory=ImageStagingRules)
+    images: ImageStagingRules | None = None

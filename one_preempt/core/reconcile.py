@@ -97,6 +97,7 @@ def reconcile(
         observed_overheads=observe_overheads(snapshot, ledger, settled, watch),
     )
     footing = concerned.footing
+    knows_images = ledger.held_images or ledger.image_transfers
     state = ClusterState(
         now_s=now_s,
         snapshot=snapshot,
@@ -114,7 +115,7 @@ def reconcile(
         discrepancies=_discrepancies(snapshot, settled, admission),
         records=_merged(footing.records, concerned, records),
         unsettled_lease_ids=unsettled(leases, records, admission),
-        images=_images(ledger),
+        images=KnownImages(ledger.held_images, ledger.image_transfers) if knows_images else NO_IMAGES_KNOWN,
         changed_lease_ids=_changed_lease_ids(ledger, concerned, leases),
     )
     return Reconciliation(state, changes)
@@ -229,12 +230,6 @@ def _discrepancies(snapshot: PoolSnapshot, settled: SettledActions, admission: A
     found.extend(_failures(settled.failed, snapshot))
     found.extend(Discrepancy(note.code, note.text, note.vm_id) for note in admission.notes)
     return tuple(found)
-
-
-def _images(ledger: Ledger) -> KnownImages:
-    if not (ledger.held_images or ledger.image_transfers):
-        return NO_IMAGES_KNOWN
-    return KnownImages(ledger.held_images, ledger.image_transfers)
 
 
 def _half_seen(snapshot: PoolSnapshot, records: Mapping[int, LeaseRecord]) -> frozenset[int]:

@@ -59,6 +59,7 @@ def _with(plan: Plan, leases: frozenset[int]) -> Plan:
         preemptions=tuple(one for one in plan.preemptions if one.preemptor_lease_id in leases),
         bookings=tuple(booking for booking in plan.bookings if booking.lease_id in leases),
         verdicts=tuple(verdict for verdict in plan.verdicts if verdict.lease_id in leases),
+        image_orders=tuple(order for order in plan.image_orders if leases.issuperset(order.lease_ids)),
     )
 
 
@@ -81,6 +82,7 @@ def _bound_together(plan: Plan) -> Iterator[frozenset[int]]:
             leases_of_preemption.setdefault(action.preemption_id, set()).add(action.lease_id)
     yield from (frozenset({booking.lease_id}) for booking in plan.bookings)
     yield from (frozenset({verdict.lease_id}) for verdict in plan.verdicts)
+    yield from (frozenset(order.lease_ids) for order in plan.image_orders)
     yield from map(frozenset, leases_of_preemption.values())
 
 

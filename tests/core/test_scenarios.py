@@ -36,6 +36,7 @@ def test_a_scenario_is_decided_as_its_file_says(path: Path) -> None:
     advised = {
         "advised": [list(preemption.victim_lease_ids) for preemption in decided.plan.advised],
         "advised_actions": scenario_reader.advised_sentences(decided.plan),
+        "image_orders": scenario_reader.image_orders(decided.plan),
     }
     assert {key: advised[key] for key in advised.keys() & expected.keys()} == {
         key: expected[key] for key in advised.keys() & expected.keys()

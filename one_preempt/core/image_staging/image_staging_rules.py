@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from one_preempt.core.image_staging.edf_jit import POLICY as EDF_JIT
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
+from one_preempt.core.model.image_transfer import ImageBounds
 
 _BITS_PER_MIB = 8 * 1024 * 1024
 
 
 class ImageStagingMode(StrEnum):
-    """OFF stages nothing and asks nobody; ADVISE says what would be ordered; ACT orders, and refuses what is late."""
+    """ADVISE says what would be ordered; ACT orders, and refuses what is late. Where it is off there are no rules."""
 
-    OFF = "off"
     ADVISE = "advise"
     ACT = "act"
 
@@ -24,7 +24,7 @@ class ImageStagingRules(Struct, frozen=True):
     """The bounds within which `policy` is asked. All times in whole seconds.
 
     Attributes:
-        mode: Whether anything is staged.
+        mode: Whether transfers are ordered, or only said.
         policy: When transfers have the link; one that plans slots.
         link_megabit_per_s: The rate of the one link that leads from the images' store to the hosts.
         quantum_s: A transfer has the link for a multiple of this.
@@ -35,7 +35,7 @@ class ImageStagingRules(Struct, frozen=True):
         retry_delay_s: Pause before one that failed is ordered again.
     """
 
-    mode: ImageStagingMode = ImageStagingMode.OFF
+    mode: ImageStagingMode = ImageStagingMode.ACT
     policy: ImageStagingPolicy = EDF_JIT
     link_megabit_per_s: int = 1000
     quantum_s: int = 1
@@ -46,9 +46,9 @@ class ImageStagingRules(Struct, frozen=True):
     retry_delay_s: int = 15
 
     @property
-    def stages(self) -> bool:
-        """Is it looked at, whatever comes of it?"""
-        return self.mode is not ImageStagingMode.OFF
+    def bounds(self) -> ImageBounds | None:
+        """What the recount has to know of them; None where nothing is ordered."""
+        return ImageBounds(self.link_megabit_per_s, self.quantum_s, self.pool_mib) if self.acts else None
 
     @property
     def acts(self) -> bool:

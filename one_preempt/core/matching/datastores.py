@@ -77,6 +77,11 @@ class DatastoreMatch:
         except UnreadableExpression:
             return False
 
+    def lies_on_host(self, vm: VirtualMachine, host: Host) -> bool:
+        """What it would be given on this host before all others keeps disks on the host itself."""
+        first = next((store for store in self._usable(vm) if host.cluster_id in store.cluster_ids), None)
+        return first is not None and not first.shared
+
     def choose(self, vm: VirtualMachine, host: Host, room: Room) -> Datastore | None:
         """The best datastore that the host can use and that has room, or None; none where that cannot be read now."""
         needed_mib = room.demand_of(vm).system_mib

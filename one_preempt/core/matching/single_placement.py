@@ -110,6 +110,10 @@ class SinglePlacement:
         """The hosts that suit `vm` whatever is free on them."""
         return self._host_match.match(vm)
 
+    def makes_disks_on(self, vm: VirtualMachine, host: Host) -> bool:
+        """The disks of a new VM are made on the host itself, and not where all hosts have them."""
+        return self._datastores.lies_on_host(vm, host)
+
     def suited_beside(self, vm: VirtualMachine, residents: Residents) -> BoolArray:
         """The hosts that would suit `vm` whatever is free on them if VMs were where `residents` has them."""
         return self._host_match.suited_beside(vm, residents)

@@ -129,14 +129,24 @@ def _image_id(image: HeldImage) -> int:
     return image.image_id
 
 
+class ImageBounds(Struct, frozen=True):
+    """What holds whatever is decided: the rate of the link, of which a transfer has whole quanta, and the most that
+    images may take on a host (None: all that there is)."""
+
+    link_megabit_per_s: int
+    quantum_s: int = 1
+    pool_mib: int | None = None
+
+
 class KnownImages(Struct, frozen=True):
     """What the decision may know: pools by host id, and by order id what is under way or has failed.
 
-    What is done is told by the pools alone.
+    What is done is told by the pools alone. `bounds` are for the recount; None where nothing is ordered.
     """
 
     held: Mapping[int, HostImages] = field(default_factory=dict)
     transfers: Mapping[str, TransferRecord] = field(default_factory=dict)
+    bounds: ImageBounds | None = None
 
 
 NO_IMAGES_KNOWN = KnownImages()

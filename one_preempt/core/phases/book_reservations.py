@@ -21,6 +21,7 @@ from one_preempt.core.model.written_time import duration_text, utc_text
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import images_first, why_not_staged
 from one_preempt.core.phases.power.host_grants import grant_all_in_time, grant_hosts
 from one_preempt.core.phases.reservations.answers import accept, turn_down
 from one_preempt.core.phases.reservations.planned_stays import earliest_beside_promises_s, leaving_lacks_s, plan_stays
@@ -97,6 +98,7 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
     if exceeded is not None:
         return exceeded
     demand = gang_demand(draft, vms, start_s=start_at_s)
+    unstaged: Reason | None = None
     late: Reason | None = None
     lacking: Reason | None = None
     for table, rows in _tried_at(draft, lease, demand, start_at_s, end_at_s):
@@ -109,12 +111,15 @@ def _book_start(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) -
         if not lease.preempts and is_taken(draft, lease, stay):
             # Somebody who should have ended is there, and nobody knows for how long.
             continue
+        unstaged = why_not_staged(draft, lease, vms, stay)
+        if unstaged is not None:
+            continue
         needed_s = leaving_lacks_s(draft, lease, stay)
         if not needed_s:
             accept(draft, lease, [stay])
             return None
         late = _too_late(needed_s)
-    return late or lacking or _no_room(draft, lease, demand, start_at_s, whole_s)
+    return late or unstaged or lacking or _no_room(draft, lease, demand, start_at_s, whole_s)
 
 
 def _tried_at(
@@ -125,11 +130,18 @@ def _tried_at(
     With them the table that says what is free.
     """
     with no_overrun_giving_way(draft, lease) as is_any:
-        beside = draft.timeline.all_stays.table.fit_at(demand, start_at_s, end_at_s) if is_any else None
+        beside = _fit_at(draft, lease, demand, draft.timeline.all_stays.table, start_at_s, end_at_s) if is_any else None
     if beside is not None:
         yield draft.timeline.all_stays.table, beside
     for table in tables_for(draft, lease):
-        yield table, table.fit_at(demand, start_at_s, end_at_s)
+        yield table, _fit_at(draft, lease, demand, table, start_at_s, end_at_s)
+
+
+def _fit_at(
+    draft: PlanDraft, lease: Lease, demand: GangDemand, table: SlotTable, start_s: int, end_s: int | None
+) -> tuple[int, ...] | None:
+    """Hosts for it, those first to which its images need not be brought."""
+    return table.fit_at(images_first(draft, draft.members(lease), demand, table, start_s, end_s), start_s, end_s)
 
 
 def _too_late(needed_s: int) -> Reason:

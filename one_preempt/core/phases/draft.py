@@ -36,6 +36,7 @@ from one_preempt.core.model.virtual_machine import PciRequest, VirtualMachine
 from one_preempt.core.overhead.learned import LearnedRates
 from one_preempt.core.phases.devices_and_groups.matched_guests import MatchedGuests
 from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedPromises
+from one_preempt.core.phases.images.image_draft import ImageDraft
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.room_wanted import RoomWanted
 from one_preempt.core.policies import Policies
@@ -93,8 +94,9 @@ class PlanDraft(Struct):
     bookings: dict[int, Booking] = field(default_factory=dict)
     verdicts: dict[int, VerdictGiven] = field(default_factory=dict)
     wake_at_s: int | None = None
-    # None where host power concerns nobody.
+    # None where host power concerns nobody, and where no images are staged.
     power: PowerDraft | None = None
+    images: ImageDraft | None = None
     # What must be done before reservations start, and the lanes into which it is laid.
     lanes: ExclusiveLanes = field(default_factory=ExclusiveLanes)
     preparations: dict[int, Preparation] = field(default_factory=dict)
@@ -155,6 +157,7 @@ class PlanDraft(Struct):
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
             power=power,
+            images=None if policies.images is None else ImageDraft(state, policies.images),
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
         )
@@ -293,10 +296,14 @@ class PlanDraft(Struct):
             self.bookings.pop(booking.lease_id, None)
         else:
             self.bookings[booking.lease_id] = booking
+        if self.images is not None:
+            self.images.promises_changed()
 
     def judge(self, lease: Lease, verdict: Verdict, text: str) -> None:
         """Say to a lease what becomes of its wish for a time."""
         self.verdicts[lease.id] = VerdictGiven(lease.id, verdict, text)
+        if self.images is not None:
+            self.images.promises_changed()
 
     def is_accepted(self, lease: Lease) -> bool:
         """It was promised the time it asked for, before or in this cycle."""
@@ -347,6 +354,8 @@ class PlanDraft(Struct):
             verdicts=tuple([verdict for _, verdict in sorted(self.verdicts.items())]) if self.verdicts else (),
             wake_at_s=self.wake_at_s,
         )
+        if self.images is not None:
+            plan = self.images.complete(plan)
         return plan if self.power is None else self.power.complete(plan)
 
 

@@ -9,6 +9,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import images_first, may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.queue.turns_by_lot import drawn_place
 from one_preempt.core.phases.reservations.planned_stays import planned_anew
@@ -59,14 +60,21 @@ def _moved(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], start_
     demand = gang_demand(draft, vms, start_s=start_at_s)
     end_at_s = expected_end_s(draft, lease, vms, start_at_s)
     before = draft.timeline.withdraw(lease.id)
+    unstaged: Stay | None = None
     for table in tables_for(draft, lease):
-        rows = table.fit_at(demand, start_at_s, end_at_s)
+        first = images_first(draft, vms, demand, table, start_at_s, end_at_s)
+        rows = table.fit_at(first, start_at_s, end_at_s)
         if rows is None:
             continue
-        stay = matched_then(draft, vms, stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True), demand, table)
+        stay = matched_then(draft, vms, stay_at(lease, vms, rows, start_at_s, end_at_s, firm=True), first, table)
         if isinstance(stay, Stay) and not turns_lack_s(draft, lease, [stay]):
-            book(draft, lease, [stay])
-            return
-    if before:
+            if may_be_staged(draft, lease, vms, stay):
+                book(draft, lease, [stay])
+                return
+            unstaged = unstaged or stay
+    if unstaged is not None:
+        # Better to wait for its disks then than to have no hosts.
+        book(draft, lease, [unstaged])
+    elif before:
         # The hosts that it has lost may be back in time: those that it has left are nobody else's.
         draft.timeline.hold(before)

@@ -19,6 +19,7 @@ from one_preempt.core.model.lease import Lease
 from one_preempt.core.overhead.planning import leave_s
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_bind, up_in_turn
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import take_orders_to_wake
@@ -125,6 +126,6 @@ def _fitted(
         if rows is not None:
             there = stay_at(request.lease, request.vms, rows, request.start_s, request.end_s, firm=True)
             stay = matched_then(draft, request.vms, there, demand, table)
-            if isinstance(stay, Stay):
+            if isinstance(stay, Stay) and may_be_staged(draft, request.lease, request.vms, stay):
                 return stay
     return None

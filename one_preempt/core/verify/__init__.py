@@ -15,6 +15,7 @@ from one_preempt.core.verify import (
     capacity_rules,
     departure_rules,
     devices_over_time,
+    image_rules,
     memory_image_rules,
     power_rules,
     promise_rules,
@@ -37,7 +38,8 @@ _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
     (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
     (lambda plan: plan.actions or plan.bookings or plan.preemptions, (*room_over_time.RULES, *devices_over_time.RULES)),
     (lambda plan: plan.power_steps or plan.power_sequences, power_rules.RULES),
-    (lambda plan: plan.verdicts, power_rules.RULES_OF_PROMISES),
+    (lambda plan: plan.verdicts, (*power_rules.RULES_OF_PROMISES, *image_rules.RULES_OF_PROMISES)),
+    (lambda plan: plan.image_orders, image_rules.RULES),
 )
 
 

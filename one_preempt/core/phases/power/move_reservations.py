@@ -17,6 +17,7 @@ from one_preempt.core.model.cluster_state import IntArray
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.devices_and_groups.matched_then import has_all_then
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import matched_rows
 from one_preempt.core.phases.power.supply_question import leases_by_row
@@ -105,4 +106,5 @@ def _moved(
         firm[to] -= amounts
         rows[place] = to
     elsewhere = replace(stay, host_rows=tuple(rows))
-    return elsewhere if has_all_then(draft, draft.members(lease), elsewhere) else None
+    vms = draft.members(lease)
+    return elsewhere if has_all_then(draft, vms, elsewhere) and may_be_staged(draft, lease, vms, elsewhere) else None

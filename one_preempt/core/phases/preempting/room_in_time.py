@@ -16,6 +16,7 @@ from one_preempt.core.phases.devices_and_groups.beside_promised import what_it_l
 from one_preempt.core.phases.devices_and_groups.matched_then import matched_then, need_matching
 from one_preempt.core.phases.devices_and_groups.never_placed import never_placed
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import may_be_staged
 from one_preempt.core.phases.power.boot_turns import turns_lack_s
 from one_preempt.core.phases.preempting.room_made import preempt_in_time
 from one_preempt.core.phases.queue.starts import lock_on
@@ -166,6 +167,8 @@ def _moves_aside(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], 
     there = stay_at(lease, vms, rows, stay.start_s, stay.end_s, firm=True)
     aside = matched_then(draft, vms, there, demand, timeline.all_stays.table)
     if isinstance(aside, Reason) or is_taken(draft, lease, aside) or turns_lack_s(draft, lease, [aside]):
+        return False
+    if not may_be_staged(draft, lease, vms, aside):
         return False
     book(draft, lease, [aside, *timeline.stays.get(lease.id, ())[1:]])
     return True

@@ -1,0 +1,86 @@
+"""What images take on hosts, now and as transfers that are planned will leave it; and which may be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
+from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, StagingPlan, bringing, is_held
+from one_preempt.core.model.image_transfer import HeldImage, KnownImages
+
+
+def peaks_mib(
+    needs: Iterable[ImageNeed],
+    plan: StagingPlan,
+    known: KnownImages,
+    rules: ImageStagingRules,
+    now_s: int,
+    in_use_until: Mapping[Place, int],
+) -> dict[int, int]:
+    """The most that images take at one time on each host, from now on, without those that nobody needs any more.
+
+    An image takes its room from the beginning of its transfer until `kept_after_start_s` after the last start for which
+    it is. `in_use_until` are those of which VMs were made a moment ago, and until when they are kept for that.
+    """
+    until: dict[Place, int] = dict(in_use_until)
+    sizes: dict[Place, int] = {}
+    for need in needs:
+        until[need.place] = max(until.get(need.place, 0), need.start_s + rules.kept_after_start_s)
+        sizes[need.place] = max(sizes.get(need.place, 0), need.size_mib)
+    begins = {one.place: one.begin_s for one in plan.transfers}
+    for record in bringing(known):
+        # Somebody may have gone away meanwhile; it comes all the same.
+        place = record.order.image_id, record.order.host_id
+        begins[place] = now_s
+        sizes[place] = max(sizes.get(place, 0), record.order.size_mib)
+        until[place] = max(until.get(place, 0), now_s + 1)
+    for host_id, pool in known.held.items():
+        for image in pool.images:
+            place = image.image_id, host_id
+            if place in until and is_held(known, *place):
+                begins[place], sizes[place] = now_s, image.size_mib
+    changes: dict[int, list[tuple[int, int]]] = {}
+    for place, begin_s in begins.items():
+        if place in sizes and begin_s < until[place]:
+            changes.setdefault(place[1], []).extend([(begin_s, sizes[place]), (until[place], -sizes[place])])
+    return {host_id: _peak(of_host) for host_id, of_host in sorted(changes.items())}
+
+
+def _peak(changes: list[tuple[int, int]]) -> int:
+    """What goes at an instant goes before what comes."""
+    peak = level = 0
+    for _, change in sorted(changes):
+        level += change
+        peak = max(peak, level)
+    return peak
+
+
+def room_on(host_id: int, known: KnownImages, rules: ImageStagingRules) -> int | None:
+    """What is left of a host's pool beside what it holds and what is coming, in MiB; None where there is no limit."""
+    if rules.pool_mib is None:
+        return None
+    pool = known.held.get(host_id)
+    held = {one.image_id: one.size_mib for one in (pool.images if pool is not None else ())}
+    coming = {
+        record.order.image_id: record.order.size_mib for record in bringing(known) if record.order.host_id == host_id
+    }
+    return rules.pool_mib - sum({**held, **coming}.values())
+
+
+def to_be_removed(
+    host_id: int, lacking_mib: int, known: KnownImages, kept: Set[int], popularity: Mapping[int, int]
+) -> Sequence[HeldImage]:
+    """Images of a host that nobody needs there, enough to give so much room; none where all of them do not.
+
+    Those that the fewest ask for anywhere go first (least frequently used), of these those that came first.
+    """
+    pool = known.held.get(host_id)
+    free = [one for one in (pool.images if pool is not None else ()) if one.image_id not in kept]
+    free.sort(key=lambda one: (popularity.get(one.image_id, 0), one.since_s, one.image_id))
+    found: list[HeldImage] = []
+    for image in free:
+        if lacking_mib <= 0:
+            break
+        found.append(image)
+        lacking_mib -= image.size_mib
+    return found if lacking_mib <= 0 else []

@@ -1,0 +1,250 @@
+"""When the images of reservations are brought to the hosts that these were promised, as things stand now.
+
+Made anew from what was promised, what hosts hold and what is under way: the same whenever it is asked, until one of
+these changes. Under a policy that stages just in time nothing moves but what has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
+from one_preempt.core.image_staging.link import link_from
+from one_preempt.core.image_staging.transfer import Span, StagedTransfer, Transfer
+from one_preempt.core.model.image_transfer import (
+    ImageOrderKind,
+    KnownImages,
+    TransferPhase,
+    TransferRecord,
+    order_id,
+)
+from one_preempt.core.model.time import MS_PER_S
+
+# An image on a host, by its id and that of the host.
+Place = tuple[int, int]
+
+
+class ImageNeed(Struct, frozen=True):
+    """A lease that was promised a host needs an image there when it starts, which it asked for at `asked_s`.
+
+    The image is of a datastore, and takes `size_mib` at most.
+    """
+
+    lease_id: int
+    image_id: int
+    host_id: int
+    size_mib: int
+    datastore_id: int | None
+    start_s: int
+    asked_s: int
+
+    @property
+    def place(self) -> Place:
+        """Where it is needed."""
+        return self.image_id, self.host_id
+
+
+class PlannedTransfer(Struct, frozen=True):
+    """An image that is brought to a host from `begin_s` until `end_s`, for leases of which the first starts at
+    `needed_s`. `record` is what is known of it: None, it was never ordered."""
+
+    image_id: int
+    host_id: int
+    size_mib: int
+    datastore_id: int | None
+    begin_s: int
+    end_s: int
+    needed_s: int
+    lease_ids: tuple[int, ...]
+    record: TransferRecord | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where it is brought to."""
+        return self.image_id, self.host_id
+
+    @property
+    def is_under_way(self) -> bool:
+        """It was ordered, and its end was not heard of."""
+        return self.record is not None and self.record.phase is TransferPhase.UNDER_WAY
+
+
+class StagingPlan(Struct, frozen=True):
+    """`transfers` in the order in which they begin.
+
+    `left` are leases that have to wait for oned's own copy of an image at their start, and why. `tight` are places
+    where an image comes later than its margin before the start allows.
+    """
+
+    transfers: tuple[PlannedTransfer, ...] = ()
+    left: Mapping[int, str] = {}
+    tight: frozenset[Place] = frozenset()
+
+
+NOTHING_PLANNED = StagingPlan()
+
+
+def staging_plan(needs: Iterable[ImageNeed], known: KnownImages, rules: ImageStagingRules, now_s: int) -> StagingPlan:
+    """When each image that is missing somewhere is brought there, and for whom none can be in time."""
+    users = _missing(needs, known)
+    if not users:
+        return NOTHING_PLANNED
+    left: dict[int, str] = {}
+    under_way = _under_way(users, known, rules, now_s, left)
+    waiting = {place: of_place for place, of_place in users.items() if place not in under_way}
+    for place, of_place in list(waiting.items()):
+        record = known.transfers.get(order_id(ImageOrderKind.BRING, *place))
+        if record is not None and _is_given_up(record, of_place[0], rules):
+            _leave(of_place, f"image {place[0]} did not come to its host: {record.text}", left)
+            del waiting[place]
+    staged = _in_time(waiting, known, rules, now_s, left)
+    planned = (*under_way.values(), *staged)
+    margin_s = rules.margin_s
+    return StagingPlan(
+        transfers=tuple(sorted(planned, key=lambda one: (one.begin_s, one.place))),
+        left=left,
+        tight=frozenset(one.place for one in planned if one.end_s > one.needed_s - margin_s),
+    )
+
+
+def _missing(needs: Iterable[ImageNeed], known: KnownImages) -> dict[Place, list[ImageNeed]]:
+    """Who needs what is not there, the first to start first; places in that order, too."""
+    users: dict[Place, list[ImageNeed]] = {}
+    for need in sorted(needs, key=lambda one: (one.start_s, one.place, one.lease_id)):
+        if not is_held(known, *need.place):
+            users.setdefault(need.place, []).append(need)
+    return users
+
+
+def is_held(known: KnownImages, image_id: int, host_id: int) -> bool:
+    """The image is on the host, and is not being removed."""
+    pool = known.held.get(host_id)
+    if pool is None or not pool.holds(image_id):
+        return False
+    removal = known.transfers.get(order_id(ImageOrderKind.DROP, image_id, host_id))
+    return removal is None or removal.phase is not TransferPhase.UNDER_WAY
+
+
+def bringing(known: KnownImages) -> list[TransferRecord]:
+    """The transfers that were ordered, and of whose end nothing was heard."""
+    return [
+        record
+        for record in known.transfers.values()
+        if record.phase is TransferPhase.UNDER_WAY and record.order.kind is ImageOrderKind.BRING
+    ]
+
+
+def expected_end_s(record: TransferRecord, rules: ImageStagingRules) -> int:
+    """When a transfer that is under way has had the link for long enough."""
+    return record.since_s + rules.transfer_s(record.order.size_mib)
+
+
+def _under_way(
+    users: Mapping[Place, Sequence[ImageNeed]],
+    known: KnownImages,
+    rules: ImageStagingRules,
+    now_s: int,
+    left: dict[int, str],
+) -> dict[Place, PlannedTransfer]:
+    """Those of the missing ones that are coming already. What overruns its time may come any second."""
+    found: dict[Place, PlannedTransfer] = {}
+    for record in bringing(known):
+        place = record.order.image_id, record.order.host_id
+        if place not in users:
+            continue
+        end_s = max(expected_end_s(record, rules), now_s + 1)
+        found[place] = _planned(users[place], record.since_s, end_s, record)
+        late = [one for one in users[place] if one.start_s < end_s]
+        _leave(late, f"image {place[0]} is still on its way to its host", left)
+    return found
+
+
+def _is_given_up(record: TransferRecord, first: ImageNeed, rules: ImageStagingRules) -> bool:
+    """It failed often enough for this start."""
+    return (
+        record.phase is TransferPhase.FAILED
+        and record.attempts >= rules.attempts
+        and record.order.needed_at_s == first.start_s
+    )
+
+
+def _in_time(
+    waiting: Mapping[Place, Sequence[ImageNeed]],
+    known: KnownImages,
+    rules: ImageStagingRules,
+    now_s: int,
+    left: dict[int, str],
+) -> list[PlannedTransfer]:
+    """Slots for all that can end by the start for which it is; for whom it cannot, no time of the link is wasted."""
+    # What is expected to end takes the link until then; what overruns its time holds up nobody.
+    ends_s = [expected_end_s(record, rules) for record in bringing(known)]
+    link = link_from(now_s * MS_PER_S, [Span(now_s * MS_PER_S, end_s * MS_PER_S) for end_s in ends_s if end_s > now_s])
+    users = {place: list(of_place) for place, of_place in waiting.items()}
+    while True:
+        staged = rules.policy.stage(_transfers(users, known, rules, now_s), link)
+        late = next((one for one in staged if one.end_ms > _first(one, users).start_s * MS_PER_S), None)
+        if late is None:
+            return [
+                _planned(users[_place(one)], one.begin_ms // MS_PER_S, -(-one.end_ms // MS_PER_S), _record(one, known))
+                for one in staged
+            ]
+        place = _place(late)
+        too_early = [one for one in users[place] if one.start_s * MS_PER_S < late.end_ms]
+        _leave(too_early, f"image {place[0]} cannot be on its host by then: the link is taken", left)
+        users[place] = users[place][len(too_early) :]
+        if not users[place]:
+            del users[place]
+
+
+def _transfers(
+    users: Mapping[Place, Sequence[ImageNeed]], known: KnownImages, rules: ImageStagingRules, now_s: int
+) -> list[Transfer]:
+    """As the policy is asked, numbered by the start for which they are."""
+    found = []
+    in_order = sorted(users.items(), key=lambda item: (item[1][0].start_s, item[0]))
+    for number, ((image_id, host_id), of_place) in enumerate(in_order):
+        record = known.transfers.get(order_id(ImageOrderKind.BRING, image_id, host_id))
+        # Who may be tried again only later is not ready yet; who was asked for earlier comes first under FIFO.
+        ready_s = min(one.asked_s for one in of_place)
+        if record is not None and record.not_before_s > now_s:
+            ready_s = record.not_before_s
+        found.append(
+            Transfer(
+                id=number,
+                image=str(image_id),
+                nodes=(host_id,),
+                duration_ms=rules.transfer_s(of_place[0].size_mib) * MS_PER_S,
+                ready_ms=ready_s * MS_PER_S,
+                deadline_ms=(of_place[0].start_s - rules.margin_s) * MS_PER_S,
+                owner=of_place[0].lease_id,
+            )
+        )
+    return found
+
+
+def _place(staged: StagedTransfer) -> Place:
+    return int(staged.transfer.image), staged.transfer.nodes[0]
+
+
+def _first(staged: StagedTransfer, users: Mapping[Place, Sequence[ImageNeed]]) -> ImageNeed:
+    return users[_place(staged)][0]
+
+
+def _record(staged: StagedTransfer, known: KnownImages) -> TransferRecord | None:
+    return known.transfers.get(order_id(ImageOrderKind.BRING, *_place(staged)))
+
+
+def _planned(of_place: Sequence[ImageNeed], begin_s: int, end_s: int, record: TransferRecord | None) -> PlannedTransfer:
+    first = of_place[0]
+    lease_ids = tuple(sorted({one.lease_id for one in of_place}))
+    size_mib = max(one.size_mib for one in of_place)
+    return PlannedTransfer(
+        first.image_id, first.host_id, size_mib, first.datastore_id, begin_s, end_s, first.start_s, lease_ids, record
+    )
+
+
+def _leave(needs: Iterable[ImageNeed], why: str, left: dict[int, str]) -> None:
+    for need in needs:
+        left.setdefault(need.lease_id, why)

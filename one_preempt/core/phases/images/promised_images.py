@@ -1,0 +1,188 @@
+"""Which images reservations need on the hosts that they were promised, and whether these can be there by then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
+from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.timeline import Stay
+from one_preempt.core.image_staging.copied_images import images_of
+from one_preempt.core.image_staging.pool_room import peaks_mib
+from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, StagingPlan, bringing, is_held
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.plan import Reason
+from one_preempt.core.model.virtual_machine import VirtualMachine
+from one_preempt.core.model.written_time import utc_text
+from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.image_draft import ImageDraft
+from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases, standing_stays
+
+IMAGES_LATE = "reservation-images-late"
+IMAGES_WITHOUT_ROOM = "reservation-images-no-room"
+
+
+def promised_needs(draft: PlanDraft, images: ImageDraft) -> dict[int, tuple[ImageNeed, ...]]:
+    """What every lease with an exact start ahead needs on its hosts, by lease id; the same object until it changes."""
+    if images.needs is None:
+        images.needs = {}
+        for lease in sorted(promised_leases(draft), key=lambda one: one.id):
+            stays = standing_stays(draft, lease)
+            if not stays or lease.state is not LeaseState.WAITING or not has_exact_start(draft, lease):
+                continue
+            vms = draft.members(lease)
+            if stays[0].firm and stays[0].start_s > draft.state.now_s and len(stays[0].host_rows) == len(vms):
+                needs = needs_at(draft, lease, vms, stays[0])
+                if needs:
+                    images.needs[lease.id] = needs
+    return images.needs
+
+
+def needs_at(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> tuple[ImageNeed, ...]:
+    """What the VMs of a lease need on the hosts of a stay, each image once on each."""
+    found: dict[Place, ImageNeed] = {}
+    hosts = draft.state.hosts.hosts
+    for vm, row in zip(vms, stay.host_rows, strict=True):
+        for image in images_of(vm):
+            host = hosts[row]
+            if (image.id, host.id) not in found and draft.matchmaker.makes_disks_on(vm, host):
+                found[image.id, host.id] = ImageNeed(
+                    lease.id, image.id, host.id, image.size_mib, image.datastore_id, stay.start_s, lease.arrived_at_s
+                )
+    return tuple(found[place] for place in sorted(found))
+
+
+def images_first(
+    draft: PlanDraft,
+    vms: Sequence[VirtualMachine],
+    demand: GangDemand,
+    table: SlotTable,
+    start_s: int,
+    end_s: int | None,
+) -> GangDemand:
+    """The same demand with the hosts first to which the least has to be copied, then those with room for more VMs.
+
+    So VW07's Algorithm 1 has it; what is left equal stays in the order of preference.
+    """
+    wanted = {image.id: image.size_mib for vm in vms for image in images_of(vm)}
+    if draft.images is None or not draft.images.rules.acts or not wanted:
+        return demand
+    hosts = draft.state.hosts.hosts
+    lacking = np.full(len(hosts), sum(wanted.values()), dtype=np.int64)
+    lacking[~_copied_to(draft, vms[0])] = 0
+    for image_id, host_id in _there_by(draft, draft.images, start_s):
+        row = draft.state.hosts.index_by_id.get(host_id)
+        if image_id in wanted and row is not None and lacking[row]:
+            lacking[row] -= wanted[image_id]
+    free = table.free_during(start_s, end_s)
+    need = np.maximum(demand.needs[0], 1)
+    places = (free // need).min(axis=1)
+    rank = np.empty(len(hosts), dtype=np.int64)
+    order = np.arange(len(hosts)) if demand.host_order is None else demand.host_order
+    rank[order] = np.arange(len(hosts))
+    return replace(demand, host_order=np.lexsort((rank, -places, lacking)))
+
+
+def _copied_to(draft: PlanDraft, vm: VirtualMachine) -> BoolArray:
+    """The rows of the hosts on which a VM's disks are made, shape (H,)."""
+    hosts = draft.state.hosts.hosts
+    return np.array([draft.matchmaker.makes_disks_on(vm, host) for host in hosts], dtype=np.bool_)
+
+
+def _there_by(draft: PlanDraft, images: ImageDraft, start_s: int) -> set[Place]:
+    """Images that are on hosts, or come there for somebody who starts by then."""
+    held = {
+        (image.image_id, host_id)
+        for host_id, pool in images.known.held.items()
+        for image in pool.images
+        if is_held(images.known, image.image_id, host_id)
+    }
+    coming = {(one.order.image_id, one.order.host_id) for one in bringing(images.known)}
+    planned = images.plan_of(promised_needs(draft, images)).transfers
+    return held | coming | {one.place for one in planned if one.needed_s <= start_s}
+
+
+def why_not_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> Reason | None:
+    """Why a lease cannot be promised this stay beside the others for the sake of images; None where it can."""
+    images = draft.images
+    if images is None or not images.rules.acts:
+        return None
+    own = needs_at(draft, lease, vms, stay)
+    if not own:
+        return None
+    promised = promised_needs(draft, images)
+    before = images.plan_of(promised)
+    needs = [*(one for other, of in promised.items() if other != lease.id for one in of), *own]
+    then = images.plan_for(needs)
+    late = then.left.keys() - before.left.keys() or then.tight - before.tight
+    if lease.id in then.left or late or any(one.place in then.tight for one in own):
+        return _comes_late(images, own, then, stay.start_s)
+    return _lacks_pool_room(draft, images, [one for of in promised.values() for one in of], needs, before, then)
+
+
+def may_be_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> bool:
+    """A lease loses no image by being promised this stay in place of another."""
+    return why_not_staged(draft, lease, vms, stay) is None
+
+
+def _comes_late(images: ImageDraft, own: Sequence[ImageNeed], plan: StagingPlan, start_s: int) -> Reason:
+    """Why, and from when on it surely could be accepted: once all that is planned has been brought."""
+    rules = images.rules
+    missing = {one.place: one.size_mib for one in own if not is_held(images.known, *one.place)}
+    own_s = sum(rules.transfer_s(size_mib) for size_mib in missing.values())
+    others_s = sum(one.end_s - max(one.begin_s, images.now_s) for one in plan.transfers if one.place not in missing)
+    sure_s = images.now_s + others_s + own_s + rules.margin_s
+    what = "its image" if len({one.image_id for one in own}) == 1 else "its images"
+    if images.now_s + own_s + rules.margin_s > start_s:
+        why = f"{what} cannot be on its hosts by START {utc_text(start_s)}, for bringing them there takes {own_s} s"
+    else:
+        why = f"{what} cannot be on its hosts by START {utc_text(start_s)}: the link is taken by others' transfers"
+    return Reason(IMAGES_LATE, f"{why}; it surely can be accepted from {utc_text(max(sure_s, start_s + 1))} on")
+
+
+def _lacks_pool_room(
+    draft: PlanDraft,
+    images: ImageDraft,
+    needs_before: Sequence[ImageNeed],
+    needs: Sequence[ImageNeed],
+    before: StagingPlan,
+    then: StagingPlan,
+) -> Reason | None:
+    """Some host would have to keep more images at a time than it may."""
+    rules, known, now_s = images.rules, images.known, images.now_s
+    if rules.pool_mib is None:
+        return None
+    in_use = in_use_until(draft, images)
+    peaks = peaks_mib(needs, then, known, rules, now_s, in_use)
+    over = {host_id: peak for host_id, peak in peaks.items() if peak > rules.pool_mib}
+    if not over:
+        return None
+    peaks_before = peaks_mib(needs_before, before, known, rules, now_s, in_use)
+    worse = [host_id for host_id, peak in over.items() if peak > peaks_before.get(host_id, 0)]
+    if not worse:
+        return None
+    host = draft.state.snapshot.hosts[worse[0]]
+    text = f"its images do not fit on host {host.name} beside those of others: {rules.pool_mib} MiB may be kept there"
+    return Reason(IMAGES_WITHOUT_ROOM, text)
+
+
+def in_use_until(draft: PlanDraft, images: ImageDraft) -> dict[Place, int]:
+    """Images on hosts from which VMs were made there a moment ago, or are being made, and until when they are kept."""
+    found: dict[Place, int] = {}
+    vms, hosts, kept_s = draft.state.snapshot.vms, draft.state.snapshot.hosts, images.rules.kept_after_start_s
+    for host_id in images.known.held:
+        for vm_id in hosts[host_id].vm_ids if host_id in hosts else ():
+            vm = vms.get(vm_id)
+            stay = vm.last_history if vm is not None else None
+            if vm is None or stay is None or stay.host_id != host_id:
+                continue
+            until_s = stay.start_at_s + kept_s if stay.prolog_end_at_s else images.now_s + kept_s
+            if until_s > images.now_s:
+                for disk in vm.disks:
+                    if disk.image_id is not None:
+                        place = disk.image_id, host_id
+                        found[place] = max(found.get(place, 0), until_s)
+    return found

@@ -1,0 +1,221 @@
+"""What no order for an image may do, and what nobody may be promised: counted in megabits, from what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase, TransferRecord
+from one_preempt.core.model.infrastructure import DatastoreType
+from one_preempt.core.model.lease import Lease, LeaseState
+from one_preempt.core.model.reservation import Verdict
+from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.verify.lease_over_time import has_start_promised, slots
+from one_preempt.core.verify.recount import Recount, Rule, Violation
+
+_MEGABITS_PER_MIB = 8 * 1.048576
+
+
+def _each_is_for_a_promise(recount: Recount) -> Iterator[Violation]:
+    """Every image is brought to a host that exists, for a lease that starts there later and is made from it."""
+    for order in recount.plan.image_orders:
+        host = recount.hosts.get(order.host_id)
+        if host is None or host.name != order.host_name:
+            yield Violation("image-host", f"{order.id}: there is no host {order.host_id} named {order.host_name}")
+        elif order.kind is ImageOrderKind.BRING:
+            made_there = {lease.id for lease, vm in _starting_on(recount, order.host_id) if _is_made_from(vm, order)}
+            if not made_there & set(order.lease_ids):
+                yield Violation("image-unneeded", f"{order.id}: nobody it is for is promised that host")
+
+
+def _each_comes_in_time(recount: Recount) -> Iterator[Violation]:
+    """It has the link for as long as its size takes, and until its start at the latest."""
+    for order in _brought(recount):
+        if order.needed_at_s is None or order.due_at_s > order.needed_at_s:
+            if _overruns(recount, order):
+                continue
+            yield Violation("image-late", f"{order.id} ends at {order.due_at_s}, and is needed at {order.needed_at_s}")
+        if order.due_at_s - order.begin_at_s < _least_s(recount, order.size_mib):
+            yield Violation("image-hasty", f"{order.id} has the link for less than {order.size_mib} MiB take")
+
+
+def _overruns(recount: Recount, order: ImageOrder) -> bool:
+    """It was ordered to be in time, and is not: it goes on all the same."""
+    record = recount.state.images.transfers.get(order.id)
+    return record is not None and record.phase is TransferPhase.UNDER_WAY
+
+
+def _one_has_the_link(recount: Recount) -> Iterator[Violation]:
+    """None is begun while another one has the link by its rate, whether this plan begins that or it is under way."""
+    taken = [
+        (record.since_s, record.since_s + _least_s(recount, record.order.size_mib), record.id)
+        for record in _under_way(recount)
+    ]
+    known = {id for _, _, id in taken}
+    for order in _brought(recount):
+        if order.id in known:
+            continue
+        for begin_s, end_s, other in taken:
+            if begin_s < order.due_at_s and order.begin_at_s < end_s and recount.state.now_s < end_s:
+                yield Violation("image-link", f"{order.id} begins while {other} has the link")
+        taken.append((order.begin_at_s, order.begin_at_s + _least_s(recount, order.size_mib), order.id))
+
+
+def _pools_are_not_exceeded(recount: Recount) -> Iterator[Violation]:
+    bounds = recount.state.images.bounds
+    if bounds is None or bounds.pool_mib is None:
+        return
+    begun = [order for order in _brought(recount) if order.id not in {one.id for one in _under_way(recount)}]
+    for host_id in sorted({order.host_id for order in begun}):
+        pool = recount.state.images.held.get(host_id)
+        sizes = {one.image_id: one.size_mib for one in (pool.images if pool is not None else ())}
+        sizes.update(
+            {one.order.image_id: one.order.size_mib for one in _under_way(recount) if one.order.host_id == host_id}
+        )
+        sizes.update({order.image_id: order.size_mib for order in begun if order.host_id == host_id})
+        if sum(sizes.values()) > bounds.pool_mib:
+            yield Violation("image-pool", f"host {host_id} would hold {sum(sizes.values())} MiB of images")
+
+
+def _nothing_needed_is_removed(recount: Recount) -> Iterator[Violation]:
+    for order in recount.plan.image_orders:
+        if order.kind is not ImageOrderKind.DROP:
+            continue
+        for lease, vm in _starting_on(recount, order.host_id):
+            if any(image_id == order.image_id for image_id, _ in _copied_images(recount, vm, order.host_id)):
+                yield Violation("image-needed", f"{order.id}: lease {lease.id} is promised that host, and needs it")
+        for vm in _guests_being_made(recount, order.host_id):
+            if _is_made_from(vm, order):
+                yield Violation("image-in-use", f"{order.id}: VM {vm.id} is being made from it")
+
+
+def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
+    """For every start there is time enough on the link for all images that starts until then lack, one by one.
+
+    Of hosts that have any shared system datastore nothing is counted: what fails this cannot be kept. Where a transfer
+    has failed, or what was promised before has no time enough by itself, nobody knows what was given up for that.
+    """
+    bounds, now_s = recount.state.images.bounds, recount.state.now_s
+    accepted = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.ACCEPTED}
+    if bounds is None or not accepted & recount.booking_by_lease.keys():
+        return
+    if any(one.phase is TransferPhase.FAILED for one in recount.state.images.transfers.values()):
+        return
+    before = _lacking(recount, without=frozenset(accepted))
+    if any(needed > by_s - now_s for by_s, needed in _link_needed(recount, before, bounds.quantum_s)):
+        return
+    for by_s, needed in _link_needed(recount, _lacking(recount, without=frozenset()), 0):
+        if needed > by_s - now_s:
+            text = f"the images that are needed until {by_s} take {needed:.0f} s, and {by_s - now_s} s are left"
+            yield Violation("image-promises", text)
+
+
+def _link_needed(
+    recount: Recount, lacking: dict[tuple[int, int], tuple[int, int]], quantum_s: int
+) -> Iterator[tuple[int, float]]:
+    """The starts, and for how long all that is lacking until then has the link: with a quantum, in whole ones."""
+
+    def takes_s(size_mib: int) -> float:
+        least_s = _least_s(recount, size_mib)
+        return least_s if not quantum_s else max(1, ceil(least_s / quantum_s)) * quantum_s
+
+    now_s = recount.state.now_s
+    busy_s = sum(max(0.0, one.since_s + takes_s(one.order.size_mib) - now_s) for one in _under_way(recount))
+    for by_s in sorted({start_s for start_s, _ in lacking.values()}):
+        yield by_s, busy_s + sum(takes_s(size_mib) for start_s, size_mib in lacking.values() if start_s <= by_s)
+
+
+def _lacking(recount: Recount, without: frozenset[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """By image and host what has to be brought there: by when, and MiB. What is under way is not counted."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    coming = {(one.order.image_id, one.order.host_id) for one in _under_way(recount)}
+    for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - without:
+        lease = recount.leases.get(lease_id)
+        if lease is None or not _waits_for_its_start(recount, lease):
+            continue
+        for vm, host_id, start_s in _places(recount, lease):
+            pool = recount.state.images.held.get(host_id)
+            held = {one.image_id for one in (pool.images if pool is not None else ())}
+            for image_id, size_mib in _copied_images(recount, vm, host_id):
+                place = image_id, host_id
+                if image_id not in held and place not in coming:
+                    known_s, known_mib = found.get(place, (start_s, 0))
+                    found[place] = min(known_s, start_s), max(known_mib, size_mib)
+    return found
+
+
+def _starting_on(recount: Recount, host_id: int) -> Iterator[tuple[Lease, VirtualMachine]]:
+    """The VMs that are promised a host for a start ahead, by their leases' ids."""
+    for lease_id in sorted(recount.state.reservations.keys() | recount.booking_by_lease.keys()):
+        lease = recount.leases.get(lease_id)
+        if lease is not None and _waits_for_its_start(recount, lease):
+            yield from ((lease, vm) for vm, place, _ in _places(recount, lease) if place == host_id)
+
+
+def _is_made_from(vm: VirtualMachine, order: ImageOrder) -> bool:
+    return any(disk.image_id == order.image_id for disk in vm.disks)
+
+
+def _waits_for_its_start(recount: Recount, lease: Lease) -> bool:
+    return lease.state is LeaseState.WAITING and has_start_promised(recount, lease)
+
+
+def _places(recount: Recount, lease: Lease) -> Iterator[tuple[VirtualMachine, int, int]]:
+    """Each VM with the host that it is promised first, and when it starts there."""
+    ahead = [one for one in slots(recount, lease, planned=True) if one.start_at_s > recount.state.now_s]
+    if ahead:
+        first = min(ahead, key=lambda one: one.start_at_s)
+        for vm_id, host_id in zip(lease.vm_ids, first.host_ids, strict=True):
+            yield recount.vms[vm_id], host_id, first.start_at_s
+
+
+def _copied_images(recount: Recount, vm: VirtualMachine, host_id: int) -> dict[tuple[int, int], None]:
+    """The images that have to be on a host for a VM, with their MiB."""
+    host = recount.hosts.get(host_id)
+    if host is None or vm.state not in (VmState.PENDING, VmState.HOLD):
+        return {}
+    for store in recount.state.snapshot.datastores.values():
+        if store.type == DatastoreType.SYSTEM and store.shared and host.cluster_id in store.cluster_ids:
+            return {}
+    return {
+        (disk.image_id, disk.image_size_mib or disk.size_mib): None
+        for disk in vm.disks
+        if disk.image_id is not None and disk.clone and disk.clone_target == "SYSTEM"
+    }
+
+
+def _brought(recount: Recount) -> list[ImageOrder]:
+    return [order for order in recount.plan.image_orders if order.kind is ImageOrderKind.BRING]
+
+
+def _under_way(recount: Recount) -> list[TransferRecord]:
+    return [
+        one
+        for one in recount.state.images.transfers.values()
+        if one.phase is TransferPhase.UNDER_WAY and one.order.kind is ImageOrderKind.BRING
+    ]
+
+
+def _least_s(recount: Recount, size_mib: int) -> float:
+    bounds = recount.state.images.bounds
+    return 0.0 if bounds is None else size_mib * _MEGABITS_PER_MIB / bounds.link_megabit_per_s
+
+
+def _guests_being_made(recount: Recount, host_id: int) -> list[VirtualMachine]:
+    """VMs of which the disks are being copied on a host, or which are sent there by this plan."""
+    coming = {action.vm_id for action in recount.plan.actions if action.host_id == host_id}
+    return [
+        recount.vms[vm_id]
+        for vm_id in sorted(coming | set(recount.books.guests(recount.state, host_id)))
+        if vm_id in coming or recount.vms[vm_id].lcm_state == LcmState.PROLOG
+    ]
+
+
+RULES: tuple[Rule, ...] = (
+    _each_is_for_a_promise,
+    _each_comes_in_time,
+    _one_has_the_link,
+    _pools_are_not_exceeded,
+    _nothing_needed_is_removed,
+)
+RULES_OF_PROMISES: tuple[Rule, ...] = (_what_is_accepted_can_be_brought,)
