@@ -277,11 +277,13 @@ def simulated_cycle(
     the cloud's machines, and answers at once. `energy_policy` stands in place of the one that `settings` name.
     """
     from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
+    from one_preempt.image_enactment import ImageEnactment
     from one_preempt.power_enactment import PowerEnactment
     from one_preempt.simulation.simulator.enactor import SimulatedEnactor
     from one_preempt.simulation.simulator.gang_issuer import SimulatedGangIssuer
     from one_preempt.simulation.simulator.heard_starts import HeardStarts
     from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
+    from one_preempt.simulation.simulator.image_transfer import SimulatedImageTransfer
     from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
     from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
     from one_preempt.surroundings import Surroundings
@@ -292,10 +294,14 @@ def simulated_cycle(
     power = None
     if control is not None:
         power = PowerEnactment(store, SimulatedHostEnactor(cloud), ImmediatePowerCalls(control), cloud.clock)
+    images = None
+    if cloud.image_link is not None and settings.image_staging.mode == "act":
+        transfers = SimulatedImageTransfer(cloud, cloud.image_link)
+        images = ImageEnactment(store, transfers, cloud.clock, settings.image_staging.retry_delay_s)
     enactor = SimulatedEnactor(cloud)
     events = None if tells_owners else HeardStarts(cloud)
     gangs = SimulatedGangIssuer(enactor, store)
-    around = Surroundings(reader, store, enactor, cloud.clock, events=events, gangs=gangs, power=power)
+    around = Surroundings(reader, store, enactor, cloud.clock, events=events, gangs=gangs, power=power, images=images)
     return _cycle(settings, around, policy, verification, tells_owners, energy_policy)
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from one_preempt.configuration.choices import policy_faults
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.modes_and_limits import Verification
 from one_preempt.errors import OnePreemptError
@@ -19,7 +20,7 @@ from one_preempt.policy_registry import backfilling_policy, energy_policy, preem
 from one_preempt.simulation.experiments.trial import Played, Trial, play
 from one_preempt.simulation.scenario.description import Scenario, read_scenario
 from one_preempt.simulation.scenario.overheads import planned_overhead, simulated_durations
-from one_preempt.simulation.scenario.recipe import hosts_of, workload_of
+from one_preempt.simulation.scenario.recipe import hosts_of, images_of, workload_of
 from one_preempt.simulation.scenario.trace import SourceKind, TraceReading, kind_of, read_trace
 from one_preempt.simulation.simulated_cloud.durations import Durations
 from one_preempt.simulation.simulator.site import Site, simulation_settings
@@ -126,7 +127,7 @@ def study(asked: Asked) -> Study:
         settings=_settings(asked, scenario, durations),
         until_s=asked.until_s if asked.until_s is not None or scenario is None else scenario.until_s,
         workload_of=workload,
-        site=Site(hosts, durations),
+        site=Site(hosts, durations, images=None if scenario is None else images_of(scenario)),
         verification=asked.verification,
         keeps_stays=asked.keeps_stays,
         reads=_read_for(asked, scenario),
@@ -158,7 +159,17 @@ def _settings(asked: Asked, scenario: Scenario | None, durations: Durations) -> 
     if suspension is not None:
         time = msgspec.structs.replace(settings.time, suspension=suspension)
         settings = msgspec.structs.replace(settings, time=time)
-    return settings
+    if scenario is None or scenario.site.images is None:
+        return settings
+    # The scheduler counts with the rate that the link has.
+    staging = msgspec.structs.replace(
+        settings.image_staging, link_megabit_per_s=scenario.site.images.link_megabit_per_s
+    )
+    if scenario.image_staging is not None:
+        staging = msgspec.structs.replace(staging, mode="act", **msgspec.structs.asdict(scenario.image_staging))
+    if unusable := next(iter(policy_faults({"image_staging.policy": staging.policy})), None):
+        raise click.UsageError(f"{asked.source}: {unusable}")
+    return msgspec.structs.replace(settings, image_staging=staging)
 
 
 def _with_queue(settings: Settings, queue: str | None) -> Settings:

@@ -35,11 +35,22 @@ class HostsEntry(_Entry, frozen=True):
     memory_mib: Positive = 1024
 
 
+class ImageLinkEntry(_Entry, frozen=True):
+    """The one link over which images come to hosts; `keeps_copies`: what was copied for a VM stays on its host."""
+
+    link_megabit_per_s: Positive
+    keeps_copies: bool = False
+
+
 class SiteEntry(_Entry, frozen=True):
-    """The machines, and how long the drivers work: the names of `Durations`; see `overheads` for what is not named."""
+    """The machines, and how long the drivers work: the names of `Durations`; see `overheads` for what is not named.
+
+    Without `images` storage is shared, and images take no time.
+    """
 
     hosts: list[HostsEntry]
     durations: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1e9)]] = {}
+    images: ImageLinkEntry | None = None
 
 
 class TraceEntry(_Entry, frozen=True):
@@ -70,13 +81,22 @@ class WorkloadEntry(_Entry, frozen=True):
     mean_duration_s: Number | None = None
 
 
+class ImageEntry(_Entry, frozen=True):
+    """An image, and the share of the requests that are made from it."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    size_mib: Positive
+    share: Share
+
+
 class LeasesEntry(_Entry, frozen=True):
-    """What logs do not say: how many requests are local, lease types with their shares, deadlines, a limit."""
+    """What logs do not say: how many requests are local, lease types with their shares, deadlines, a limit, images."""
 
     local: NotNegative | None = None
     types: dict[TypeName, Share] = {}
     deadline_factor: Annotated[float, msgspec.Meta(ge=1, le=1e6)] | None = None
     max_suspensions: Annotated[int, msgspec.Meta(ge=0, le=MOST_SUSPENSIONS)] | None = None
+    images: list[ImageEntry] = []
 
 
 class ReservationsEntry(_Entry, frozen=True):
@@ -90,8 +110,21 @@ class ReservationsEntry(_Entry, frozen=True):
     tolerance: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = 0.01
 
 
+class ImageStagingEntry(_Entry, frozen=True):
+    """Images are brought to hosts before reservations start there; the keys are those of the configuration."""
+
+    policy: str = "EDF/JIT"
+    quantum_s: Positive = 1
+    pool_mib: Positive | None = None
+    margin_s: NotNegative = 30
+    kept_after_start_s: NotNegative = 300
+
+
 class Scenario(_Entry, frozen=True):
-    """The whole file. Every policy is run with every backfilling policy and every seed."""
+    """The whole file. Every policy is run with every backfilling policy and every seed.
+
+    With `image_staging` that is done, whatever the configuration says; the rate is always that of the site's link.
+    """
 
     site: SiteEntry
     workload: WorkloadEntry
@@ -102,6 +135,7 @@ class Scenario(_Entry, frozen=True):
     backfilling: list[str] = []
     queue: str | None = None
     suspension: Literal["none", "serial-only", "all"] | None = None
+    image_staging: ImageStagingEntry | None = None
     until_s: Positive | None = None
     seeds: Annotated[tuple[NotNegative, ...], msgspec.Meta(min_length=1)] = (0,)
 
@@ -139,6 +173,8 @@ def _check(path: Path, scenario: Scenario) -> None:
     for name in scenario.site.durations:
         if name not in known:
             raise ScenarioError(f"{path}: site.durations has no '{name}'; there are: {', '.join(known)}")
+    if scenario.image_staging is not None and scenario.site.images is None:
+        raise ScenarioError(f"{path}: image_staging needs a link: write site.images.link_megabit_per_s")
     _check_draws(path, scenario)
     names = [policy.casefold() for policy in scenario.policies]
     if len(set(names)) < len(names) or len(set(scenario.seeds)) < len(scenario.seeds):
@@ -151,6 +187,9 @@ def _check_draws(path: Path, scenario: Scenario) -> None:
     total = sum(leases.types.values())
     if leases.types and abs(total - 1) > SHARES_ADD_UP_WITHIN:
         raise ScenarioError(f"{path}: the shares of leases.types add up to {total:g}: let it be 1")
+    shares = sum(image.share for image in leases.images)
+    if leases.images and abs(shares - 1) > SHARES_ADD_UP_WITHIN:
+        raise ScenarioError(f"{path}: the shares of leases.images add up to {shares:g}: let it be 1")
     if model is not None and leases.local is not None and leases.local > model.requests:
         raise ScenarioError(f"{path}: leases.local is {leases.local}, of only {model.requests} requests")
     if reservations is not None and reservations.fewest_vms > reservations.most_vms:

@@ -20,12 +20,15 @@ from one_preempt.simulation.scenario.description import (
     WorkloadEntry,
 )
 from one_preempt.simulation.scenario.trace import TraceReading, read_trace
+from one_preempt.simulation.simulator.site import ImageSite
 from one_preempt.simulation.workload.annotate import (
     Concerned,
+    Image,
     deadline_constraint_only,
     everything,
     external_only,
     with_deadlines,
+    with_images,
     with_origins,
     with_suspension_limit,
     with_types,
@@ -43,6 +46,12 @@ _CLASSES = {job_class.name: job_class for job_class in (INTERACTIVE, BATCH, TYPE
 def hosts_of(scenario: Scenario) -> tuple[MachineSet, ...]:
     """The machines of the site."""
     return tuple(MachineSet(entry.count, round(100 * entry.cpu), entry.memory_mib) for entry in scenario.site.hosts)
+
+
+def images_of(scenario: Scenario) -> ImageSite | None:
+    """Where images come from; None: storage is shared."""
+    link = scenario.site.images
+    return None if link is None else ImageSite(link.link_megabit_per_s, link.keeps_copies)
 
 
 def workload_of(scenario: Scenario, folder: Path, seed: int, skip_bad_lines: bool = False) -> Workload:
@@ -134,6 +143,9 @@ def _annotated(scenario: Scenario, workload: Workload, seed: int) -> Workload:
         shares = [(LeaseType(name), share) for name, share in sorted(leases.types.items())]
         workload = with_types(workload, shares, seed)
     concerned: Concerned = everything
+    if leases.images:
+        images = [Image(image.name, image.size_mib, image.share) for image in leases.images]
+        workload = with_images(workload, images, seed)
     if leases.local is not None:
         workload, concerned = with_origins(workload, leases.local, seed), external_only
     if leases.deadline_factor is not None:

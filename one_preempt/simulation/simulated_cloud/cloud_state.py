@@ -15,6 +15,7 @@ from one_preempt.simulation.simulated_cloud.drivers import Drivers
 from one_preempt.simulation.simulated_cloud.durations import DriverLimits, Durations
 from one_preempt.simulation.simulated_cloud.errors import OnedError, no_exists
 from one_preempt.simulation.simulated_cloud.faults import FaultPlan
+from one_preempt.simulation.simulated_cloud.image_link import ImageLink
 from one_preempt.simulation.simulated_cloud.objects import (
     Caller,
     SimAcl,
@@ -127,6 +128,8 @@ class CloudState:
     keeps_logs: bool = True
 
     def __post_init__(self) -> None:
+        # None: images take no time of their own to come to a host.
+        self.image_link: ImageLink | None = None
         self.changes = ChangeLogs()
         self.events = EventQueue()
         self.drivers = Drivers(self.clock, self.events, self.limits)

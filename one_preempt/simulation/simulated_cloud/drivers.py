@@ -61,6 +61,13 @@ class Drivers(Struct):
             self.events.plan(self.clock.now_ms, self._end_all)
         self._ending_now.append(job)
 
+    def end_after(self, job: Job, duration_ms: int) -> None:
+        """Let `job`, of which the start told no duration, end after one."""
+        if duration_ms == 0:
+            self.end_soon(job)
+        else:
+            self.events.plan(self.clock.now_ms + duration_ms, partial(self._end, job))
+
     def end_now(self, job: Job) -> None:
         """End `job`, which takes no time, in the place of one that is ending just now."""
         self._end(job)
@@ -120,10 +127,8 @@ class Drivers(Struct):
         else:
             self._busy_on_host[job.host_id] += 1
         duration_ms = job.start(job)
-        if duration_ms == 0:
-            self.end_soon(job)
-        elif duration_ms is not None:
-            self.events.plan(self.clock.now_ms + duration_ms, partial(self._end, job))
+        if duration_ms is not None:
+            self.end_after(job, duration_ms)
 
     def _end_all(self) -> None:
         """Everything that takes no time, and what it sets off; the last one leaves the queue when it is done."""

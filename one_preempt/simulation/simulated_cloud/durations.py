@@ -8,7 +8,8 @@ from msgspec import Struct
 
 
 class Operation(StrEnum):
-    """What a driver does: virtualization drivers the upper ones, transfer drivers the lower ones."""
+    """What a driver does: virtualization drivers the upper ones, transfer drivers the lower ones. STAGE is none of
+    them: an image is brought to a host before anybody is deployed there."""
 
     __hash__ = str.__hash__  # Enum's own takes the name, in Python
 
@@ -23,6 +24,7 @@ class Operation(StrEnum):
     PROLOG_MIGRATE = "prolog_migrate"
     EPILOG = "epilog"
     EPILOG_STOP = "epilog_stop"
+    STAGE = "stage"
 
 
 TRANSFERS = frozenset(

@@ -10,6 +10,7 @@ from one_preempt.simulation.simulated_cloud.authorization import access_rules_of
 from one_preempt.simulation.simulated_cloud.calls.hosts import HostCalls
 from one_preempt.simulation.simulated_cloud.calls.vms import parsed
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode
+from one_preempt.simulation.simulated_cloud.image_link import ImageLink
 from one_preempt.simulation.simulated_cloud.objects import (
     Caller,
     SimAcl,
@@ -122,6 +123,15 @@ class Furnishing(HostCalls):
         self.images[image_id] = image
         datastore.image_ids.append(image_id)
         return image
+
+    def lay_image_link(self, megabit_per_s: int, *, keeps_copies: bool = False) -> ImageLink:
+        """From now on images come to hosts over one link, and a VM waits for those that its host lacks.
+
+        `keeps_copies`: what a deployment copies stays on its host.
+        """
+        self.image_link = ImageLink(self.clock, self.events, megabit_per_s, keeps_copies=keeps_copies)
+        self._know_instant()
+        return self.image_link
 
     def add_network(
         self, name: str, size: int = 200, ip: str = "192.168.150.10", cluster_ids: Sequence[int] | None = None

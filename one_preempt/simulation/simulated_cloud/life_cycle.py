@@ -13,6 +13,7 @@ from one_preempt.simulation.simulated_cloud import addressing, devices
 from one_preempt.simulation.simulated_cloud.drivers import Job
 from one_preempt.simulation.simulated_cloud.durations import TRANSFERS, Durations, Operation
 from one_preempt.simulation.simulated_cloud.faults import Misbehaviour
+from one_preempt.simulation.simulated_cloud.image_link import ImageCopy, ImageLink
 from one_preempt.simulation.simulated_cloud.objects import Caller, SimVm
 from one_preempt.simulation.simulated_cloud.operations import (
     OPERATIONS,
@@ -77,7 +78,9 @@ class LifeCycle(VmBooks):
         self._jobs: dict[int, Job] = {}
         # Those whose operations end together with others', which are these.
         self._ending_together: dict[int, Sequence[SimVm]] = {}
-        self._instant_under, self._instant = self.durations, instant_states(self.durations)
+        # What waits for images on their way to its host.
+        self._copies: dict[int, list[ImageCopy]] = {}
+        self._know_instant()
         self.space = SystemSpace(self.datastores, changes=self.changes)
 
     # ---------------------------------------------------------------- operations
@@ -128,14 +131,46 @@ class LifeCycle(VmBooks):
         memory_mib, disk_mib = self._sizes_of(vm, job.operation)
         duration_ms = durations.duration_ms(job.operation, memory_mib, disk_mib)
         fault = self.faults.strike(job.operation, job.vm_id, job.host_id)
-        if fault is None:
-            return duration_ms
-        if fault.misbehaviour == Misbehaviour.HANG:
+        if fault is not None and fault.misbehaviour == Misbehaviour.HANG:
             return None
-        if fault.misbehaviour == Misbehaviour.SLOW:
-            return round(duration_ms * fault.factor)
-        job.fails = True
+        if fault is not None and fault.misbehaviour == Misbehaviour.SLOW:
+            duration_ms = round(duration_ms * fault.factor)
+        elif fault is not None:
+            job.fails = True
+        if self.image_link is not None and job.operation == Operation.PROLOG:
+            return self._after_its_images(job, vm, duration_ms, self.image_link)
         return duration_ms
+
+    def _after_its_images(self, job: Job, vm: SimVm, duration_ms: int, link: ImageLink) -> int | None:
+        """The duration, once all images are on the host; None where one is still to come."""
+        missing = [
+            (image_id, size_mib) for image_id, size_mib in self._copied(vm) if not link.holds(job.host_id, image_id)
+        ]
+        if not missing:
+            return duration_ms
+
+        def arrived(copy: ImageCopy) -> None:
+            copies.remove(copy)
+            if not copies:
+                del self._copies[vm.id]
+                self.drivers.end_after(job, duration_ms)
+
+        copies: list[ImageCopy] = []
+        self._copies[vm.id] = copies
+        for image_id, size_mib in missing:
+            copies.append(link.copy(job.host_id, image_id, size_mib, arrived, is_staged=False))
+        return None
+
+    def _copied(self, vm: SimVm) -> list[tuple[int, int]]:
+        """The images that are copied to the host for a VM's disks, each once, with their MiB."""
+        store = self.datastores[vm.history[-1].datastore_id]
+        if "DISK" not in vm.template or text_of(store.template, "SHARED") == "YES":
+            return []
+        disks = [disk for disk in vectors_of(vm.template, "DISK") if disk.get("CLONE") == "YES" and "IMAGE_ID" in disk]
+        sizes = {
+            int(disk["IMAGE_ID"]): int(disk["ORIGINAL_SIZE"]) for disk in disks if disk["CLONE_TARGET"] == "SYSTEM"
+        }
+        return sorted(sizes.items())
 
     def _takes_no_time(self, vm: SimVm, state: LcmState) -> bool:
         """Its work is done at once, whatever it is and whoever does it; nothing fails, and nobody is waited for."""
@@ -149,8 +184,13 @@ class LifeCycle(VmBooks):
         if self.faults.faults or self.durations_of_vm or self.durations_of_host:
             return _NONE
         if self._instant_under is not self.durations:
-            self._instant_under, self._instant = self.durations, instant_states(self.durations)
+            self._know_instant()
         return self._instant
+
+    def _know_instant(self) -> None:
+        self._instant_under, self._instant = self.durations, instant_states(self.durations)
+        if self.image_link is not None:
+            self._instant -= {_L.PROLOG}
 
     def _durations_of(self, vm: SimVm, host_id: int) -> Durations:
         return self.durations_of_vm.get(vm.id) or self.durations_of_host.get(host_id) or self.durations
@@ -176,6 +216,9 @@ class LifeCycle(VmBooks):
     def cancel_work(self, vm: SimVm) -> None:
         """Forget the operation under way, if there is one."""
         self._ending_together.pop(vm.id, None)
+        if self.image_link is not None:
+            for copy in self._copies.pop(vm.id, ()):
+                self.image_link.cancel(copy)
         job = self._jobs.pop(vm.id, None)
         if job is not None:
             self.drivers.cancel(job)

@@ -18,14 +18,26 @@ from one_preempt.simulation.seldom_collecting import seldom_collecting
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.durations import INSTANT, DriverLimits, Durations
 from one_preempt.simulation.simulated_cloud.faults import FaultPlan
+from one_preempt.simulation.simulated_cloud.states import DatastoreType
 from one_preempt.simulation.simulated_cloud.virtual_time import VirtualClock
 from one_preempt.simulation.workload.workload import MachineSet
 
 START_S = 1_800_000_000
 LOCALS, EXTERNALS = "locals", "externals"
+IMAGE_DATASTORE = "images"
 _ALL_TYPES: list[TypeName] = ["BE-CANCELLABLE", "BE-SUSPENDABLE", "DC-MIGRATABLE", "DC-NON-PREEMPTABLE"]
 _AMPLE_MIB = 1 << 40
 _WITHOUT_BOUND = 1 << 20
+
+
+class ImageSite(Struct, frozen=True):
+    """Hosts that make disks on themselves, and the one link over which images come to them.
+
+    `keeps_copies`: what was copied for a VM stays on its host, and other VMs are made from it.
+    """
+
+    link_megabit_per_s: int
+    keeps_copies: bool = False
 
 
 class Site(Struct, frozen=True):
@@ -37,6 +49,7 @@ class Site(Struct, frozen=True):
         driver_limits: How many drivers work at once; as given, any number.
         start_s: Instant 0 of workloads, in seconds since the epoch.
         seed: Of what goes wrong by chance.
+        images: Where images come from; None: storage is shared, and images take no time.
     """
 
     hosts: tuple[MachineSet, ...]
@@ -46,6 +59,7 @@ class Site(Struct, frozen=True):
     )
     start_s: int = START_S
     seed: int = 0
+    images: ImageSite | None = None
 
 
 def build_cloud(site: Site, *, keeps_logs: bool = False) -> SimulatedCloud:
@@ -62,9 +76,24 @@ def build_cloud(site: Site, *, keeps_logs: bool = False) -> SimulatedCloud:
             for _ in range(machines.count):
                 cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
     cloud.add_datastore("shared", total_mib=_AMPLE_MIB, tm_mad="shared", template={"SHARED": ["YES"]})
+    for machines in site.hosts:
+        for _ in range(machines.count):
+            cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
+    if site.images is None:
+        cloud.add_datastore("shared", total_mib=_AMPLE_MIB, tm_mad="shared", template={"SHARED": ["YES"]})
+    else:
+        _with_images(cloud, site.images)
     for name in (LOCALS, EXTERNALS):
         cloud.add_user(name, cloud.add_group(name).id)
     return cloud
+
+
+def _with_images(cloud: SimulatedCloud, images: ImageSite) -> None:
+    cloud.add_datastore("local", total_mib=_AMPLE_MIB, tm_mad="ssh")
+    cloud.add_datastore(IMAGE_DATASTORE, DatastoreType.IMAGE, total_mib=_AMPLE_MIB, tm_mad="ssh")
+    for host in cloud.hosts.values():
+        host.share.disks = {**host.share.disks, "FREE_DISK": str(_AMPLE_MIB), "MAX_DISK": str(_AMPLE_MIB)}
+    cloud.lay_image_link(images.link_megabit_per_s, keeps_copies=images.keeps_copies)
 
 
 def simulation_settings(settings: Settings | None = None) -> Settings:

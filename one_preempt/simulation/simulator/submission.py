@@ -8,6 +8,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import OnedError
 from one_preempt.simulation.simulated_cloud.objects import Caller, TemplateDict, Vector
+from one_preempt.simulation.simulated_cloud.states import DatastoreType
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, WorkloadRequest
 
 AT_ONCE = "now"
@@ -26,10 +27,22 @@ def submit(cloud: SimulatedCloud, owner: Caller, request: WorkloadRequest, origi
     vm_ids: list[int] = []
     try:
         for machines in request.vm_sets:
-            vm_ids += cloud.add_vms(owner, _template(machines, lease), machines.count, hold=True)
+            template = _template(machines, lease)
+            if request.image and cloud.image_link is not None:
+                template["DISK"] = [{"IMAGE_ID": str(_image_id(cloud, request.image, request.image_mib))}]
+            vm_ids += cloud.add_vms(owner, template, machines.count, hold=True)
     except OnedError as error:
         raise UnusableRequest(f"request {request.id} of the workload: {error}") from error
     return tuple(vm_ids)
+
+
+def _image_id(cloud: SimulatedCloud, name: str, size_mib: int) -> int:
+    """The image of a request; the first time that one asks for it, it is there since ever."""
+    known = next((image for image in cloud.images.values() if (image.name, image.size_mib) == (name, size_mib)), None)
+    if known is None:
+        store_id = next(store.id for store in cloud.datastores.values() if store.type == DatastoreType.IMAGE)
+        known = cloud.add_image(name, store_id, size_mib)
+    return known.id
 
 
 def _template(machines: MachineSet, lease: Vector) -> TemplateDict:

@@ -23,6 +23,7 @@ from one_preempt.core.model.owner_use import NOTHING_MEASURED
 from one_preempt.core.model.plan import Action, Plan
 from one_preempt.core.model.power_sequence import KnownPower
 from one_preempt.core.model.reservation import Verdict
+from one_preempt.image_enactment import ImageEnactment
 from one_preempt.ports import Clock, PowerControl
 from one_preempt.power_enactment import PowerEnactment
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
@@ -30,6 +31,7 @@ from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.states import VmState
 from one_preempt.simulation.simulator.enactor import SimulatedEnactor
 from one_preempt.simulation.simulator.host_enactor import SimulatedHostEnactor
+from one_preempt.simulation.simulator.image_transfer import SimulatedImageTransfer
 from one_preempt.simulation.simulator.pool_reader import SimulatedPoolReader
 from one_preempt.simulation.simulator.power_calls import ImmediatePowerCalls
 from one_preempt.surroundings import Surroundings
@@ -75,7 +77,14 @@ class WatchedCycle:
         rules = admission_rules(self.settings)
         self._reconciled = ReconciledTwice(rules)
         clock = self.clock or self.cloud.clock
-        around = Surroundings(self._reader, self._store, SimulatedEnactor(self.cloud), clock, power=self._power())
+        around = Surroundings(
+            self._reader,
+            self._store,
+            SimulatedEnactor(self.cloud),
+            clock,
+            power=self._power(),
+            images=self._images(),
+        )
         self._cycle = SchedulingCycle(around, self.policies, rules)
 
     def _power(self) -> PowerEnactment | None:
@@ -83,6 +92,12 @@ class WatchedCycle:
             return None
         clock = self.clock or self.cloud.clock
         return PowerEnactment(self._store, SimulatedHostEnactor(self.cloud), ImmediatePowerCalls(self.control), clock)
+
+    def _images(self) -> ImageEnactment | None:
+        if self.cloud.image_link is None or self.policies.images is None:
+            return None
+        transfers = SimulatedImageTransfer(self.cloud, self.cloud.image_link)
+        return ImageEnactment(self._store, transfers, self.clock or self.cloud.clock)
 
     def run(self) -> CycleReport:
         """One cycle; what is wrong with it is noted."""
@@ -94,6 +109,8 @@ class WatchedCycle:
         assert self._reader.seen is not None
         # What owners have used is measured on its own.
         reconciled = replace(state, use=NOTHING_MEASURED, occupants=None)
+        # What the recount has to know of the link is told beside.
+        reconciled = replace(state, images=replace(state.images, bounds=None))
         if self.control is not None:
             # Host power is observed on its own.
             told = tuple(one for one in state.discrepancies if not one.code.startswith("power-"))
