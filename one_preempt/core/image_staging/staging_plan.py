@@ -7,6 +7,7 @@ these changes. Under a policy that stages just in time nothing moves but what ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -84,10 +85,20 @@ class StagingPlan(Struct, frozen=True):
 
 
 NOTHING_PLANNED = StagingPlan()
+_ALL_UP: Mapping[int, int] = MappingProxyType({})
 
 
-def staging_plan(needs: Iterable[ImageNeed], known: KnownImages, rules: ImageStagingRules, now_s: int) -> StagingPlan:
-    """When each image that is missing somewhere is brought there, and for whom none can be in time."""
+def staging_plan(
+    needs: Iterable[ImageNeed],
+    known: KnownImages,
+    rules: ImageStagingRules,
+    now_s: int,
+    up_at_s: Mapping[int, int] = _ALL_UP,
+) -> StagingPlan:
+    """When each image that is missing somewhere is brought there, and for whom none can be in time.
+
+    `up_at_s`: when hosts that are not on can be, by their ids; nothing comes to them before.
+    """
     users = _missing(needs, known)
     if not users:
         return NOTHING_PLANNED
@@ -99,7 +110,7 @@ def staging_plan(needs: Iterable[ImageNeed], known: KnownImages, rules: ImageSta
         if record is not None and _is_given_up(record, of_place[0], rules):
             _leave(of_place, f"image {place[0]} did not come to its host: {record.text}", left)
             del waiting[place]
-    staged = _in_time(waiting, known, rules, now_s, left)
+    staged = _in_time(waiting, known, rules, now_s, up_at_s, left)
     planned = (*under_way.values(), *staged)
     margin_s = rules.margin_s
     return StagingPlan(
@@ -175,6 +186,7 @@ def _in_time(
     known: KnownImages,
     rules: ImageStagingRules,
     now_s: int,
+    up_at_s: Mapping[int, int],
     left: dict[int, str],
 ) -> list[PlannedTransfer]:
     """Slots for all that can end by the start for which it is; for whom it cannot, no time of the link is wasted."""
@@ -183,7 +195,7 @@ def _in_time(
     link = link_from(now_s * MS_PER_S, [Span(now_s * MS_PER_S, end_s * MS_PER_S) for end_s in ends_s if end_s > now_s])
     users = {place: list(of_place) for place, of_place in waiting.items()}
     while True:
-        staged = rules.policy.stage(_transfers(users, known, rules, now_s), link)
+        staged = rules.policy.stage(_transfers(users, known, rules, now_s, up_at_s), link)
         late = next((one for one in staged if one.end_ms > _first(one, users).start_s * MS_PER_S), None)
         if late is None:
             return [
@@ -199,7 +211,11 @@ def _in_time(
 
 
 def _transfers(
-    users: Mapping[Place, Sequence[ImageNeed]], known: KnownImages, rules: ImageStagingRules, now_s: int
+    users: Mapping[Place, Sequence[ImageNeed]],
+    known: KnownImages,
+    rules: ImageStagingRules,
+    now_s: int,
+    up_at_s: Mapping[int, int],
 ) -> list[Transfer]:
     """As the policy is asked, numbered by the start for which they are."""
     found = []
@@ -208,8 +224,9 @@ def _transfers(
         record = known.transfers.get(order_id(ImageOrderKind.BRING, image_id, host_id))
         # Who may be tried again only later is not ready yet; who was asked for earlier comes first under FIFO.
         ready_s = min(one.asked_s for one in of_place)
-        if record is not None and record.not_before_s > now_s:
-            ready_s = record.not_before_s
+        not_before_s = max(up_at_s.get(host_id, 0), 0 if record is None else record.not_before_s)
+        if not_before_s > now_s:
+            ready_s = not_before_s
         found.append(
             Transfer(
                 id=number,

@@ -157,7 +157,7 @@ class PlanDraft(Struct):
             busy_leases=set(state.half_seen_leases),
             lanes=ExclusiveLanes(state.now_s),
             power=power,
-            images=None if policies.images is None else ImageDraft(state, policies.images),
+            images=None if policies.images is None else ImageDraft(state, policies.images, _up_at_s(state, power)),
             _failed={record.id: record for record in state.failed_actions},
             _failed_starts=_starts_by_lease(state.failed_actions),
         )
@@ -357,6 +357,15 @@ class PlanDraft(Struct):
         if self.images is not None:
             plan = self.images.complete(plan)
         return plan if self.power is None else self.power.complete(plan)
+
+
+def _up_at_s(state: ClusterState, power: PowerDraft | None) -> dict[int, int]:
+    """When hosts that are not on can be, by their ids."""
+    to_come = None if power is None else power.to_come
+    if to_come is None:
+        return {}
+    rows = np.flatnonzero(to_come.asleep | to_come.coming)
+    return dict(zip(state.hosts.ids[rows].tolist(), to_come.up_at_s[rows].tolist(), strict=True))
 
 
 def _matchmaker(memory: DecisionMemory, state: ClusterState, policies: Policies) -> Matchmaker:

@@ -12,12 +12,14 @@ from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.energy.policy import Occasion, TimedWork
 from one_preempt.core.matching.reasons import while_hosts_come
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.boot_turns import BootTurns, turns_bind
 from one_preempt.core.phases.power.emptiable_hosts import consolidate, emptiable_hosts
 from one_preempt.core.phases.power.needed_hosts import NeededHosts, starts_if_woken
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.power_steps import continue_power, take_orders_to_sleep, unused_rows
 from one_preempt.core.phases.power.supply_question import WAITS_FOR_ROOM, ask, request_at
+from one_preempt.core.phases.power.waking_times import may_sleep_until
 from one_preempt.core.phases.queue.turns import waiting_leases
 from one_preempt.core.phases.reservations.promised import has_exact_start, promised_leases
 from one_preempt.core.phases.room_wanted import RoomWanted
@@ -28,6 +30,11 @@ def let_sleep(draft: PlanDraft) -> None:
     power = draft.power
     if power is None:
         return
+    if draft.images is not None:
+        begins_s = receiving_rows(draft, draft.images)
+        power.receiving = frozenset(
+            row for row, begin_s in begins_s.items() if not may_sleep_until(draft, power, row, begin_s)
+        )
     take_orders_to_sleep(draft, power)
     if power.asks_policy():
         head = cache(lambda: _head_of_queue(draft, power))

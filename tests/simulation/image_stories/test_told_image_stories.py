@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from one_preempt.configuration.power_settings import HandedOverSettings, HostPowerSettings, PowerSettings
 from one_preempt.configuration.settings import ImageStagingSettings, Settings
 from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.entrypoints.cli.simulated_runs import Asked, play_all, study
+from one_preempt.simulation.experiments.trial import switched_machines
 from one_preempt.simulation.simulated_cloud.durations import Operation
 from one_preempt.simulation.simulated_cloud.faults import Fault, Misbehaviour
 from one_preempt.simulation.simulator.result import Fate, RequestRecord
@@ -60,14 +62,19 @@ class Told(msgspec.Struct):
 
 
 def told(
-    *requests: WorkloadRequest, site: Site = TWO_HOSTS, faults: tuple[TimedFault, ...] = (), **staging: object
+    *requests: WorkloadRequest,
+    site: Site = TWO_HOSTS,
+    faults: tuple[TimedFault, ...] = (),
+    power: PowerSettings | None = None,
+    **staging: object,
 ) -> Told:
     settings = msgspec.structs.replace(
-        simulation_settings(Settings()),
+        simulation_settings(Settings(power=power or PowerSettings())),
         image_staging=ImageStagingSettings(mode="act", link_megabit_per_s=100, **staging),  # type: ignore[arg-type]
     )
     cloud = build_cloud(site, keeps_logs=True)
-    cycle = WatchedCycle(settings, "NOP", cloud)
+    machines = switched_machines(cloud, settings.power)
+    cycle = WatchedCycle(settings, "NOP", cloud, control=machines)
     result = Simulator(cloud, cycle, Workload(requests), faults, until_s=5000).run()
     assert cycle.wrong == []
     orders: dict[str, list[int]] = {}
@@ -136,3 +143,29 @@ def test_a_host_that_is_lost_has_its_transfer_made_anew_on_another() -> None:
     (again_s,) = story.orders["stage/0/0"]
     assert 300 <= again_s < 600 - MARGIN_S - TRANSFER_S
     assert story.started_s(1) == 600
+
+
+BOOT_S = 120
+SLEEPY = PowerSettings(
+    mode="enforce", policy="GESP", hosts=(HandedOverSettings(),), floor=0, least_on_s=0,
+    model=HostPowerSettings(boot_s=BOOT_S),
+)  # fmt: skip
+VISITOR = WorkloadRequest(9, 0, (MachineSet(1, 100, 512),), 10, 10, lease_type=LeaseType.BE_SUSPENDABLE)
+
+
+@pytest.mark.parametrize("policy", ["EDF/JIT", "EDF"])
+def test_a_host_that_sleeps_is_woken_for_the_transfer_and_not_for_the_start(policy: str) -> None:
+    story = told(VISITOR, reservation(1, 1000, 3000), power=SLEEPY, policy=policy)
+    ((begins_s,),) = story.orders.values()
+    if policy == "EDF/JIT":
+        assert begins_s == 3000 - MARGIN_S - TRANSFER_S
+    else:
+        assert 1000 + BOOT_S <= begins_s <= 1000 + BOOT_S + 60
+    assert story.started_s(1) == 3000
+
+
+def test_a_start_on_a_host_that_sleeps_leaves_time_for_the_boot_and_the_transfer() -> None:
+    soon = told(VISITOR, reservation(1, 1000, 1000 + BOOT_S + 60), power=SLEEPY)
+    assert soon.records[1].fate is Fate.REJECTED
+    later = told(VISITOR, reservation(1, 1000, 1000 + BOOT_S + TRANSFER_S + 100), power=SLEEPY)
+    assert later.started_s(1) == 1000 + BOOT_S + TRANSFER_S + 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,11 +16,13 @@ from one_preempt.core.model.plan import Plan
 class ImageDraft:
     """The needs of those who were promised hosts, the plan of transfers for them, and the orders that are due.
 
-    `needs` are by lease; None: they were not looked for since a promise has changed.
+    `needs` are by lease; None: they were not looked for since a promise has changed. `up_at_s`: when hosts that are not
+    on can be, by their ids.
     """
 
-    def __init__(self, state: ClusterState, rules: ImageStagingRules) -> None:
+    def __init__(self, state: ClusterState, rules: ImageStagingRules, up_at_s: Mapping[int, int]) -> None:
         self.rules = rules
+        self._up_at_s = up_at_s
         self.known = state.images
         self.now_s = state.now_s
         self.needs: dict[int, tuple[ImageNeed, ...]] | None = None
@@ -46,4 +48,4 @@ class ImageDraft:
 
     def plan_for(self, needs: Sequence[ImageNeed]) -> StagingPlan:
         """The plan for these needs."""
-        return staging_plan(needs, self.known, self.rules, self.now_s)
+        return staging_plan(needs, self.known, self.rules, self.now_s, self._up_at_s)

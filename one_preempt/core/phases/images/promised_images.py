@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -103,6 +103,18 @@ def _there_by(draft: PlanDraft, images: ImageDraft, start_s: int) -> set[Place]:
     coming = {(one.order.image_id, one.order.host_id) for one in bringing(images.known)}
     planned = images.plan_of(promised_needs(draft, images)).transfers
     return held | coming | {one.place for one in planned if one.needed_s <= start_s}
+
+
+def receiving_rows(draft: PlanDraft, images: ImageDraft) -> Mapping[int, int]:
+    """By row of the hosts to which images come, when the first of them begins."""
+    coming = [(record.order.host_id, record.since_s) for record in bringing(images.known)]
+    coming += [(one.host_id, one.begin_s) for one in images.plan_of(promised_needs(draft, images)).transfers]
+    found: dict[int, int] = {}
+    for host_id, begin_s in coming:
+        row = draft.state.hosts.index_by_id.get(host_id)
+        if row is not None:
+            found[row] = min(found.get(row, begin_s), begin_s)
+    return found
 
 
 def why_not_staged(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> Reason | None:

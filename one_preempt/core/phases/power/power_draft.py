@@ -39,6 +39,7 @@ class PowerDraft:
     woken as soon as they are promised. `narrowed` are the only rows that a lease is to be promised. `to_empty`: so many
     hosts are to be emptied, as was said when these leases arrived. `until_then`: rows that are to sleep though somebody
     is to start there later. `due_soon`: rows that sleep, were promised, and must be woken within a boot.
+    `receiving`: rows of hosts to which images come now, or so soon that no sleep before it pays.
     """
 
     def __init__(self, state: ClusterState, rules: PowerRules, memory: DecisionMemory) -> None:
@@ -60,6 +61,7 @@ class PowerDraft:
         self.until_then: set[int] = set()
         self.due_soon: frozenset[int] = frozenset()
         self.bound: set[int] = set()
+        self.receiving: frozenset[int] = frozenset()
         self.fits_at_all: FitAnswers | None = None
         self.fits_if_up: FitAnswers | None = None
         self.settled_orders: list[int] = []
@@ -292,6 +294,7 @@ class PowerDraft:
                 columns = self.columns
                 rested = (columns.rested_at_s <= self.now_s) | (columns.since_s > self.now_s)
                 self._able_to_sleep = self._switchable & rested
+            self._able_to_sleep[list(self.receiving)] = False
         return self._able_to_sleep
 
     @property

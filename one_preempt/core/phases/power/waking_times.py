@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+from types import MappingProxyType
 
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.host_power.hosts_to_come import last_switching_s
 from one_preempt.core.memory.known_wakings import Waking, Wakings
 from one_preempt.core.model.lease import Lease
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.phases.images.promised_images import receiving_rows
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.reservations.promised import promised_leases
 
 # A boot that waits for the end of another one begins so long after it: that end must be seen first.
 TURN_S = 30
+_NOTHING_BROUGHT: Mapping[int, int] = MappingProxyType({})
 
 
 def promised_wakings(draft: PlanDraft, power: PowerDraft) -> tuple[list[Lease], Wakings]:
@@ -31,27 +34,37 @@ def waking_times(draft: PlanDraft, power: PowerDraft, promised: Iterable[Lease])
     """When the sleeping hosts on which these leases start next are woken."""
     known = (draft.timeline.stays.get(lease.id, ())[:1] for lease in promised)
     firsts = [stay for first in known for stay in first]
-    under = (power.boots_s, power.rules, draft.policies)
+    under: tuple[object, ...] = (power.boots_s, power.rules, draft.policies)
+    if draft.images is not None:
+        # Transfers follow from more than stays.
+        under = (*under, object())
     return draft.memory.wakings.of(under, firsts, power.now_s, lambda: _waking_times(draft, power, firsts))
 
 
 def _waking_times(draft: PlanDraft, power: PowerDraft, firsts: Iterable[Stay]) -> dict[int, Waking]:
-    return latest_wakings(draft, power, _first_starts_s(power.boots_s, firsts), power.boots_s, power.now_s)
+    brought_s = {} if draft.images is None else receiving_rows(draft, draft.images)
+    return latest_wakings(draft, power, _first_starts_s(power.boots_s, firsts), power.boots_s, power.now_s, brought_s)
 
 
 def latest_wakings(
-    draft: PlanDraft, power: PowerDraft, starts_s: Mapping[int, int], boots_s: Mapping[int, int], from_s: int
+    draft: PlanDraft,
+    power: PowerDraft,
+    starts_s: Mapping[int, int],
+    boots_s: Mapping[int, int],
+    from_s: int,
+    brought_s: Mapping[int, int] = _NOTHING_BROUGHT,
 ) -> dict[int, Waking]:
     """Counted from the last of these starts backwards, so that never more boot at once than may; none before `from_s`.
 
-    Starts and boots are by row.
+    Starts and boots are by row, and so is when images that are `brought_s` begin to come: hosts must be up by then.
     """
     margin_s, most = draft.policies.time.preparation_margin_s, max(power.rules.most_booting, 1)
+    needed_s = {row: min(start_s, brought_s.get(row, start_s)) for row, start_s in starts_s.items()}
     found: dict[int, Waking] = {}
     switching_s: dict[int, int] = {}
     begun: list[int] = []
-    for row in sorted(starts_s, key=lambda row: (-starts_s[row], row)):
-        up_by_s = starts_s[row] - margin_s
+    for row in sorted(needed_s, key=lambda row: (-needed_s[row], row)):
+        up_by_s = needed_s[row] - margin_s
         if len(begun) == most:
             up_by_s = min(up_by_s, -heappop(begun) - TURN_S)
         before_s = up_by_s - boots_s[row]
