@@ -33,6 +33,8 @@ FORKSERVER.set_forkserver_preload(
         "one_preempt.adapters.opennebula.enactor",
         "one_preempt.adapters.opennebula.host_enactor",
         "one_preempt.adapters.power_control.factory",
+        "one_preempt.adapters.image_transfer.factory",
+        "one_preempt.adapters.opennebula.stored_images",
         "one_preempt.adapters.lease_store.sql_lease_store",
         "one_preempt.adapters.lease_store.schema",
         "one_preempt.adapters.held_capacity",
@@ -234,8 +236,9 @@ def _schedule(
 
 def _arm(dies_at: int, boundary_file: Path) -> None:
     """Count every effect that outlives the process: writes to the store and the file, calls to oned, orders to power
-    control. Die after the one asked for, which is the same as before the next."""
+    control and for images. Die after the one asked for, which is the same as before the next."""
     from one_preempt.adapters.held_capacity import HeldCapacityFile
+    from one_preempt.adapters.image_transfer.in_background import BackgroundImageTransfers
     from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
     from one_preempt.adapters.opennebula.enactor import OpenNebulaEnactor
     from one_preempt.adapters.opennebula.host_enactor import OpenNebulaHostEnactor
@@ -264,6 +267,7 @@ def _arm(dies_at: int, boundary_file: Path) -> None:
         (OpenNebulaEnactor, ("_call",)),
         (OpenNebulaHostEnactor, ("perform",)),
         (BackgroundPowerCalls, ("put",)),
+        (BackgroundImageTransfers, ("put",)),
         (HeldCapacityFile, ("replace",)),
     ):
         for name in names:

@@ -90,7 +90,8 @@ def _add_datastore(cloud: SimulatedCloud, entry: DatastoreEntry) -> None:
     template = merged(shipped, template_of_version(cloud, entry))
     store = SimDatastore(
         datastore_id, 0, 0, "oneadmin", "oneadmin", entry.name, usable_by_group(), entry.ds_mad, tm_mad,
-        f"/var/lib/one//datastores/{datastore_id}", kind, cluster_ids=_cluster_ids(cloud, entry.clusters, place),
+        entry.base_path or f"/var/lib/one//datastores/{datastore_id}", kind,
+        cluster_ids=_cluster_ids(cloud, entry.clusters, place),
         total_mib=entry.total_mib, free_mib=entry.total_mib - entry.used_mib, used_mib=entry.used_mib,
         template=template,
     )  # fmt: skip

@@ -83,7 +83,7 @@ class HostEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class DatastoreEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A datastore; `type` is image, system or file. `tm_mad_of_7` and `template_of_7` are what 7.x has otherwise
-    or beside. `id` is for those of a fresh installation, 0 to 2."""
+    or beside. `id` is for those of a fresh installation, 0 to 2. `base_path` is its folder; by default below oned's."""
 
     name: str
     type: str
@@ -94,6 +94,7 @@ class DatastoreEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     clusters: tuple[str, ...] = ("default",)
     total_mib: Amount = 0
     used_mib: Amount = 0
+    base_path: str = ""
     template: TemplateEntry = {}
     template_of_7: TemplateEntry = {}
 
