@@ -72,7 +72,7 @@ def _datastore(store_id: int, given: Given) -> Datastore:
         free_mib=free_mib,
         used_mib=given.get("used", 100_000),
         limit_mib=given.get("limit"),
-        tm_mad="shared",
+        tm_mad=given.get("tm_mad", "shared"),
         attributes=attributes_of(given),
     )
 

@@ -128,6 +128,7 @@ def image_staging_rules(images: ImageStagingSettings) -> ImageStagingRules | Non
         kept_after_start_s=images.kept_after_start_s,
         attempts=images.attempts,
         retry_delay_s=images.retry_delay_s,
+        cached_only=images.transfer.method == "tm-cache",
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from one_preempt.core.image_staging.edf_jit import POLICY as EDF_JIT
 from one_preempt.core.image_staging.policy import ImageStagingPolicy
 from one_preempt.core.model.image_transfer import ImageBounds
+from one_preempt.core.model.infrastructure import Datastore
 
 _BITS_PER_MIB = 8 * 1024 * 1024
 
@@ -33,6 +34,7 @@ class ImageStagingRules(Struct, frozen=True):
         kept_after_start_s: For so long after a start its image is not removed: VMs may still be made from it.
         attempts: How often a transfer is ordered for one start before it is left to oned.
         retry_delay_s: Pause before one that failed is ordered again.
+        cached_only: Only images of datastores that hosts cache can be brought; all others are left to oned.
     """
 
     mode: ImageStagingMode = ImageStagingMode.ACT
@@ -44,16 +46,23 @@ class ImageStagingRules(Struct, frozen=True):
     kept_after_start_s: int = 300
     attempts: int = 3
     retry_delay_s: int = 15
+    cached_only: bool = False
 
     @property
     def bounds(self) -> ImageBounds | None:
         """What the recount has to know of them; None where nothing is ordered."""
-        return ImageBounds(self.link_megabit_per_s, self.quantum_s, self.pool_mib) if self.acts else None
+        if not self.acts:
+            return None
+        return ImageBounds(self.link_megabit_per_s, self.quantum_s, self.pool_mib, self.cached_only)
 
     @property
     def acts(self) -> bool:
         """Are transfers ordered, and reservations refused for them?"""
         return self.mode is ImageStagingMode.ACT
+
+    def can_bring_from(self, datastore: Datastore | None) -> bool:
+        """Images of a datastore can be brought at all, as far as it is known."""
+        return not self.cached_only or (datastore is not None and datastore.is_cached_on_hosts)
 
     def transfer_s(self, size_mib: int) -> int:
         """For how long a transfer has the link: whole quanta, one at least."""

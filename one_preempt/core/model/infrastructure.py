@@ -7,6 +7,9 @@ from enum import IntEnum
 
 from msgspec import Struct, field
 
+CACHING_DRIVER = "local"
+"""The transfer driver that has caches of images on hosts, from OpenNebula 7.0 on."""
+
 
 class DatastoreType(IntEnum):
     """DATASTORE/TYPE."""
@@ -60,6 +63,12 @@ class Datastore(Struct, frozen=True):
     limit_mib: int | None
     tm_mad: str
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_cached_on_hosts(self) -> bool:
+        """Its images are looked for in the caches that the driver `local` (7.x) keeps on hosts."""
+        enabled = self.attributes.get("TEMPLATE/CACHE_ENABLE", ("",))[0]
+        return self.tm_mad == CACHING_DRIVER and enabled.upper() == "YES"
 
 
 class Network(Struct, frozen=True):

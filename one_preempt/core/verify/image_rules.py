@@ -9,7 +9,7 @@ from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, Tr
 from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.reservation import Verdict
-from one_preempt.core.model.virtual_machine import LcmState, VirtualMachine, VmState
+from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachine, VmState
 from one_preempt.core.verify.lease_over_time import has_start_promised, slots
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
@@ -180,8 +180,17 @@ def _copied_images(recount: Recount, vm: VirtualMachine, host_id: int) -> dict[t
     return {
         (disk.image_id, disk.image_size_mib or disk.size_mib): None
         for disk in vm.disks
-        if disk.image_id is not None and disk.clone and disk.clone_target == "SYSTEM"
+        if disk.image_id is not None and disk.clone and disk.clone_target == "SYSTEM" and _is_brought(recount, disk)
     }
+
+
+def _is_brought(recount: Recount, disk: Disk) -> bool:
+    """Its image is not of a datastore from which none can be brought."""
+    bounds = recount.state.images.bounds
+    if bounds is None or not bounds.cached_only:
+        return True
+    store = None if disk.datastore_id is None else recount.state.snapshot.datastores.get(disk.datastore_id)
+    return store is not None and (store.tm_mad, store.attributes.get("TEMPLATE/CACHE_ENABLE")) == ("local", ("YES",))
 
 
 def _brought(recount: Recount) -> list[ImageOrder]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from one_preempt.core.availability.gang_demand import BoolArray, GangDemand
 from one_preempt.core.availability.slot_table import SlotTable
 from one_preempt.core.availability.timeline import Stay
-from one_preempt.core.image_staging.copied_images import images_of
+from one_preempt.core.image_staging.copied_images import CopiedImage, images_of
 from one_preempt.core.image_staging.pool_room import peaks_mib
 from one_preempt.core.image_staging.staging_plan import ImageNeed, Place, StagingPlan, bringing, is_held
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -46,13 +46,26 @@ def needs_at(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay
     found: dict[Place, ImageNeed] = {}
     hosts = draft.state.hosts.hosts
     for vm, row in zip(vms, stay.host_rows, strict=True):
-        for image in images_of(vm):
+        for image in _brought_for(draft, vm):
             host = hosts[row]
             if (image.id, host.id) not in found and draft.matchmaker.makes_disks_on(vm, host):
                 found[image.id, host.id] = ImageNeed(
                     lease.id, image.id, host.id, image.size_mib, image.datastore_id, stay.start_s, lease.arrived_at_s
                 )
     return tuple(found[place] for place in sorted(found))
+
+
+def _brought_for(draft: PlanDraft, vm: VirtualMachine) -> tuple[CopiedImage, ...]:
+    """What of a VM's images can be brought to its host beforehand."""
+    found = images_of(vm)
+    if not found or draft.images is None:
+        return found
+    rules, datastores = draft.images.rules, draft.state.snapshot.datastores
+    return tuple(
+        one
+        for one in found
+        if rules.can_bring_from(None if one.datastore_id is None else datastores.get(one.datastore_id))
+    )
 
 
 def images_first(
@@ -67,7 +80,7 @@ def images_first(
 
     So VW07's Algorithm 1 has it; what is left equal stays in the order of preference.
     """
-    wanted = {image.id: image.size_mib for vm in vms for image in images_of(vm)}
+    wanted = {image.id: image.size_mib for vm in vms for image in _brought_for(draft, vm)}
     if draft.images is None or not draft.images.rules.acts or not wanted:
         return demand
     hosts = draft.state.hosts.hosts
