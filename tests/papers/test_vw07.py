@@ -10,7 +10,7 @@ import pytest
 from one_preempt.core.image_staging.image_pool import Keeping, PoolRules
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.experiments import vw07_accuracy, vw07_datastar, vw07_disk, vw07_stretch
+from one_preempt.simulation.experiments import vw07_accuracy, vw07_datastar, vw07_disk, vw07_mixed, vw07_stretch
 from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, ResultTable, Task, TaskResult
 from one_preempt.simulation.experiments.state_folder import lent
 from one_preempt.simulation.experiments.vw07_datastar import Submission
@@ -99,6 +99,46 @@ def test_nobody_overtakes_and_places_are_held_while_images_come() -> None:
     assert [one.began_ms for one in whole[16:]] == [16 * TRANSFER_MS + MS_PER_S] * 3
     serial = DeploymentSite(None, together=False).run(two)
     assert [one.began_ms for one in serial[16:]] == [number * TRANSFER_MS + MS_PER_S for number in (1, 2, 3)]
+
+
+def test_best_effort_waits_for_its_images_beside_reservations_and_reuse_makes_up_for_it() -> None:
+    results = results_of(vw07_mixed.EXPERIMENT)
+    assert {one.figures[vw07_mixed.REFUSED_PLANS] for one in results} == {0}
+    assert all((one.figures[vw07_mixed.RESERVATIONS] or 0) > (one.figures[vw07_mixed.REJECTED] or 0) for one in results)
+    concluded = vw07_mixed.conclude(results)
+    assert all(claim.holds for claim in concluded.claims if claim.required)
+    rows = {str(row["best effort"]): row for row in concluded.rows}
+    assert rows["short"]["T_published_s"] == 84540
+    # Suspending pays for long best effort and not for short one, whose images take all of the link.
+    percent = {(name, key): float(str(row[key])) for name, row in rows.items() for key in row if "percent" in key}
+    assert percent["long", "P_to_N_percent"] < 0 < percent["short", "P_to_N_percent"]
+    assert percent["short", "T_to_P_percent"] > 50 > percent["long", "T_to_P_percent"]
+
+
+def test_a_mixed_workload_is_the_same_in_all_configurations_but_for_what_they_are_about() -> None:
+    asked = {name: vw07_mixed.workload(Task("short 050-075 50-50", 0, name)) for name in vw07_mixed.CONFIGURATIONS}
+    known = [one for one in asked[vw07_mixed.N].requests if one.start_at_s is not None]
+    assert len(known) == 33
+    assert {one.virtual_machines for one in known} == {9, 10, 11, 12}
+    assert all(one.virtual_machines * one.actual_duration_s == pytest.approx(8700, rel=0.07) for one in known)
+    plain, slow = (asked[name].requests[33:] for name in (vw07_mixed.P_AS_FAST, vw07_mixed.R))
+    assert [round(1.1 * one.actual_duration_s) for one in plain] == [one.actual_duration_s for one in slow]
+    assert sum(one.actual_duration_s for one in plain) == pytest.approx(288_000, rel=0.03)
+    assert [(one.image, one.submitted_at_s) for one in plain] == [(one.image, one.submitted_at_s) for one in slow]
+    # Without reuse no two reservations have an image in common, nor any with best effort.
+    images = [one.image for one in asked[vw07_mixed.T].requests[:33]]
+    assert len(set(images)) == 33
+    assert not set(images) & {one.image for one in asked[vw07_mixed.T].requests[33:]}
+
+
+def test_the_tables_of_mixed_workloads_say_what_the_text_says_of_them() -> None:
+    rows = vw07_mixed.PUBLISHED
+    gains = [100 * (row.p_s / row.n_s - 1) for row in rows]
+    assert (round(min(gains), 3), round(max(gains), 3)) == (-9.475, 8.178)
+    assert max(round(100 * (row.t_s / row.p_s - 1), 2) for row in rows) == 97.34
+    assert max(round(100 * (row.t_s / row.p_s - 1), 2) for row in rows if row.duration == "long") == 3.13
+    assert max(round(100 * (row.r_s / row.p_s - 1), 2) for row in rows) == 7.37
+    assert len({(row.duration, row.taken, row.batch_to_reserved) for row in rows}) == 36
 
 
 LOG = """; Version: 2.2

@@ -1,0 +1,305 @@
+"""VW07 Tables 8.3 to 8.7: best effort beside reservations, with and without VMs, transfers of images, and their reuse.
+
+The whole scheduler plays it over the simulated cloud and its link; the tables as printed are in `vw07_mixed_tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from one_preempt.configuration.settings import ImageStagingSettings, OverheadSettings, Settings, TimeSettings
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.modes_and_limits import Verification
+from one_preempt.simulation.experiments.experiment import Claim, ExperimentResult, Row
+from one_preempt.simulation.experiments.replicated import (
+    REFUSED_PLANS,
+    Figures,
+    ReplicatedExperiment,
+    ResultTable,
+    Task,
+    TaskResult,
+)
+from one_preempt.simulation.experiments.trial import Trial, play
+from one_preempt.simulation.experiments.vw07_mixed_tables import PUBLISHED, Published
+from one_preempt.simulation.experiments.vw07_site import chance_of, drawn_image
+from one_preempt.simulation.probes.statistics import mean
+from one_preempt.simulation.simulator.result import Fate
+from one_preempt.simulation.simulator.site import ImageSite, Site, simulation_settings
+from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
+
+# No VMs; VMs whose images are there, and the same without their slow-down; with transfers; with transfers and reuse.
+N, P, P_AS_FAST, T, R = "N", "P", "P-as-fast", "T", "R"
+CONFIGURATIONS = (N, P, P_AS_FAST, T, R)
+REPLICATIONS = 1
+NODES, PLACES = 8, 16
+LASTS_S, SMALL_LASTS_S = 36_000, 3_600
+MINUTE_S = 60
+MEAN_S = {"long": 15 * MINUTE_S, "medium": 10 * MINUTE_S, "short": 5 * MINUTE_S}
+SIZES = {"000-025": (1, 4), "025-050": (5, 8), "050-075": (9, 12), "075-100": (13, 16)}
+# A reservation takes as many VM seconds as any other: 600 s of 14.5 VMs.
+RESERVED_VM_S = 8_700
+FIRST_START_S = 1_200
+REQUESTS_AN_HOUR = 10
+# Of 37 images seven are drawn ten times as often as the others. 572 MiB are 600 MB.
+IMAGE_WEIGHTS = (*(10,) * 7, *(1,) * 30)
+IMAGE_MIB = 572
+MEGABIT_PER_S, QUANTUM_S = 100, 60
+# Of what a VM does a tenth is lost to being one.
+SLOW = 1.1
+_TRIES = 500
+SMALL = ("long 075-100 75-25", "short 075-100 75-25")
+BE_END_S, USED, REJECTED, RESERVATIONS = "best_effort_end_s", "utilization", "rejected", "reservations"
+CHOICES = {
+    "work": "10 h of 16 places, divided between best effort and reservations as the table says",
+    "reservations": "known at the start; each of 8,700 VM seconds, with a size drawn from its class; starts uniform in "
+    "whole minutes, drawn anew up to 500 times until it fits beside the others, and left out if it never does",
+    "best effort": "10 requests an hour at even intervals; each VM is a lease of its own; durations uniform from half "
+    "to one and a half times the mean, in whole minutes; all VMs of a request have one image",
+    "N": "no suspension; EASY",
+    "P": "suspension and resumption, which take no time; EASY; best effort takes 1.1 times as long",
+    "P-as-fast": "P without the slow-down, for Table 8.4",
+    "T": "P, and images of reservations staged by EDF/JIT over 100 Mbit/s in quanta of 60 s, once for each node; best "
+    "effort has its own copy for each VM, made when it starts, for which it holds its place; nothing that was brought "
+    "for one serves another",
+    "R": "T, and what comes to a node stays there without a limit, and serves all VMs",
+    "seeds": "one workload for each of the 36, the same in all configurations",
+}
+
+
+def tasks(small: bool) -> list[Task]:
+    """Every workload in every configuration."""
+    points = SMALL if small else [point_of(one) for one in PUBLISHED]
+    return [
+        Task(point, replication, configuration, small)
+        for point in points
+        for replication in range(REPLICATIONS)
+        for configuration in CONFIGURATIONS
+    ]
+
+
+def point_of(row: Published) -> str:
+    """The workload of a row of the tables."""
+    return f"{row.duration} {row.taken} {row.batch_to_reserved}"
+
+
+def workload(task: Task) -> Workload:
+    """The requests of a task: reservations first."""
+    duration, taken, proportion = task.point.split(" ")
+    lasts_s = SMALL_LASTS_S if task.small else LASTS_S
+    reserved = int(proportion.partition("-")[2]) / 100
+    chance = chance_of(1000 + _place_of(task.point), task.replication)
+    total_vm_s = PLACES * lasts_s
+    reservations = [*_reservations(chance, SIZES[taken], reserved * total_vm_s, lasts_s)]
+    slow = SLOW if task.policy in (P, T, R) else 1
+    batch = [*_best_effort(chance, MEAN_S[duration], (1 - reserved) * total_vm_s, lasts_s, slow, len(reservations))]
+    if task.policy == T:
+        # Nothing that was brought for one serves another.
+        reservations = [replace(one, image=f"{one.image} of {one.id}") for one in reservations]
+        batch = [replace(one, image=f"{one.image} of best effort") for one in batch]
+    return Workload((*reservations, *batch))
+
+
+def _place_of(point: str) -> int:
+    return next(place for place, row in enumerate(PUBLISHED) if point_of(row) == point)
+
+
+def _reservations(
+    chance: np.random.Generator, sizes: tuple[int, int], work_vm_s: float, lasts_s: int
+) -> Iterator[WorkloadRequest]:
+    taken = np.zeros(2 * lasts_s // MINUTE_S, dtype=np.int64)
+    for number in range(round(work_vm_s / RESERVED_VM_S)):
+        vms = int(chance.integers(*sizes, endpoint=True))
+        minutes = max(1, round(RESERVED_VM_S / vms / MINUTE_S))
+        image = drawn_image(chance, IMAGE_WEIGHTS)
+        for _ in range(_TRIES):
+            first = int(chance.integers(FIRST_START_S // MINUTE_S, lasts_s // MINUTE_S))
+            span = taken[first : first + minutes]
+            if len(span) == minutes and int(span.max()) + vms <= PLACES:
+                span += vms
+                yield WorkloadRequest(
+                    number + 1, 0, (MachineSet(vms, 100, 1024),), minutes * MINUTE_S, minutes * MINUTE_S,
+                    StartKind.EXACT, first * MINUTE_S, lease_type=LeaseType.DC_NON_PREEMPTABLE,
+                    image=image, image_mib=IMAGE_MIB,
+                )  # fmt: skip
+                break
+
+
+def _best_effort(
+    chance: np.random.Generator, mean_s: int, work_vm_s: float, lasts_s: int, slow: float, reservations: int
+) -> Iterator[WorkloadRequest]:
+    requests = REQUESTS_AN_HOUR * lasts_s // 3600
+    vms = round(work_vm_s / mean_s)
+    number = 1_000 + reservations
+    for place in range(requests):
+        image = drawn_image(chance, IMAGE_WEIGHTS)
+        for _ in range(vms * (place + 1) // requests - vms * place // requests):
+            drawn_s = MINUTE_S * int(
+                chance.integers(mean_s // 2 // MINUTE_S, 3 * mean_s // 2 // MINUTE_S, endpoint=True)
+            )
+            runs_s = round(slow * drawn_s)
+            number += 1
+            yield WorkloadRequest(
+                number, place * lasts_s // requests, (MachineSet(1, 100, 1024),), runs_s, runs_s,
+                lease_type=LeaseType.BE_SUSPENDABLE, external=True, image=image, image_mib=IMAGE_MIB,
+            )  # fmt: skip
+
+
+def settings_of(configuration: str) -> Settings:
+    """How the scheduler is configured for it."""
+    at_once = OverheadSettings(
+        suspend_mib_per_s=1e9,
+        resume_mib_per_s=1e9,
+        copy_mib_per_s=1e9,
+        pause_s=0,
+        reschedule_s=0,
+        boot_s=0,
+        shutdown_s=0,
+    )
+    time = TimeSettings(
+        backfilling="easy",
+        suspension="none" if configuration == N else "all",
+        least_run_before_suspension_s=0,
+        preparation_margin_s=0,
+    )
+    settings = simulation_settings(Settings(overhead=at_once, time=time))
+    if configuration not in (T, R):
+        return settings
+    staging = ImageStagingSettings(mode="act", link_megabit_per_s=MEGABIT_PER_S, quantum_s=QUANTUM_S, margin_s=0)
+    return msgspec.structs.replace(settings, image_staging=staging)
+
+
+def simulate(task: Task) -> Figures:
+    """When best effort is done, and how much of the places is used until everything is."""
+    requests = workload(task)
+    images = ImageSite(MEGABIT_PER_S, keeps_copies=task.policy == R) if task.policy in (T, R) else None
+    site = replace(_site(), images=images)
+    trial = Trial(requests, site, settings_of(task.policy), verification=Verification.SAMPLED)
+    result = (played := play(trial)).result
+    ends = {one.request_id: (one.ended_at_ms or 0) / 1000 for one in result.records if one.fate is not Fate.REJECTED}
+    reserved = {one.id for one in requests.requests if one.start is StartKind.EXACT}
+    served_s = sum(one.served_vm_ms for one in result.records) / 1000
+    return {
+        BE_END_S: max(end_s for number, end_s in ends.items() if number not in reserved),
+        USED: served_s / (PLACES * max(ends.values())),
+        REJECTED: sum(number not in ends for number in reserved),
+        RESERVATIONS: len(reserved),
+        REFUSED_PLANS: played.seen.refused_plans,
+    }
+
+
+@cache
+def _site() -> Site:
+    return Site((MachineSet(NODES, 200, 2048),))
+
+
+def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
+    """A row for each workload, ours beside the published; the claims are about the parts of the tables."""
+    table = ResultTable(results)
+    rows = tuple(_row(table, row) for row in PUBLISHED if point_of(row) in table.points)
+    return ExperimentResult("vw07-mixed", rows, tuple(_claims(table)))
+
+
+def _per_cent(table: ResultTable, point: str, ours: str, of: str, figure: str = BE_END_S) -> float:
+    """By how much a configuration has more of a figure than another one."""
+    return 100 * (mean(table.values(point, ours, figure)) / mean(table.values(point, of, figure)) - 1)
+
+
+def _row(table: ResultTable, row: Published) -> Row:
+    point = point_of(row)
+    published = {N: row.n_s, P: row.p_s, T: row.t_s, R: row.r_s}
+    found: dict[str, str | int | float] = {
+        "best effort": row.duration, "reservations take": row.taken, "batch to reserved": row.batch_to_reserved,
+    }  # fmt: skip
+    for configuration, printed_s in published.items():
+        found[f"{configuration}_s"] = round(mean(table.values(point, configuration, BE_END_S)))
+        found[f"{configuration}_published_s"] = printed_s
+    for ours, of, printed in ((P, N, row.p_s / row.n_s), (T, P, row.t_s / row.p_s), (R, P, row.r_s / row.p_s)):
+        found[f"{ours}_to_{of}_percent"] = round(_per_cent(table, point, ours, of), 2)
+        found[f"{ours}_to_{of}_published_percent"] = round(100 * (printed - 1), 2)
+    for name, ours, printed in (
+        ("N", N, row.n_used), ("P_as_fast", P_AS_FAST, row.p_used), ("P", P, row.p_slow_used),
+        ("T", T, row.t_slow_used), ("R", R, row.r_slow_used),
+    ):  # fmt: skip
+        found[f"{name}_used"] = round(mean(table.values(point, ours, USED)), 2)
+        found[f"{name}_published_used"] = printed
+    found["reservations"] = round(mean(table.values(point, P, RESERVATIONS)))
+    found["rejected_without_transfers"] = round(mean(table.values(point, P, REJECTED)))
+    found["rejected_with_transfers"] = round(mean(table.values(point, T, REJECTED)))
+    return found
+
+
+def _claims(table: ResultTable) -> Iterator[Claim]:
+    played = [row for row in PUBLISHED if point_of(row) in table.points]
+    pairs = ((P, N, "p_s", "n_s"), (T, P, "t_s", "p_s"), (R, P, "r_s", "p_s"))
+    whole = len(played) == len(PUBLISHED)
+    for ours, of, of_ours, of_other in pairs:
+        found = [_per_cent(table, point_of(row), ours, of) for row in played]
+        printed = [100 * (getattr(row, of_ours) / getattr(row, of_other) - 1) for row in played]
+        alike = _rank_correlation(found, printed) if whole else None
+        told = f"{min(found):+.2f} to {max(found):+.2f} %"
+        told += "" if alike is None else f"; rank correlation over the workloads {alike:.2f}"
+        text = f"{ours} against {of}: from the best to the worst"
+        yield Claim(text, f"{min(printed):+.2f} to {max(printed):+.2f} %", told, _is_alike(alike), required=False)
+    reuse = {row: abs(_per_cent(table, point_of(row), R, P)) for row in played}
+    transfers = {row: abs(_per_cent(table, point_of(row), T, P)) for row in played}
+    told = (
+        f"a mean of {mean(list(reuse.values())):.2f} % from P, and {mean(list(transfers.values())):.2f} % without reuse"
+    )
+    yield Claim("reuse comes close to images that are there", "at most 7.37 %, and 97.34 % without reuse", told,
+                mean(list(reuse.values())) < mean(list(transfers.values())))  # fmt: skip
+    by_duration = {
+        duration: [transfers[row] for row in played if row.duration == duration]
+        for duration in MEAN_S
+        if any(row.duration == duration for row in played)
+    }
+    means = {duration: mean(found) for duration, found in by_duration.items()}
+    told = ", ".join(f"{duration} {value:.2f} %" for duration, value in means.items())
+    ordered = [means[duration] for duration in MEAN_S if duration in means]
+    yield Claim("transfers cost the more the shorter best effort is", "at most 3.13 % where it is long", told,
+                ordered == sorted(ordered))  # fmt: skip
+    wide = {
+        wide: [
+            _per_cent(table, point_of(row), P, N)
+            for row in played
+            if (row.duration == "long" and _is_wide(row)) is wide
+        ]
+        for wide in (True, False)
+    }
+    if whole:
+        told = f"{mean(wide[True]):+.2f} %, all others {mean(wide[False]):+.2f} %"
+        yield Claim("VMs gain most where best effort is long and reservations take half of the nodes or more",
+                    "down to -9.475 %", told, mean(wide[True]) < mean(wide[False]), required=False)  # fmt: skip
+
+
+def _is_wide(row: Published) -> bool:
+    return row.taken in ("050-075", "075-100")
+
+
+def _is_alike(correlation: float | None) -> bool | None:
+    return None if correlation is None else correlation > 0.5
+
+
+def _rank_correlation(ours: Sequence[float], printed: Sequence[float]) -> float:
+    """Spearman's, between two figures of the same workloads; equal ones share their ranks."""
+    return float(np.corrcoef(_ranks(ours), _ranks(printed))[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [mean([place for place, one in enumerate(sorted(values)) if one == value]) for value in values]
+
+
+EXPERIMENT = ReplicatedExperiment(
+    name="vw07-mixed",
+    description="best effort beside reservations: without VMs, with images that are there, with transfers, with reuse",
+    paper="Sotomayor 2007, Tables 8.3 to 8.7",
+    choices=CHOICES,
+    tasks=tasks,
+    simulate=simulate,
+    conclude=conclude,
+    in_parts=True,
+)
