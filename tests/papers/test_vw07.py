@@ -11,10 +11,17 @@ from one_preempt.core.image_staging.image_pool import Keeping, PoolRules
 from one_preempt.core.model.time import MS_PER_S
 from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.experiments import vw07_accuracy, vw07_datastar, vw07_disk, vw07_mixed, vw07_stretch
-from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, ResultTable, Task, TaskResult
+from one_preempt.simulation.experiments.replicated import (
+    REFUSED_PLANS,
+    ReplicatedExperiment,
+    ResultTable,
+    Task,
+    TaskResult,
+)
 from one_preempt.simulation.experiments.state_folder import lent
 from one_preempt.simulation.experiments.vw07_datastar import Submission
 from one_preempt.simulation.experiments.vw07_deployment import DeploymentSite
+from one_preempt.simulation.experiments.vw07_mixed_tables import PUBLISHED
 from one_preempt.simulation.experiments.vw07_site import TRANSFER_MS
 
 CACHE = PoolRules(limit_mb=1800, keeping=Keeping.UNTIL_EVICTED)
@@ -103,7 +110,7 @@ def test_nobody_overtakes_and_places_are_held_while_images_come() -> None:
 
 def test_best_effort_waits_for_its_images_beside_reservations_and_reuse_makes_up_for_it() -> None:
     results = results_of(vw07_mixed.EXPERIMENT)
-    assert {one.figures[vw07_mixed.REFUSED_PLANS] for one in results} == {0}
+    assert {one.figures[REFUSED_PLANS] for one in results} == {0}
     assert all((one.figures[vw07_mixed.RESERVATIONS] or 0) > (one.figures[vw07_mixed.REJECTED] or 0) for one in results)
     concluded = vw07_mixed.conclude(results)
     assert all(claim.holds for claim in concluded.claims if claim.required)
@@ -132,7 +139,7 @@ def test_a_mixed_workload_is_the_same_in_all_configurations_but_for_what_they_ar
 
 
 def test_the_tables_of_mixed_workloads_say_what_the_text_says_of_them() -> None:
-    rows = vw07_mixed.PUBLISHED
+    rows = PUBLISHED
     gains = [100 * (row.p_s / row.n_s - 1) for row in rows]
     assert (round(min(gains), 3), round(max(gains), 3)) == (-9.475, 8.178)
     assert max(round(100 * (row.t_s / row.p_s - 1), 2) for row in rows) == 97.34

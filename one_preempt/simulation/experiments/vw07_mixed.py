@@ -134,13 +134,13 @@ def _best_effort(
 ) -> Iterator[WorkloadRequest]:
     requests = REQUESTS_AN_HOUR * lasts_s // 3600
     vms = round(work_vm_s / mean_s)
+    # In minutes; whole ones of the same mean.
+    shortest_and_longest = -(-mean_s // (2 * MINUTE_S)), 3 * mean_s // (2 * MINUTE_S)
     number = 1_000 + reservations
     for place in range(requests):
         image = drawn_image(chance, IMAGE_WEIGHTS)
         for _ in range(vms * (place + 1) // requests - vms * place // requests):
-            drawn_s = MINUTE_S * int(
-                chance.integers(mean_s // 2 // MINUTE_S, 3 * mean_s // 2 // MINUTE_S, endpoint=True)
-            )
+            drawn_s = MINUTE_S * int(chance.integers(*shortest_and_longest, endpoint=True))
             runs_s = round(slow * drawn_s)
             number += 1
             yield WorkloadRequest(
