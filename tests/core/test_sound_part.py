@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption, Reason
 from one_preempt.core.model.reservation import Booking
 from one_preempt.core.sound_part import TRIALS, SoundPart, sound_part
@@ -84,3 +86,18 @@ def test_the_recounts_are_bounded_and_what_was_not_tried_is_left_out() -> None:
     assert leases(found.plan)
     assert is_sound(found.plan)
     assert leases(found.plan) | found.left_out == set(range(500))
+
+
+def test_an_order_for_an_image_goes_with_all_for_whom_it_is() -> None:
+    """Who is at fault for it is promised nothing either; what comes for others comes all the same."""
+
+    def order(image_id: int, *lease_ids: int) -> ImageOrder:
+        return ImageOrder(ImageOrderKind.BRING, image_id, 0, "host0", 1, 600, 0, 51, 100, lease_ids, "reservation", "")
+
+    wrong, shared, other = order(7, 5), order(8, 5, 6), order(9, 1)
+    plan = replace(plan_of(deploy(4), booked=(5, 6)), image_orders=(wrong, shared, other))
+    found = sound_part(plan, lambda tried: wrong not in tried.image_orders)
+    assert found is not None
+    assert found.plan.image_orders == (other,)
+    assert found.left_out == {5, 6}
+    assert leases(found.plan) == {4}
