@@ -52,6 +52,8 @@ MEGABIT_PER_S, QUANTUM_S = 100, 60
 # Of what a VM does a tenth is lost to being one.
 SLOW = 1.1
 _TRIES = 500
+# From this rank correlation on two columns count as alike.
+_ALIKE = 0.5
 SMALL = ("long 075-100 75-25", "short 075-100 75-25")
 BE_END_S, USED, REJECTED, RESERVATIONS = "best_effort_end_s", "utilization", "rejected", "reservations"
 CHOICES = {
@@ -245,53 +247,57 @@ def _row(table: ResultTable, row: Published) -> Row:
 
 def _claims(table: ResultTable) -> Iterator[Claim]:
     played = [row for row in PUBLISHED if point_of(row) in table.points]
-    pairs = ((P, N, "p_s", "n_s"), (T, P, "t_s", "p_s"), (R, P, "r_s", "p_s"))
-    whole = len(played) == len(PUBLISHED)
-    for ours, of, of_ours, of_other in pairs:
-        found = [_per_cent(table, point_of(row), ours, of) for row in played]
+    is_whole = len(played) == len(PUBLISHED)
+    for ours, of, of_ours, of_other in ((P, N, "p_s", "n_s"), (T, P, "t_s", "p_s"), (R, P, "r_s", "p_s")):
         printed = [100 * (getattr(row, of_ours) / getattr(row, of_other) - 1) for row in played]
-        alike = _rank_correlation(found, printed) if whole else None
-        told = f"{min(found):+.2f} to {max(found):+.2f} %"
-        told += "" if alike is None else f"; rank correlation over the workloads {alike:.2f}"
-        text = f"{ours} against {of}: from the best to the worst"
-        yield Claim(text, f"{min(printed):+.2f} to {max(printed):+.2f} %", told, _is_alike(alike), required=False)
-    reuse = {row: abs(_per_cent(table, point_of(row), R, P)) for row in played}
-    transfers = {row: abs(_per_cent(table, point_of(row), T, P)) for row in played}
-    told = (
-        f"a mean of {mean(list(reuse.values())):.2f} % from P, and {mean(list(transfers.values())):.2f} % without reuse"
-    )
-    yield Claim("reuse comes close to images that are there", "at most 7.37 %, and 97.34 % without reuse", told,
-                mean(list(reuse.values())) < mean(list(transfers.values())))  # fmt: skip
-    by_duration = {
-        duration: [transfers[row] for row in played if row.duration == duration]
+        yield _are_alike(f"{ours} against {of}", [*_all_per_cent(table, played, ours, of)], printed, is_whole)
+    yield _reuse_makes_up(table, played)
+    yield _short_ones_cost_most(table, played)
+    if is_whole:
+        yield _long_beside_wide_gains_most(table, played)
+
+
+def _all_per_cent(table: ResultTable, rows: Sequence[Published], ours: str, of: str) -> Iterator[float]:
+    return (_per_cent(table, point_of(row), ours, of) for row in rows)
+
+
+def _are_alike(what: str, ours: Sequence[float], printed: Sequence[float], is_whole: bool) -> Claim:
+    alike = _rank_correlation(ours, printed)
+    told = f"{min(ours):+.2f} to {max(ours):+.2f} %; rank correlation over the workloads {alike:.2f}"
+    holds = alike > _ALIKE if is_whole else None
+    text = f"{what}: from the best to the worst workload"
+    return Claim(text, f"{min(printed):+.2f} to {max(printed):+.2f} %", told, holds, required=False)
+
+
+def _reuse_makes_up(table: ResultTable, played: Sequence[Published]) -> Claim:
+    with_reuse, without = (mean([*_all_per_cent(table, played, ours, P)]) for ours in (R, T))
+    told = f"a mean of {with_reuse:+.2f} % against P, and {without:+.2f} % without reuse"
+    text = "reuse comes closer to images that are there than transfers without it"
+    return Claim(text, "at most +7.37 %, and +97.34 % without reuse", told, abs(with_reuse) < abs(without))
+
+
+def _short_ones_cost_most(table: ResultTable, played: Sequence[Published]) -> Claim:
+    means = {
+        duration: mean([*_all_per_cent(table, rows, T, P)])
         for duration in MEAN_S
-        if any(row.duration == duration for row in played)
+        if (rows := [row for row in played if row.duration == duration])
     }
-    means = {duration: mean(found) for duration, found in by_duration.items()}
-    told = ", ".join(f"{duration} {value:.2f} %" for duration, value in means.items())
-    ordered = [means[duration] for duration in MEAN_S if duration in means]
-    yield Claim("transfers cost the more the shorter best effort is", "at most 3.13 % where it is long", told,
-                ordered == sorted(ordered))  # fmt: skip
-    wide = {
-        wide: [
-            _per_cent(table, point_of(row), P, N)
-            for row in played
-            if (row.duration == "long" and _is_wide(row)) is wide
-        ]
-        for wide in (True, False)
-    }
-    if whole:
-        told = f"{mean(wide[True]):+.2f} %, all others {mean(wide[False]):+.2f} %"
-        yield Claim("VMs gain most where best effort is long and reservations take half of the nodes or more",
-                    "down to -9.475 %", told, mean(wide[True]) < mean(wide[False]), required=False)  # fmt: skip
+    told = ", ".join(f"{duration} {value:+.2f} %" for duration, value in means.items())
+    text = "transfers cost the more the shorter best effort is"
+    return Claim(text, "at most +3.13 % where it is long", told, [*means.values()] == sorted(means.values()))
+
+
+def _long_beside_wide_gains_most(table: ResultTable, played: Sequence[Published]) -> Claim:
+    wide = [row for row in played if row.duration == "long" and _is_wide(row)]
+    others = [row for row in played if row not in wide]
+    found, elsewhere = (mean([*_all_per_cent(table, rows, P, N)]) for rows in (wide, others))
+    text = "VMs gain most where best effort is long and reservations take half of the nodes or more"
+    told = f"{found:+.2f} %, all others {elsewhere:+.2f} %"
+    return Claim(text, "down to -9.475 %", told, found < elsewhere, required=False)
 
 
 def _is_wide(row: Published) -> bool:
     return row.taken in ("050-075", "075-100")
-
-
-def _is_alike(correlation: float | None) -> bool | None:
-    return None if correlation is None else correlation > 0.5
 
 
 def _rank_correlation(ours: Sequence[float], printed: Sequence[float]) -> float:
