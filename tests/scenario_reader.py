@@ -351,6 +351,8 @@ def _owner_use(document: dict[str, Any]) -> tuple[OwnerUse, ...]:
         for user, hours in used.items()
     ]
     return tuple(sorted(rows, key=lambda row: row.owner))
+
+
 def _transfers(given: dict[str, Any]) -> dict[str, TransferRecord]:
     """`under_way: {stage/7/1: {size: 600, for_s: 10}}`; of what has `failed` also `attempts`, `needed_in_s`."""
     phases = {"under_way": TransferPhase.UNDER_WAY, "failed": TransferPhase.FAILED}

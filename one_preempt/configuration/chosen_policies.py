@@ -8,8 +8,13 @@ from fractions import Fraction
 from zoneinfo import ZoneInfo
 
 from one_preempt.configuration.power_settings import HostPowerSettings, PowerSettings
-from one_preempt.configuration.settings import FairShareSettings, LeaseRuleSettings, RightsSettings, Settings
-from one_preempt.configuration.settings import ImageStagingSettings, LeaseRuleSettings, RightsSettings, Settings
+from one_preempt.configuration.settings import (
+    FairShareSettings,
+    ImageStagingSettings,
+    LeaseRuleSettings,
+    RightsSettings,
+    Settings,
+)
 from one_preempt.core.admission.rules import AdmissionRules, BeyondRights, GroupRights, LeaseRule, VmMatch
 from one_preempt.core.backfilling import intermediate
 from one_preempt.core.backfilling.policy import BackfillingPolicy

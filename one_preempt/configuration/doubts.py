@@ -7,14 +7,11 @@ import os
 from collections.abc import Iterator
 
 from one_preempt.configuration.choices import SHIPPED_POLICIES
-from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
-from one_preempt.configuration.power_settings import power_doubts
-from one_preempt.configuration.settings import (
-    FairShareSettings,
 from one_preempt.configuration.image_transfer_settings import transfer_doubts
 from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
 from one_preempt.configuration.power_settings import power_doubts
 from one_preempt.configuration.settings import (
+    FairShareSettings,
     ImageStagingSettings,
     LeaseSettings,
     MatchSettings,
@@ -57,6 +54,8 @@ def _doubts_about_fair_share(settings: Settings) -> Iterator[str]:
             "queue_order is fair-share and time.backfilling is conservative: all that wait keep the starts that they "
             "were promised, and whoever has used less comes first only to what comes free early; take easy"
         )
+
+
 def _doubts_about_images(images: ImageStagingSettings) -> Iterator[str]:
     yield from (f"image_staging.{doubt}" for doubt in transfer_doubts(images.transfer, acts=images.mode == "act"))
     if images.mode == "off" and images.transfer.method != "none":

@@ -11,12 +11,12 @@ from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import (
     host_use_records,
+    image_records,
     owner_use_records,
     power_records,
     rows,
     standing_records,
 )
-from one_preempt.adapters.lease_store import host_use_records, image_records, power_records, rows, standing_records
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
 from one_preempt.adapters.lease_store.database import (
@@ -143,8 +143,6 @@ class SqlLeaseStore:
                 power_orders=self._orders_seen.copy(),
                 power_asked_at_s=power_records.asked_at_s(connection),
                 owner_use=owner_use_records.owner_use(connection),
-                image_transfers=self._images.transfers,
-                held_images=self._images.held,
                 image_transfers=image_records.transfers(connection),
                 held_images=image_records.held(connection),
             )
@@ -167,7 +165,6 @@ class SqlLeaseStore:
             standing_records.write(connection, changes.power_standings)
             if changes.owner_use is not None:
                 owner_use_records.write(connection, changes.owner_use)
-        self._images.write(changes.image_transfers, changes.held_images)
             image_records.write(connection, changes.image_transfers, changes.held_images)
 
     def record_plan(self, plan: Plan) -> None:

@@ -307,6 +307,8 @@ owner_use = Table(
     Column("user_name", String(ID_LENGTH), nullable=False),
     Column("used_cpu_centi_s", BigInteger, nullable=False),
     Column("measured_at_s", BigInteger, nullable=False),
+)
+
 # Orders for images on hosts that are not done; the columns of `ImageOrder` and `TransferRecord`, under the same names.
 image_transfers = Table(
     "image_transfers",
