@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Protocol
 
 from one_preempt.child_process import Finished
 from one_preempt.core.model.image_transfer import ImageOrder
+from one_preempt.core.model.stored_image import StoredImage
+
+ImagesById = Mapping[int, StoredImage]
 
 
 class TransferFailure(Exception):
@@ -43,8 +46,5 @@ class Carrier(Protocol):
     def looks(self) -> bool:
         """It can be seen what hosts hold."""
 
-    def look(self, host: str, run: RunProgram) -> frozenset[int]:
-        """The ids of the images of oned that are complete on the host named so. Raises as `bring` does."""
-
-
-Now = Callable[[], int]
+    def look(self, host: str, images: ImagesById, run: RunProgram) -> frozenset[int]:
+        """Which of these images, all that oned has, are complete on the host named so. Raises as `bring` does."""

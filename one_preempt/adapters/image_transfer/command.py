@@ -9,11 +9,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from one_preempt.adapters.image_transfer.carrier import RunProgram, TransferFailure
+from one_preempt.adapters.image_transfer.carrier import ImagesById, RunProgram, TransferFailure
 from one_preempt.adapters.image_transfer.image_files import (
     LONGEST_WORDS,
     ImageOf,
-    ImagesNow,
     checked_host,
     checked_path,
     image_file,
@@ -40,11 +39,11 @@ _LOOK_S = 60.0
 class CommandCarrier:
     """Implements `Carrier`. Placeholders are replaced wherever they stand in an argument; exit code 0 is a yes."""
 
-    def __init__(self, settings: ImageCommandSettings, timeout_s: float, image_of: ImageOf, images: ImagesNow) -> None:
+    def __init__(self, settings: ImageCommandSettings, timeout_s: float, image_of: ImageOf) -> None:
         """`timeout_s`: when `bring` and `remove` are killed."""
         self._settings = settings
         self._timeout_s = timeout_s
-        self._image_of, self._images = image_of, images
+        self._image_of = image_of
 
     @property
     def looks(self) -> bool:
@@ -68,17 +67,13 @@ class CommandCarrier:
         told = self._told(order, image, "" if image is None else checked_path(image))
         self._run("remove", self._settings.remove, self._timeout_s, told, run)
 
-    def look(self, host: str, run: RunProgram) -> frozenset[int]:
+    def look(self, host: str, images: ImagesById, run: RunProgram) -> frozenset[int]:
         """Run `list`, which writes the id of an image on each line, or the name of its file; what else it writes is
         no image of oned's."""
         told = {"STAGING_HOST": checked_host(host)}
         said = self._run("list", self._settings.list, min(_LOOK_S, self._timeout_s), told, run).output
         if len(said.encode()) >= LONGEST_OUTPUT_BYTES:
             raise TransferFailure(f"command.list wrote more than {LONGEST_OUTPUT_BYTES} bytes for {host}")
-        try:
-            images = self._images()
-        except CloudUnavailable as error:
-            raise TransferFailure(f"OpenNebula does not say which images there are: {error}") from None
         by_word = {os.path.basename(image.source): image_id for image_id, image in images.items()}
         by_word |= {str(image_id): image_id for image_id in images}
         return frozenset(by_word[word] for word in said.split() if word in by_word)

@@ -32,8 +32,8 @@ def make_carrier(settings: ImageTransferSettings, storage: KnownStorage) -> Carr
     """The way of bringing images that the configuration asks for."""
     makers: dict[TransferMethod, Callable[[], Carrier]] = {
         "none": NoCarrier,
-        "command": lambda: CommandCarrier(settings.command, settings.timeout_s, storage.of, storage.all),
-        "tm-cache": lambda: TmCacheCarrier(settings.tm_cache, settings.timeout_s, storage.of, storage.all),
+        "command": lambda: CommandCarrier(settings.command, settings.timeout_s, storage.of),
+        "tm-cache": lambda: TmCacheCarrier(settings.tm_cache, settings.timeout_s, storage.of),
     }
     return makers[settings.method]()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -17,9 +17,6 @@ from one_preempt.ports import CloudUnavailable
 
 ImageOf = Callable[[int], StoredImage | None]
 """The image of that id as oned has it now. Raises `CloudUnavailable`."""
-
-ImagesNow = Callable[[], Mapping[int, StoredImage]]
-"""All images as oned has them now, by id. Raises `CloudUnavailable`."""
 
 LONGEST_WORDS = 200
 # Programs on the way take paths apart in their own ways: nothing in it may mean anything to them.

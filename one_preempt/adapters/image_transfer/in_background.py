@@ -8,8 +8,7 @@ from threading import Lock
 
 from msgspec import Struct
 
-from one_preempt.adapters.image_transfer.carrier import Carrier, Dropped, TransferFailure
-from one_preempt.adapters.image_transfer.image_files import ImagesNow
+from one_preempt.adapters.image_transfer.carrier import Carrier, Dropped, ImagesById, TransferFailure
 from one_preempt.child_process import Children, Finished
 from one_preempt.core.model.image_transfer import (
     HeldImage,
@@ -19,9 +18,10 @@ from one_preempt.core.model.image_transfer import (
     TransferPhase,
     TransferReport,
 )
-from one_preempt.core.model.stored_image import StoredImage
 from one_preempt.ports import Clock, CloudUnavailable
 
+ImagesNow = Callable[[], ImagesById]
+"""All images of oned. Raises `CloudUnavailable`."""
 HostsNow = Callable[[], Mapping[int, str]]
 """The names of the hosts that can be looked at, by id. Raises `CloudUnavailable`."""
 
@@ -202,14 +202,14 @@ class Look:
             with self._lock:
                 self._is_going = False
 
-    def _look_at(self, host_id: int, host: str, images: Mapping[int, StoredImage], drops: int) -> None:
+    def _look_at(self, host_id: int, host: str, images: ImagesById, drops: int) -> None:
         def run(arguments: list[str], timeout_s: float, extra_environment: dict[str, str] | None = None) -> Finished:
             return self._children.run(arguments, timeout_s, extra_environment, lambda: self._demand_wanted(drops))
 
         read_at_s = self._clock.now_s()
         try:
             self._demand_wanted(drops)
-            pool = held(host_id, read_at_s, self._carrier.look(host, run), images)
+            pool = held(host_id, read_at_s, self._carrier.look(host, images, run), images)
         except (Dropped, TransferFailure):
             return
         with self._lock:
@@ -222,7 +222,7 @@ class Look:
                 raise Dropped
 
 
-def held(host_id: int, read_at_s: int, image_ids: Collection[int], images: Mapping[int, StoredImage]) -> HostImages:
+def held(host_id: int, read_at_s: int, image_ids: Collection[int], images: ImagesById) -> HostImages:
     """A host's pool with those of the images that oned has."""
     there = (images[one] for one in sorted(image_ids) if one in images)
     return HostImages(host_id, read_at_s, tuple(HeldImage(one.id, one.size_mib, read_at_s) for one in there))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from one_preempt.adapters.image_transfer.carrier import RunProgram, TransferFailure
+from one_preempt.adapters.image_transfer.carrier import ImagesById, RunProgram, TransferFailure
 from one_preempt.core.model.image_transfer import ImageOrder
 
 
@@ -22,6 +22,6 @@ class NoCarrier:
         """Say what is missing."""
         raise TransferFailure(f"nothing removes images from {order.host_name}: name image_staging.transfer.method")
 
-    def look(self, host: str, run: RunProgram) -> frozenset[int]:
+    def look(self, host: str, images: ImagesById, run: RunProgram) -> frozenset[int]:
         """Never asked."""
         raise TransferFailure(f"nothing looks at {host}: name image_staging.transfer.method")

@@ -13,12 +13,11 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from one_preempt.adapters.image_transfer.carrier import RunProgram, TransferFailure
+from one_preempt.adapters.image_transfer.carrier import ImagesById, RunProgram, TransferFailure
 from one_preempt.adapters.image_transfer.image_files import (
     LONGEST_WORDS,
     ImageFile,
     ImageOf,
-    ImagesNow,
     checked_host,
     image_file,
 )
@@ -28,7 +27,6 @@ from one_preempt.core.model.host_name import is_host_name
 from one_preempt.core.model.image_transfer import ImageOrder
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.core.model.stored_image import StoredImage
-from one_preempt.ports import CloudUnavailable
 from one_preempt.ssh import SSH_FAILED, SshAccess, ssh_arguments, ssh_trouble
 
 DRIVER = "local"
@@ -49,11 +47,11 @@ _LISTED = re.compile(r"(\S+) ['\"]?([0-9]+)['\"]?")
 class TmCacheCarrier:
     """Implements `Carrier`. Needs image datastores with TM_MAD=local and CACHE_ENABLE=YES, and a login on each host."""
 
-    def __init__(self, settings: TmCacheSettings, timeout_s: float, image_of: ImageOf, images: ImagesNow) -> None:
+    def __init__(self, settings: TmCacheSettings, timeout_s: float, image_of: ImageOf) -> None:
         """`timeout_s`: when a copy is killed."""
         self._settings = settings
         self._timeout_s = timeout_s
-        self._image_of, self._images = image_of, images
+        self._image_of = image_of
         self._front_end = settings.front_end or socket.gethostname()
 
     @property
@@ -83,12 +81,8 @@ class TmCacheCarrier:
     def remove(self, order: ImageOrder, run: RunProgram) -> None:
         """Nothing is to be done: the cache makes room by itself, of what was not used for the longest time."""
 
-    def look(self, host: str, run: RunProgram) -> frozenset[int]:
+    def look(self, host: str, images: ImagesById, run: RunProgram) -> frozenset[int]:
         """Compare the files of its caches with the images of today."""
-        try:
-            images = self._images()
-        except CloudUnavailable as error:
-            raise TransferFailure(f"OpenNebula does not say which images there are: {error}") from None
         cached = [one for one in images.values() if is_cached(one)]
         found: set[int] = set()
         for path in sorted({_cache_path(one) for one in cached}):

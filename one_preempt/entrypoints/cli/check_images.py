@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from one_preempt.adapters.image_transfer.carrier import Carrier, TransferFailure
+from one_preempt.adapters.image_transfer.carrier import Carrier, ImagesById, TransferFailure
 from one_preempt.adapters.image_transfer.factory import make_carrier
 from one_preempt.adapters.image_transfer.image_files import checked_path
 from one_preempt.adapters.image_transfer.tm_cache import is_cached
@@ -17,7 +17,6 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.child_process import Children, Finished
 from one_preempt.configuration.image_transfer_settings import ImageTransferSettings, transfer_doubts
 from one_preempt.configuration.settings import Settings
-from one_preempt.core.model.stored_image import StoredImage
 from one_preempt.entrypoints.cli.set_up import Finding, Grade
 from one_preempt.explanation.explain import printable
 from one_preempt.ports import CloudUnavailable
@@ -101,10 +100,10 @@ def judge_images_on_hosts(settings: Settings, transport: OnedTransport) -> Itera
         yield from _files(given, images)
         carrier = make_carrier(given, storage)
         if carrier.looks and hosts:
-            yield from _looks(carrier, hosts)
+            yield from _looks(carrier, hosts, images)
 
 
-def _files(given: ImageTransferSettings, images: Mapping[int, StoredImage]) -> Iterator[Finding]:
+def _files(given: ImageTransferSettings, images: ImagesById) -> Iterator[Finding]:
     wanted = [one for one in images.values() if one.is_copyable]
     if given.method == "tm-cache":
         cached = [one for one in wanted if is_cached(one)]
@@ -128,10 +127,10 @@ def _files(given: ImageTransferSettings, images: Mapping[int, StoredImage]) -> I
         yield Finding(SUBJECT, Grade.FAIL, f"{len(unseen) - NAMED} more images cannot be read here")
 
 
-def _looks(carrier: Carrier, hosts: Mapping[int, str]) -> Iterator[Finding]:
+def _looks(carrier: Carrier, hosts: Mapping[int, str], images: ImagesById) -> Iterator[Finding]:
     names = [hosts[host_id] for host_id in sorted(hosts)]
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as threads:
-        told = list(threads.map(lambda host: _why_unseen(carrier, host), names))
+        told = list(threads.map(lambda host: _why_unseen(carrier, host, images), names))
     silent = [(host, why) for host, why in zip(names, told, strict=True) if why]
     if not silent:
         yield Finding(SUBJECT, Grade.OK, f"{len(names)} hosts show which images they hold")
@@ -146,12 +145,12 @@ def _named(silent: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         yield Finding(SUBJECT, Grade.FAIL, f"{len(silent) - NAMED} more hosts do not show what they hold")
 
 
-def _why_unseen(carrier: Carrier, host: str) -> str:
+def _why_unseen(carrier: Carrier, host: str, images: ImagesById) -> str:
     def run(arguments: list[str], timeout_s: float, extra_environment: dict[str, str] | None = None) -> Finished:
         return Children().run(arguments, timeout_s, extra_environment)
 
     try:
-        carrier.look(host, run)
+        carrier.look(host, images, run)
     except TransferFailure as failure:
         return str(failure)
     return ""

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock
-from one_preempt.adapters.image_transfer.carrier import RunProgram, TransferFailure
+from one_preempt.adapters.image_transfer.carrier import ImagesById, RunProgram, TransferFailure
 from one_preempt.adapters.image_transfer.in_background import BackgroundImageTransfers, Look
 from one_preempt.core.model.image_transfer import HeldImage, HostImages, ImageOrder, TransferPhase, TransferReport
 from one_preempt.ports import CloudUnavailable
@@ -44,7 +44,7 @@ class SlowCarrier:
     def remove(self, order: ImageOrder, run: RunProgram) -> None:
         self._carry(order, run)
 
-    def look(self, host: str, run: RunProgram) -> frozenset[int]:
+    def look(self, host: str, images: ImagesById, run: RunProgram) -> frozenset[int]:
         self.looked_at.append(host)
         if self.wrong is not None:
             raise self.wrong
