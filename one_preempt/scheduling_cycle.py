@@ -67,10 +67,8 @@ class CycleReport(Struct, frozen=True):
     With `violations` the first plan was refused by its recount; `plan` is then what is sound of one that was decided
     again. `is_refused`: nothing was, and nothing was done. What is `quiet` is no reason for a cycle. `clock_leapt_s`:
     so far has the clock leapt ahead since the last report. `clock_ahead_s`: so far is it ahead of oned's time, below 0
-    behind it; 0 where they agree.
-    so far has the clock leapt ahead since the last report. `image_orders` were put in this cycle.
-    so far has the clock leapt ahead since the last report. `image_orders` were put in this cycle, `image_results` are
-    those of which was heard that they are done or have failed.
+    behind it; 0 where they agree. `image_orders` were put in this cycle, `image_results` are those of which was heard
+    that they are done or have failed.
     """
 
     raft_state: RaftState

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from one_preempt.core.image_staging.pool_room import room_on, to_be_removed
 from one_preempt.core.image_staging.staging_plan import ImageNeed, PlannedTransfer
-from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind
+from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.images.image_draft import ImageDraft
@@ -57,8 +57,9 @@ def _take_on(
         if transfer.begin_s > now_s + REMOVED_BEFORE_S:
             draft.wake_by(transfer.begin_s - REMOVED_BEFORE_S)
         else:
-            _remove(draft, images, transfer, transfer.size_mib - room_mib, needs)
-            draft.wake_by(now_s + 1)
+            begun = _remove(draft, images, transfer, transfer.size_mib - room_mib, needs)
+            # What is just ordered may be done at once; else whatever is in the way is looked at again after a while.
+            draft.wake_by(now_s + 1 if begun else now_s + images.rules.retry_delay_s)
         return room_mib
     if transfer.begin_s > now_s:
         draft.wake_by(transfer.begin_s)
@@ -96,12 +97,19 @@ def _remove(
     transfer: PlannedTransfer,
     lacking_mib: int,
     needs: Mapping[int, tuple[ImageNeed, ...]],
-) -> None:
-    """Order removals on the host of a transfer, as many as it needs, of what nobody needs there."""
+) -> bool:
+    """Order removals on the host of a transfer, as many as it needs, of what nobody needs there; was any not before?
+
+    One that has failed is left alone until its pause is over.
+    """
     now_s, host_id = draft.state.now_s, transfer.host_id
+    records = images.known.transfers
     kept = {one.image_id for of_lease in needs.values() for one in of_lease if one.host_id == host_id}
     kept |= {image_id for image_id, host in in_use_until(draft, images) if host == host_id}
     kept |= _due(draft, host_id)
+    removals = [one for one in records.values() if one.order.kind is ImageOrderKind.DROP]
+    kept |= {one.order.image_id for one in removals if one.order.host_id == host_id and one.not_before_s > now_s}
+    begun = False
     for image in to_be_removed(host_id, lacking_mib, images.known, kept, _popularity(draft)):
         order = ImageOrder(
             kind=ImageOrderKind.DROP,
@@ -119,6 +127,8 @@ def _remove(
         )
         if all(order.id != known.id for known in images.orders):
             images.orders.append(order)
+            begun |= order.id not in records or records[order.id].phase is not TransferPhase.UNDER_WAY
+    return begun
 
 
 def _due(draft: PlanDraft, host_id: int) -> set[int]:

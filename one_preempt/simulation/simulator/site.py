@@ -75,10 +75,6 @@ def build_cloud(site: Site, *, keeps_logs: bool = False) -> SimulatedCloud:
         for machines in site.hosts:
             for _ in range(machines.count):
                 cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
-    cloud.add_datastore("shared", total_mib=_AMPLE_MIB, tm_mad="shared", template={"SHARED": ["YES"]})
-    for machines in site.hosts:
-        for _ in range(machines.count):
-            cloud.add_host(f"node{len(cloud.hosts)}", machines.cpu_centi, machines.memory_mib)
     if site.images is None:
         cloud.add_datastore("shared", total_mib=_AMPLE_MIB, tm_mad="shared", template={"SHARED": ["YES"]})
     else:
