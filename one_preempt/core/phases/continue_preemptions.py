@@ -43,6 +43,7 @@ from one_preempt.core.queue_turn import may_start
 from one_preempt.core.victims import MOVES, has_left, has_overrun, is_resting, is_shielded
 
 _ARRIVED = frozenset({VmPhase.STARTING, VmPhase.RUNNING, VmPhase.MOVING, VmPhase.BUSY})
+_BACK = frozenset({VmPhase.STARTING, VmPhase.RUNNING})
 _GOING = frozenset({VmPhase.LEAVING, VmPhase.MOVING})
 
 
@@ -272,10 +273,11 @@ def _why_not_leaving(draft: PlanDraft, preemption: Preemption, victim: Victim) -
     phase = phase_in_place(vm) if in_place else phase_of(vm)
     if phase in _GOING:
         return None
+    if phase in _BACK and not in_place and _has_its_room(draft, preemption):
+        # While the preemptor's disks are made or it boots, others may leave, and a victim be back before it runs.
+        text = f"the preemptor has its room, and victim VM {vm.id} returns"
+        return PreemptionEnd(preemption.id, True, Reason("preemptor-starting", text))
     if phase is not VmPhase.RUNNING and not in_place:
-        if phase is VmPhase.STARTING and _has_its_room(draft, preemption):
-            text = f"the preemptor has its room, and victim VM {vm.id} returns"
-            return PreemptionEnd(preemption.id, True, Reason("preemptor-starting", text))
         return _give_up(preemption, "victim-changed", f"victim VM {vm.id} is {vm.state_name} now")
     if lease is None or lease.id != victim.lease_id or not _gives_way(draft, lease) or vm.uid != lease.uid:
         return _give_up(
