@@ -15,7 +15,7 @@ from one_preempt.simulation.workload.workload import StartKind
 from tests.simulation.image_stories.drawn_images import ImageStory, draw_image_story
 from tests.simulation.time_stories.watched_cycle import Looked, WatchedCycle
 
-STORIES = int(os.environ.get("ONE_PREEMPT_IMAGE_STORIES", "60"))
+STORIES = int(os.environ.get("ONE_PREEMPT_IMAGE_STORIES", "40"))
 UNTIL_S = 20_000
 
 
