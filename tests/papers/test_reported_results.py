@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from one_preempt.simulation.experiments import pemp12_energy, vw07_stretch
 from one_preempt.simulation.experiments.ccpe13_table1 import PUBLISHED, measure
 from one_preempt.simulation.experiments.ccpe13_workloads import of_whole_replications
+from one_preempt.simulation.experiments.experiment import Row
 from one_preempt.simulation.experiments.pemp12_runs import KWH, PEMP, POLICIES, SESP, VIOLATIONS, Runs
 from one_preempt.simulation.experiments.pemp12_workloads import LOG_FILE, RESERVATIONS_FILE, SLICE_FILE, TraceFolder
 from one_preempt.simulation.experiments.registry import experiments
@@ -98,6 +99,28 @@ def test_image_staging_is_told_as_it_was_measured() -> None:
         for row in experiment(vw07_stretch.NAME).concluded(reported(vw07_stretch.NAME)).rows:
             words = f"| {row['images']} | {row['queue']} | {row['policy']} |"
             assert f"{words} {row['deployment_s']} | {row['from_s']} to {row['to_s']} |" in DOCUMENT
+
+
+def test_mixed_workloads_are_told_as_they_were_measured() -> None:
+    """Seconds and utilization of each configuration, ours and as printed, and the percentages in the text's order."""
+    if "vw07-mixed" in REPORTED:
+        for row in experiment("vw07-mixed").concluded(reported("vw07-mixed")).rows:
+            assert vw07_mixed_line(row) in DOCUMENT
+            assert vw07_mixed_used_line(row) in DOCUMENT
+
+
+def vw07_mixed_line(row: Row) -> str:
+    where = f"| {row['best effort']} | {row['reservations take']} | {row['batch to reserved']} |"
+    seconds = [f"{row[f'{one}_s']}, {row[f'{one}_published_s']}" for one in "NPTR"]
+    pairs = ("P_to_N", "T_to_P", "R_to_P")
+    per_cent = [f"{row[f'{one}_percent']:+.2f}, {row[f'{one}_published_percent']:+.2f}" for one in pairs]
+    return f"{where} {' | '.join([*seconds, *per_cent])} |"
+
+
+def vw07_mixed_used_line(row: Row) -> str:
+    where = f"| {row['best effort']} | {row['reservations take']} | {row['batch to reserved']} |"
+    used = [f"{row[f'{one}_used']}, {row[f'{one}_published_used']}" for one in ("N", "P_as_fast", "P", "T", "R")]
+    return f"{where} {' | '.join(used)} |"
 
 
 def test_energies_are_told_as_they_were_measured() -> None:

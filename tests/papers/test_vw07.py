@@ -113,7 +113,8 @@ def test_best_effort_waits_for_its_images_beside_reservations_and_reuse_makes_up
     assert {one.figures[REFUSED_PLANS] for one in results} == {0}
     assert all((one.figures[vw07_mixed.RESERVATIONS] or 0) > (one.figures[vw07_mixed.REJECTED] or 0) for one in results)
     concluded = vw07_mixed.conclude(results)
-    assert all(claim.holds for claim in concluded.claims if claim.required)
+    # Of two workloads nothing is judged.
+    assert {claim.holds for claim in concluded.claims} == {None}
     rows = {str(row["best effort"]): row for row in concluded.rows}
     assert rows["short"]["T_published_s"] == 84540
     # Suspending pays for long best effort and not for short one, whose images take all of the link.

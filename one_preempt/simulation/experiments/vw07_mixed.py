@@ -251,8 +251,8 @@ def _claims(table: ResultTable) -> Iterator[Claim]:
     for ours, of, of_ours, of_other in ((P, N, "p_s", "n_s"), (T, P, "t_s", "p_s"), (R, P, "r_s", "p_s")):
         printed = [100 * (getattr(row, of_ours) / getattr(row, of_other) - 1) for row in played]
         yield _are_alike(f"{ours} against {of}", [*_all_per_cent(table, played, ours, of)], printed, is_whole)
-    yield _reuse_makes_up(table, played)
-    yield _short_ones_cost_most(table, played)
+    for claim in (_reuse_makes_up(table, played), _short_ones_cost_most(table, played)):
+        yield claim if is_whole else replace(claim, holds=None)
     if is_whole:
         yield _long_beside_wide_gains_most(table, played)
 
