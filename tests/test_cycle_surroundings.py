@@ -13,12 +13,14 @@ from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.memory_lease_store import MemoryLeaseStore
 from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.model.held_room import HeldRoom
+from one_preempt.core.model.image_transfer import HostImages, ImageOrder, TransferReport
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.verify import Violation, recounter
 from one_preempt.errors import OnePreemptError
+from one_preempt.image_enactment import ImageEnactment
 from one_preempt.ports import CallResult, CloudUnavailable
 from one_preempt.scheduling_cycle import CycleReport, SchedulingCycle
 from one_preempt.surroundings import Surroundings
@@ -376,3 +378,65 @@ def test_where_nothing_is_sound_nothing_is_done(monkeypatch: pytest.MonkeyPatch)
     refusing(monkeypatch, lambda _plan: True)
     assert cycle.run().is_refused
     assert around.told == []
+
+
+class Transfers:
+    """Orders for images that are put, and whether they were dropped."""
+
+    def __init__(self) -> None:
+        self.put_ids: list[str] = []
+        self.drops = 0
+
+    def is_busy(self, order_id: str) -> bool:
+        return order_id in self.put_ids
+
+    def put(self, order: ImageOrder, now_s: int) -> None:
+        self.put_ids.append(order.id)
+
+    def take_reports(self) -> Sequence[TransferReport]:
+        return ()
+
+    def take_holdings(self) -> Sequence[HostImages]:
+        return ()
+
+    def drop(self) -> None:
+        self.drops += 1
+
+
+IMAGE_DUE_NOW = {
+    "settings": {"image_staging": {"mode": "act", "link_megabit_per_s": 100}},
+    "hosts": {0: {}},
+    "datastore": {"shared": False},
+    "vms": {
+        5: {
+            "user": "lea", "state": "HOLD", "cpu": 1, "disks": [{"size": 600, "image": 7}],
+            "lease": {"TYPE": "DC-NON-PREEMPTABLE", "START_IN_S": 81, "DURATION_S": 3600},
+        }
+    },
+}  # fmt: skip
+
+
+def staging_cycle(cloud: Cloud, transfers: Transfers) -> SchedulingCycle:
+    around, settings, clock = FakeSurroundings({}), settings_of(cloud.document), FixedClock(NOW_S)
+    store = Store(around.told)
+    images = ImageEnactment(store, transfers, clock)
+    surroundings = Surroundings(cloud, store, around, clock, images=images)
+    return SchedulingCycle(surroundings, policies(settings), admission_rules(settings))
+
+
+def test_images_are_ordered_once_and_dropped_by_who_cannot_go_on() -> None:
+    cloud, transfers = Cloud(IMAGE_DUE_NOW), Transfers()
+    cycle = staging_cycle(cloud, transfers)
+    assert [order.id for order in cycle.run().image_orders] == ["stage/7/0"]
+    assert cycle.run().image_orders == ()
+    cloud.is_away = True
+    with pytest.raises(CloudUnavailable):
+        cycle.run()
+    assert (transfers.put_ids, transfers.drops) == (["stage/7/0"], 1)
+
+
+def test_who_does_not_lead_orders_no_image() -> None:
+    cloud, transfers = Cloud(IMAGE_DUE_NOW), Transfers()
+    cloud.raft_state = RaftState.FOLLOWER
+    assert staging_cycle(cloud, transfers).run().image_orders == ()
+    assert (transfers.put_ids, transfers.drops) == ([], 1)
