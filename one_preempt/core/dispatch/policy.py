@@ -57,9 +57,9 @@ class DispatchPolicy(Protocol):
     def description(self) -> str:
         """One line for people."""
 
-    def cluster(self, routing: Routing, sent_of_type: Sequence[int], sent: int) -> int:
+    def cluster(self, routing: Routing, sent_of_type: Sequence[float], sent: int) -> int:
         """The number of a cluster with a share above 0.
 
-        `sent_of_type` is how many requests of this one's type each cluster was sent before, `sent` how many of all
-        types all of them were.
+        `sent_of_type` is how many requests of this one's type each cluster was sent before, or, for the same answer, by
+        how much that is more than its share of them; `sent` how many of all types all of them were.
         """

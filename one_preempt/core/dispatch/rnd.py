@@ -23,7 +23,7 @@ class AtRandom(Struct, frozen=True):
     name: str = "RND"
     description: str = "drawn at random, with the shares as probabilities"
 
-    def cluster(self, routing: Routing, sent_of_type: Sequence[int], sent: int) -> int:
+    def cluster(self, routing: Routing, sent_of_type: Sequence[float], sent: int) -> int:
         """By the seed and the number of requests before."""
         limits = list(accumulate(routing.shares))
         drawn = _uniform(routing.seed, sent) * limits[-1]

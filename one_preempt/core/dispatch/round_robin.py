@@ -18,7 +18,7 @@ class InTurns(Struct, frozen=True):
     name: str = "RR"
     description: str = "one cluster after the other"
 
-    def cluster(self, routing: Routing, sent_of_type: Sequence[int], sent: int) -> int:
+    def cluster(self, routing: Routing, sent_of_type: Sequence[float], sent: int) -> int:
         """By the number of requests before."""
         with_share = [place for place, share in enumerate(routing.shares) if share]
         return with_share[sent % len(with_share)]

@@ -21,7 +21,7 @@ class RequestType(Struct, frozen=True):
     name: str = "RTDP"
     description: str = "by turns in proportion to the shares, for each type of requests by itself"
 
-    def cluster(self, routing: Routing, sent_of_type: Sequence[int], sent: int) -> int:
+    def cluster(self, routing: Routing, sent_of_type: Sequence[float], sent: int) -> int:
         """Of clusters with a share; `sent` is of no matter."""
         return min(
             (((place == routing.fastest) + sent_of_type[place]) / share, place)

@@ -14,6 +14,7 @@ class BiggestClusterFirst(Struct, frozen=True):
 
     name: str = "BCF"
     description: str = "the more to a cluster, the more it can compute"
+    needs_service_times: bool = False
 
     def allocate(self, problem: AllocationProblem) -> tuple[float, ...]:
         """L times the cluster's part of all capability (Equation 27)."""

@@ -18,6 +18,7 @@ class LeastRateFirst(Struct, frozen=True):
 
     name: str = "LRF"
     description: str = "the more to a cluster, the lower the rate of its local requests"
+    needs_service_times: bool = False
 
     def allocate(self, problem: AllocationProblem) -> tuple[float, ...]:
         """(1 - lambda_j / sum of lambda) L / (N - 1)."""

@@ -32,6 +32,7 @@ class PreemptionAware(Struct, frozen=True):
 
     name: str = "PAP"
     description: str = "the shares with the least mean response time beside local requests that preempt"
+    needs_service_times: bool = True
 
     def allocate(self, problem: AllocationProblem) -> tuple[float, ...]:
         """The rates of Algorithm 1. Clusters of equal load are taken in their order.

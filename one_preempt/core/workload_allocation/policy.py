@@ -18,6 +18,13 @@ class AllocationPolicy(Protocol):
     def description(self) -> str:
         """One line for people."""
 
+    @property
+    def needs_service_times(self) -> bool:
+        """Whether the answer depends on the external rate and on how long external requests take.
+
+        Others are asked as well where nothing is known of these; they stand for 1 then.
+        """
+
     def allocate(self, problem: AllocationProblem) -> tuple[float, ...]:
         """Requests a second for each cluster, in the order of the clusters; together they are the external rate.
 

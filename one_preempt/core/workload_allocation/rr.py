@@ -12,6 +12,7 @@ class RoundRobin(Struct, frozen=True):
 
     name: str = "RR"
     description: str = "the same to every cluster"
+    needs_service_times: bool = False
 
     def allocate(self, problem: AllocationProblem) -> tuple[float, ...]:
         """L / N each (Equation 25)."""

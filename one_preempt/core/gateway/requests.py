@@ -1,0 +1,128 @@
+"""What the gateway's ledger keeps of a request: what was asked, which zones were tried, and what became of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from one_preempt.core.model.lease import LeaseType
+
+LONGEST_TEXT = 400
+
+
+class RequestState(StrEnum):
+    """Where a request stands."""
+
+    OPEN = "open"  # its owner's command was told a zone, and has not said yet what came of it
+    UNANSWERED = "unanswered"  # the zone gave no answer while VMs were created: they may exist
+    PLACED = "placed"
+    REFUSED = "refused"  # by every zone
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"  # the command died, and nothing of it is in any zone
+    ENDED = "ended"  # all its VMs are DONE
+
+
+UNSETTLED = frozenset({RequestState.OPEN, RequestState.UNANSWERED})
+SENT = frozenset({RequestState.PLACED, RequestState.ENDED, RequestState.UNANSWERED, RequestState.OPEN})
+"""States in which a request counts as one that came and went to a zone; a cancelled one counts if it was placed."""
+
+
+class AttemptOutcome(StrEnum):
+    """What became of a zone's turn."""
+
+    PLACED = "placed"
+    REFUSED = "refused"
+    UNANSWERED = "unanswered"
+    NOTHING_THERE = "nothing there"
+    CANCELLED = "cancelled"
+
+
+class Attempt(Struct, frozen=True):
+    """One zone's turn: written before the owner's command is told the zone, answered afterwards."""
+
+    zone: str
+    why: str
+    begun_at_s: int
+    outcome: AttemptOutcome | None = None
+    outcome_at_s: int | None = None
+    text: str = ""
+
+
+class GatewayRequest(Struct, frozen=True):
+    """One external request.
+
+    Attributes:
+        number: Its number, from 1; LEASE_GATEWAY of its VMs.
+        token: LEASE_SUBMISSION of its VMs, by which they are found.
+        uid: The user on the gateway's machine who asked.
+        user: That user's name there.
+        type: The type of the lease.
+        size: How many VMs.
+        name: NAME of the lease, or ''.
+        duration_s: For how long each runs, where that was said.
+        opened_at_s: When it was asked.
+        state: Where it stands.
+        attempts: The zones that had their turn, in that order; the last one has or had the request.
+        vm_ids: Its VMs in the zone of the last attempt, as far as known.
+        charges: What it added to the balances of zones.
+        text: What there is to say of its state.
+        ended_at_s: When nothing was left to come of it.
+        work: Element-seconds that its VMs computed, times the speed of the zone; None as long as that is not known.
+    """
+
+    number: int
+    token: str
+    uid: int
+    user: str
+    type: LeaseType
+    size: int
+    name: str
+    duration_s: int | None
+    opened_at_s: int
+    state: RequestState = RequestState.OPEN
+    attempts: tuple[Attempt, ...] = ()
+    vm_ids: tuple[int, ...] = ()
+    charges: dict[str, float] = {}
+    text: str = ""
+    ended_at_s: int | None = None
+    work: float | None = None
+
+    @property
+    def zone(self) -> str:
+        """The zone that has it, or had it last; '' where none was tried."""
+        return self.attempts[-1].zone if self.attempts else ""
+
+    @property
+    def tried(self) -> frozenset[str]:
+        """The zones that had their turn."""
+        return frozenset(attempt.zone for attempt in self.attempts)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether it counts as a request that went to a zone."""
+        return self.state in SENT or (self.state is RequestState.CANCELLED and bool(self.vm_ids))
+
+    def answered(self, outcome: AttemptOutcome, text: str, now_s: int) -> GatewayRequest:
+        """The zone whose turn it was has said, or has been seen to say, this."""
+        last = replace(self.attempts[-1], outcome=outcome, outcome_at_s=now_s, text=text)
+        return replace(self, attempts=(*self.attempts[:-1], last))
+
+    def turned_to(self, zone: str, why: str, charges: dict[str, float], now_s: int) -> GatewayRequest:
+        """It is the turn of this zone."""
+        return replace(
+            self,
+            state=RequestState.OPEN,
+            attempts=(*self.attempts, Attempt(zone, why, now_s)),
+            charges=charges,
+            text="",
+        )
+
+
+def changed_balances(before: GatewayRequest | None, after: GatewayRequest) -> dict[str, float]:
+    """What `after` adds to the balances of its type, in place of what `before` had added."""
+    changes = dict(after.charges)
+    for zone, charge in (before.charges if before is not None else {}).items():
+        changes[zone] = changes.get(zone, 0.0) - charge
+    return {zone: change for zone, change in changes.items() if change}
