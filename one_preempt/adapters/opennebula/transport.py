@@ -33,8 +33,8 @@ READ_ONLY_METHODS = frozenset({
     "one.acl.info", "one.clusterpool.info", "one.datastorepool.info", "one.group.info", "one.grouppool.info",
     "one.hookpool.info", "one.host.info", "one.hostpool.info", "one.hostpool.monitoring", "one.system.config",
     "one.system.version", "one.templatepool.info", "one.user.info", "one.userpool.info", "one.vm.info",
-    "one.vmgroup.info", "one.vmgrouppool.info", "one.vmpool.info", "one.vmpool.infoextended", "one.vmpool.infoset",
-    "one.vn.info", "one.vnpool.info", "one.zone.raftstatus",
+    "one.vmgroup.info", "one.vmgrouppool.info", "one.vmpool.accounting", "one.vmpool.info", "one.vmpool.infoextended",
+    "one.vmpool.infoset", "one.vn.info", "one.vnpool.info", "one.zone.raftstatus", "one.zonepool.info",
 })  # fmt: skip
 AUTHENTICATION = 0x100
 LONGEST_CAUSE = 400

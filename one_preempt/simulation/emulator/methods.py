@@ -13,7 +13,7 @@ from one_preempt.simulation.emulator import access_documents as access
 from one_preempt.simulation.emulator import infrastructure_documents as infrastructure
 from one_preempt.simulation.emulator import static_documents as static
 from one_preempt.simulation.emulator.host_document import host, host_monitoring
-from one_preempt.simulation.emulator.vm_document import vm_full, vm_monitoring, vm_short
+from one_preempt.simulation.emulator.vm_document import accounting_record, vm_full, vm_monitoring, vm_short
 from one_preempt.simulation.emulator.xml_writing import element
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
 from one_preempt.simulation.simulated_cloud.errors import ErrorCode, OnedError
@@ -49,6 +49,11 @@ def _vms(cloud: SimulatedCloud, vms: Iterable[SimVm], extended: bool) -> str:
 
 def _vm_set(cloud: SimulatedCloud, caller: Caller, vm_ids: str, extended: bool) -> str:
     return _vms(cloud, cloud.vm_set(caller, vm_ids), extended)
+
+
+def _accounting(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start_s: int, end_s: int) -> str:
+    records = cloud.accounting(caller, filter_flag, start_s, end_s)
+    return _pool("HISTORY_RECORDS", (accounting_record(vm, record, cloud.version) for vm, record in records))
 
 
 def _vm_info(cloud: SimulatedCloud, caller: Caller, vm_id: int, _decrypt: bool) -> str:
@@ -206,6 +211,7 @@ METHODS: dict[str, Method] = {
     "one.vm.unlock": _of_cloud("vm_unlock"),
     "one.vm.update": _of_cloud("vm_update"),
     "one.vmgrouppool.info": _vm_group_pool,
+    "one.vmpool.accounting": _accounting,
     "one.vmpool.info": _vm_pool(extended=False),
     "one.vmpool.infoextended": _vm_pool(extended=True),
     "one.vmpool.infoset": _vm_set,

@@ -55,6 +55,7 @@ SIGNATURES: dict[str, str] = {
     "one.vm.unlock": "i",
     "one.vm.update": "isi",
     "one.vmgrouppool.info": _POOL,
+    "one.vmpool.accounting": "iii",
     "one.vmpool.info": "iiii|s",
     "one.vmpool.infoextended": "iiii|s",
     "one.vmpool.infoset": "sb",

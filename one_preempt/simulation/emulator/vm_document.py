@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from one_preempt.simulation.emulator.permissions_document import owner_and_name, permissions
 from one_preempt.simulation.emulator.xml_writing import Vector, attributes, cdata, element, ids, plain, template, vector
 from one_preempt.simulation.simulated_cloud.objects import SimHistory, SimLock, SimVm, TemplateDict
+from one_preempt.simulation.simulated_cloud.states import LcmState, VmState
 from one_preempt.simulation.simulated_cloud.templates import text_of, vectors_of
 
 _SHORT_DISK = (
@@ -43,6 +46,16 @@ def vm_full(vm: SimVm, version: str, in_pool: bool) -> str:
         f"{_history(_full_record(record, version) for record in history)}"
         "<BACKUPS><BACKUP_CONFIG/><BACKUP_IDS></BACKUP_IDS></BACKUPS></VM>"
     )
+
+
+def accounting_record(vm: SimVm, record: SimHistory, version: str) -> str:
+    """A stay on a host as accounting tells it: with the VM as it was when the stay began, without history."""
+    began = replace(
+        vm, state=VmState.ACTIVE, lcm_state=LcmState.PROLOG, prev_state=VmState.ACTIVE, prev_lcm_state=LcmState.LCM_INIT,
+        etime_s=0, history=[], sched_actions=[], lock=None,
+    )  # fmt: skip
+    body = vm_full(began, version, in_pool=True)
+    return _full_record(record, version).removesuffix("</HISTORY>") + f"{body}</HISTORY>"
 
 
 def vm_short(vm: SimVm) -> str:

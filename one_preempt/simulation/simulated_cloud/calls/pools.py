@@ -19,6 +19,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimCluster,
     SimDatastore,
     SimGroup,
+    SimHistory,
     SimImage,
     SimNetwork,
     SimPermissions,
@@ -58,6 +59,18 @@ class PoolCalls(CloudState):
         if state == _NOT_DONE:
             vms = [vm for vm in vms if vm.state != VmState.DONE]
         return self._visible(caller, ObjectKind.VM, vms, filter_flag, start, end)
+
+    def accounting(
+        self, caller: Caller, filter_flag: int = _ALL, start_s: int = -1, end_s: int = -1
+    ) -> list[tuple[SimVm, SimHistory]]:
+        """Stays on hosts of which a part lies between two instants (-1: none), DONE VMs' too, by VM and their order."""
+        return [
+            (vm, record)
+            for vm in reversed(self._visible(caller, ObjectKind.VM, self.vms.values(), filter_flag, -1, -1))
+            for record in vm.history
+            if (start_s == -1 or record.etime_s == 0 or record.etime_s > start_s)
+            and (end_s == -1 or record.stime_s < end_s)
+        ]
 
     def vm_set(self, caller: Caller, vm_ids: str) -> list[SimVm]:
         """The VMs named as "1,4,7-9"; ids that name nothing, or nothing to be seen, are left out."""
