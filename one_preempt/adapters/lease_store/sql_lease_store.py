@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import delete, insert, select, update
-from sqlalchemy.engine import Connection
 
 from one_preempt.adapters.lease_store import (
     host_use_records,
@@ -19,19 +16,7 @@ from one_preempt.adapters.lease_store import (
 )
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
-from one_preempt.adapters.lease_store.database import (
-    BUSY_TIMEOUT_S,
-    DatabaseNotMade,
-    LeaseStoreError,
-    database_exists,
-    failures_in_words,
-    is_sqlite,
-    name_of,
-    open_engine,
-    parsed_url,
-    prepare_file,
-    reading_engine,
-)
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S
 from one_preempt.adapters.lease_store.intents import (
     RETRY_WINDOW_S,
     VICTIM_WINDOW_S,
@@ -40,7 +25,7 @@ from one_preempt.adapters.lease_store.intents import (
     newest_first,
     unknown_action,
 )
-from one_preempt.adapters.lease_store.schema import require_current, require_made
+from one_preempt.adapters.lease_store.kept_database import KeptDatabase
 from one_preempt.adapters.lease_store.tables import (
     actions,
     attempts,
@@ -56,7 +41,6 @@ from one_preempt.adapters.lease_store.tables import (
     transitions,
     vm_states,
 )
-from one_preempt.adapters.lease_store.writer_lock import WriterLock, take_writer_lock
 from one_preempt.core.model.image_transfer import HostImages, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, LeaseRecord, Ledger, LedgerChanges, Transition
 from one_preempt.core.model.plan import Action, Plan
@@ -77,56 +61,23 @@ class SqlLeaseStore:
     """
 
     def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True) -> None:
-        parsed = parsed_url(url)
-        self._is_sqlite = is_sqlite(parsed)
-        self._name = name_of(parsed)
-        if makes and self._is_sqlite:
-            prepare_file(parsed)
-        elif not database_exists(url):
-            raise DatabaseNotMade(self._name)
-        self._engine = open_engine(parsed, busy_timeout_s)
-        self._reading_engine = reading_engine(self._engine)
-        self._writer: WriterLock | None = None
-        self._writer_lost = False
+        self._database = KeptDatabase(url, busy_timeout_s, makes=makes)
         self._orders_seen: dict[int, PowerOrder] = {}
-        try:
-            (require_current if makes else require_made)(self._engine, self._name)
-        except LeaseStoreError:
-            self._engine.dispose()
-            raise
 
     def acquire_writer(self) -> None:
         """Become the one daemon that writes, until `release_writer`, `close` or death; raises where another one is.
 
-        Every later write first checks that the lock still stands, and so does every later call of this. Where it was
-        lost they raise; it is taken anew by the call after that, so that whoever acts begins afresh in between.
-        `set_paused` by another process needs none.
+        See `KeptDatabase.acquire_writer`. `set_paused` by another process needs none.
         """
-        if self._writer is not None and not self._writer_lost:
-            self._check_writer()
-            return
-        self._open_anew()
-        self.release_writer()
-        with failures_in_words(self._name):
-            self._writer = take_writer_lock(self._engine, self._name, self._is_sqlite)
-
-    def _open_anew(self) -> None:
-        """Begin with the database that is there now: a connection of before would go on with the one that was."""
-        if self._is_sqlite and not Path(self._name).exists():
-            text = f"the database {self._name} is gone: put it back, or restart the daemon to begin with an empty one"
-            raise LeaseStoreError(text)
-        self._engine.dispose()
-        require_current(self._engine, self._name)
+        self._database.acquire_writer()
 
     def release_writer(self) -> None:
         """Let another daemon write: this one's front-end does not lead any more."""
-        if self._writer is not None:
-            self._writer.release()
-            self._writer, self._writer_lost = None, False
+        self._database.release_writer()
 
     def load(self, now_s: int) -> Ledger:
         """What the cycle needs to know; ended leases and what is older than the windows are not read."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             self._orders_seen = power_records.orders(connection)
             return Ledger(
                 leases={record.id: record for record in queries.lease_records(connection, include_ended=False)},
@@ -151,7 +102,7 @@ class SqlLeaseStore:
         """Write what reconciliation found out."""
         if changes.is_empty:
             return
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             writes.write_leases(connection, {record.id: record for record in changes.ended_before})
             writes.write_leases(connection, {record.id: record for record in (*changes.admitted, *changes.updated)})
             writes.close_actions(connection, changes.closed_actions)
@@ -173,7 +124,7 @@ class SqlLeaseStore:
             (plan.actions, plan.preemptions, plan.ended_preemptions, plan.advised, plan.bookings, plan.verdicts)
         ) and not power_records.is_written_down(plan):
             return
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             known = writes.known_actions(connection, plan)
             wanted = (
                 intended_again(known.get(action.id), action, plan.made_at_s)
@@ -193,7 +144,7 @@ class SqlLeaseStore:
 
     def begin_attempt(self, action: Action, now_s: int) -> None:
         """Write that `action` is about to be issued; raises LookupError where no plan has recorded it."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             begun = connection.execute(
                 update(actions)
                 .where(actions.c.id == action.id)
@@ -213,7 +164,7 @@ class SqlLeaseStore:
             "error_code": result.error_code,
             "error_text": result.error_text,
         }
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             if connection.execute(update(actions).where(actions.c.id == action_id).values(answer)).rowcount != 1:
                 raise unknown_action(action_id)
             under_way = (
@@ -230,78 +181,78 @@ class SqlLeaseStore:
 
     def begin_power_step(self, step: HostPowerStep) -> None:
         """Write that the call of the phase in which the host's sequence is, is about to be issued."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             power_records.begin(connection, step.host_id)
 
     def record_power_result(self, host_id: int, result: CallResult, now_s: int) -> None:
         """Write what was answered to it."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             power_records.answered(connection, host_id, result, now_s)
 
     def order_power(self, order: PowerOrder) -> None:
         """Leave an administrator's order for the daemon, which sees it at its next `load`."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             power_records.write_order(connection, order)
 
     def power_sequences(self) -> Sequence[PowerSequence]:
         """What is known of the power of each host, by its id."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return tuple(power_records.power_sequences(connection).values())
 
     def power_standings(self) -> Sequence[PowerStanding]:
         """What power control remembers of hosts that did not obey, by their names."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return standing_records.standings(connection)
 
     def image_transfers(self) -> Mapping[str, TransferRecord]:
         """Orders for images that are under way or have failed, by their ids."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return image_records.transfers(connection)
 
     def held_images(self) -> Mapping[int, HostImages]:
         """The images on hosts, by host id."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return image_records.held(connection)
 
     def record_host_use(self, stays: Sequence[HostUseStay]) -> None:
         """Write what hosts do, over what was written of the same host from the same instant on."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             host_use_records.write(connection, stays)
 
     def lasting_host_use(self) -> Sequence[HostUseStay]:
         """The stays that have not ended, by host id."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return host_use_records.lasting(connection)
 
     def host_use(self, from_s: int, until_s: int) -> Sequence[HostUseStay]:
         """The stays of which a part lies between two instants, by host id and beginning."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return host_use_records.between(connection, from_s, until_s)
 
     def host_use_totals(self) -> Sequence[HostUseTotal]:
         """What is left of stays that were pruned, by their keys."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return host_use_records.totals(connection)
 
     def is_paused(self) -> bool:
         """Whether preempting and power actions are stopped, asked afresh."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return queries.is_on(connection, PAUSED)
 
     def set_paused(self, paused: bool, now_s: int) -> None:
         """Stop or start preempting and power actions; the daemon sees it at its next `load`."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             writes.replace(connection, control, [{"name": PAUSED, "switched_on": paused, "changed_at_s": now_s}])
 
     def leases(self, include_ended: bool = False) -> Sequence[LeaseRecord]:
         """Recorded leases, oldest first."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             records = queries.lease_records(connection, include_ended)
         return tuple(sorted(records, key=lambda record: (record.arrived_at_s, record.id)))
 
     def actions(self, lease_id: int | None = None, limit: int = 200) -> Sequence[ActionRecord]:
         """The log of actions, newest first: each time of a step that became necessary more than once."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             latest = queries.actions_in(connection, actions, lease_id, limit)
             past = queries.actions_in(connection, past_actions, lease_id, limit)
         return newest_first(latest, past)[:limit]
@@ -311,7 +262,7 @@ class SqlLeaseStore:
         query = select(transitions).order_by(transitions.c.number.desc()).limit(limit)
         if vm_id is not None:
             query = query.where(transitions.c.vm_id == vm_id)
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return tuple(rows.transition(row) for row in connection.execute(query))
 
     def prune(self, before_s: int) -> int:
@@ -319,7 +270,7 @@ class SqlLeaseStore:
 
         Live leases, open actions and open preemptions stay, however old they are.
         """
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             forgotten = (
                 connection.execute(delete(table).where(instant < before_s)).rowcount
                 for table, instant in (
@@ -348,25 +299,4 @@ class SqlLeaseStore:
 
     def close(self) -> None:
         """Let go of the database and of the writer's lock."""
-        self.release_writer()
-        self._engine.dispose()
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with failures_in_words(self._name), self._reading_engine.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        self._check_writer()
-        with failures_in_words(self._name), self._engine.begin() as connection:
-            yield connection
-
-    def _check_writer(self) -> None:
-        if self._writer is None:
-            return
-        try:
-            self._writer.check()
-        except LeaseStoreError:
-            self._writer_lost = True
-            raise
+        self._database.close()

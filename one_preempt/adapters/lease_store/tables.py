@@ -12,6 +12,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -351,4 +352,39 @@ control = Table(
     Column("name", String(WORD_LENGTH), primary_key=True),
     Column("switched_on", Boolean, nullable=False),
     Column("changed_at_s", BigInteger, nullable=False),
+)
+
+# The ledger of a gateway between zones. A request is read as a whole; what stands beside it is what is looked up by.
+gateway_requests = Table(
+    "gateway_requests",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("token", String(WORD_LENGTH), nullable=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("state", String(WORD_LENGTH), nullable=False),
+    Column("opened_at_s", BigInteger, nullable=False),
+    Column("ended_at_s", BigInteger),
+    Column("document", LONG_TEXT, nullable=False),
+    Index("ix_gateway_requests_token", "token", unique=True),
+    Index("ix_gateway_requests_uid", "uid", "number"),
+    Index("ix_gateway_requests_state", "state", "number"),
+    Index("ix_gateway_requests_opened_at_s", "opened_at_s"),
+)
+
+# How far each zone is ahead of its share of requests of a type.
+gateway_balances = Table(
+    "gateway_balances",
+    metadata,
+    Column("type", String(WORD_LENGTH), primary_key=True),
+    Column("zone", String(ID_LENGTH), primary_key=True),
+    Column("ahead", Float(53), nullable=False),
+)
+
+# The last measure of each zone ("measure"), and the shares in force ("allocation", of no zone).
+gateway_documents = Table(
+    "gateway_documents",
+    metadata,
+    Column("kind", String(WORD_LENGTH), primary_key=True),
+    Column("zone", String(ID_LENGTH), primary_key=True),
+    Column("document", LONG_TEXT, nullable=False),
 )

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from one_preempt.core.model.lease import LeaseType
 
 LONGEST_TEXT = 400
+BALANCE_DIGITS = 9
+"""Balances are rounded, so that adding and taking away the same leaves nothing."""
 
 
 class RequestState(StrEnum):

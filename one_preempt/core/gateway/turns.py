@@ -13,10 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from one_preempt.core.dispatch.policy import DispatchPolicy, Routing
+from one_preempt.core.gateway.requests import BALANCE_DIGITS
 from one_preempt.core.gateway.shares import Allocation
-
-DIGITS = 9
-"""Balances are rounded, so that adding and taking away the same leaves nothing."""
 
 
 class Turn(Struct, frozen=True):
@@ -52,7 +50,8 @@ def next_turn(
     fastest = next((eligible.index(zone) for zone in allocation.by_speed if zone in eligible), 0)
     place = policy.cluster(Routing(parts, fastest, seed), [ahead.get(zone, 0.0) for zone in eligible], sent)
     charges = {
-        zone: round((at == place) - part, DIGITS) for at, (zone, part) in enumerate(zip(eligible, parts, strict=True))
+        zone: round((at == place) - part, BALANCE_DIGITS)
+        for at, (zone, part) in enumerate(zip(eligible, parts, strict=True))
     }
     why = f"{policy.name} by the shares of {allocation.answer.policy}"
     return Turn(eligible[place], why, {zone: charge for zone, charge in charges.items() if charge})

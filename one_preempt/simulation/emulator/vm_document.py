@@ -51,8 +51,8 @@ def vm_full(vm: SimVm, version: str, in_pool: bool) -> str:
 def accounting_record(vm: SimVm, record: SimHistory, version: str) -> str:
     """A stay on a host as accounting tells it: with the VM as it was when the stay began, without history."""
     began = replace(
-        vm, state=VmState.ACTIVE, lcm_state=LcmState.PROLOG, prev_state=VmState.ACTIVE, prev_lcm_state=LcmState.LCM_INIT,
-        etime_s=0, history=[], sched_actions=[], lock=None,
+        vm, state=VmState.ACTIVE, lcm_state=LcmState.PROLOG, prev_state=VmState.ACTIVE,
+        prev_lcm_state=LcmState.LCM_INIT, etime_s=0, history=[], sched_actions=[], lock=None,
     )  # fmt: skip
     body = vm_full(began, version, in_pool=True)
     return _full_record(record, version).removesuffix("</HISTORY>") + f"{body}</HISTORY>"

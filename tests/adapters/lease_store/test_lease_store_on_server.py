@@ -154,7 +154,7 @@ def test_a_failed_transaction_leaves_nothing_behind_on_a_server(open_on_server: 
 def test_one_load_shows_one_state_while_another_process_writes(open_on_server: Callable[[], SqlLeaseStore]) -> None:
     daemon, onlooker = open_on_server(), open_on_server()
     daemon.apply(LedgerChanges(admitted=(LEASE,)))
-    with onlooker._reading() as reading:
+    with onlooker._database.reading() as reading:
         assert reading.execute(text("SELECT count(*) FROM leases")).scalar() == 1
         daemon.record_plan(Plan(NOW_S, "moml", bookings=(Booking(7, (Reservation(7, NOW_S, None),)),)))
         assert reading.execute(text("SELECT count(*) FROM reservations")).scalar() == 0
