@@ -112,7 +112,7 @@ def test_without_a_descriptor_left_the_daemon_goes_on_without_its_socket(
     path = tmp_path / "daemon.sock"
     with daemon(path, "ours") as kept:
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr("one_preempt.adapters.daemon_socket.server.socket.socket", none_is_left)
+            meanwhile.setattr("one_preempt.adapters.daemon_socket.line_socket.socket.socket", none_is_left)
             kept.keep()
         assert [record.message for record in caplog.records] == [
             f"no socket at {path}: Too many open files; going on without it"

@@ -1,37 +1,18 @@
-"""The daemon's end of the socket: threads that answer short questions while the daemon schedules.
-
-Whatever comes in (noise, halves of messages, clients that neither write nor read) costs its sender the connection
-and the daemon nothing: sizes, times and numbers are bounded, and only trusted users are answered.
-"""
+"""The daemon's end of the socket: threads that answer short questions of trusted users while the daemon schedules."""
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import stat
-import struct
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, read_line
+from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S
+from one_preempt.adapters.daemon_socket.line_socket import MAX_CLIENTS, OWNER_ALONE, LineSocket, refusal
 from one_preempt.adapters.daemon_socket.messages import Message, MessageError, parse_message
-from one_preempt.errors import OnePreemptError
-from one_preempt.few_clients import FewClients
-
-MAX_CLIENTS = 16
-# Hooks ring all at once: who waits here is answered, or refused in words, a moment later.
-MAX_WAITING = 128
-_PEER = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
 # None leaves a question without an answer, as if nobody were there.
 Answer = Callable[[Message], Mapping[str, object] | None]
-
-
-class SocketUnavailable(OnePreemptError):
-    """The socket cannot be made; the message says where and why."""
 
 
 def trusted_users() -> frozenset[int]:
@@ -51,104 +32,19 @@ class DaemonSocket:
     ) -> None:
         self._answer = answer
         self._users = users
-        self._timeout_s = timeout_s
-        self._clients = FewClients(self._meet, max_clients, _line(_refusal(f"{max_clients} others are being answered")))
+        self._socket = LineSocket(self._reply, OWNER_ALONE, "socket.path", timeout_s, max_clients)
 
-    @contextmanager
-    def listening(self, path: Path) -> Iterator[Callable[[], bool]]:
-        """Answer at `path` meanwhile; gives a question: is our socket still what stands there?
+    def listening(self, path: Path) -> AbstractContextManager[Callable[[], bool]]:
+        """Answer at `path` inside the context, which gives a question: is our socket still what stands there?
 
         Raises `SocketUnavailable`.
         """
-        with _listener(path) as listener, ExitStack() as stack:
-            mine = _file_at(path)
-            stack.callback(_remove, path, mine)
-            try:
-                stack.enter_context(self._clients.met_at(listener))
-            except RuntimeError as error:
-                raise SocketUnavailable(f"no socket at {path}: {error}") from None
-            yield lambda: _file_at(path) == mine
+        return self._socket.listening(path)
 
-    def _meet(self, connection: socket.socket) -> None:
-        """One client: one line in, one line out. One that goes away, is too slow, or talks too much gets nothing."""
-        connection.settimeout(self._timeout_s)
-        reply = self._reply(connection)
-        if reply is not None:
-            connection.sendall(_line(reply))
-
-    def _reply(self, connection: socket.socket) -> Mapping[str, object] | None:
-        # What was sent is read before it is refused: to close on unread bytes would take the reason along.
-        line = read_line(connection, time.monotonic() + self._timeout_s)
-        if _user_of(connection) not in self._users:
-            return _refusal("only the daemon's own user and root are answered")
+    def _reply(self, line: bytes, uid: int) -> Mapping[str, object] | None:
+        if uid not in self._users:
+            return refusal("only the daemon's own user and root are answered")
         try:
             return self._answer(parse_message(line))
         except MessageError as error:
-            return _refusal(str(error))
-
-
-def _remove(path: Path, mine: tuple[int, int] | None) -> None:
-    """Take our socket away, unless another one stands there by now."""
-    with suppress(OSError):
-        if _file_at(path) == mine:
-            path.unlink()
-
-
-def _line(reply: Mapping[str, object]) -> bytes:
-    return json.dumps(reply).encode() + b"\n"
-
-
-def _refusal(why: str) -> dict[str, object]:
-    return {"ok": False, "error": why}
-
-
-def _user_of(connection: socket.socket) -> int:
-    """The user id of the process at the other end, as the kernel knows it."""
-    _pid, uid, _gid = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    return int(uid)
-
-
-def _listener(path: Path) -> socket.socket:
-    """A socket at `path` for its owner alone; one that a dead daemon left behind is replaced."""
-    aside = path.with_name(path.name + ".new")
-    try:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    except OSError as error:
-        raise SocketUnavailable(f"no socket at {path}: {error.strerror or error}") from None
-    try:
-        _demand_free(path)
-        aside.unlink(missing_ok=True)
-        listener.bind(str(aside))
-        aside.chmod(0o600)
-        aside.replace(path)
-        listener.listen(MAX_WAITING)
-    except OSError as error:
-        listener.close()
-        raise SocketUnavailable(f"no socket at {path}: {error.strerror or error}; see socket.path") from None
-    except OnePreemptError:
-        listener.close()
-        raise
-    return listener
-
-
-def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file is at a path, by device and inode: an open socket keeps its own. None where none is to be seen."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _demand_free(path: Path) -> None:
-    """Nothing is there but, at most, a socket at which nobody listens."""
-    try:
-        kind = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(kind):
-        raise SocketUnavailable(f"no socket at {path}: something else is there; see socket.path")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(ConnectionRefusedError):
-        probe.settimeout(1)
-        probe.connect(str(path))
-        raise SocketUnavailable(f"no socket at {path}: another daemon answers there")
+            return refusal(str(error))

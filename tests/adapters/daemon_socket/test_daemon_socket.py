@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from one_preempt.adapters.daemon_socket.client import MAX_MESSAGE_BYTES, ask_daemon
+from one_preempt.adapters.daemon_socket.line_socket import SocketUnavailable
 from one_preempt.adapters.daemon_socket.messages import Message
-from one_preempt.adapters.daemon_socket.server import DaemonSocket, SocketUnavailable, trusted_users
+from one_preempt.adapters.daemon_socket.server import DaemonSocket, trusted_users
 
 ME = frozenset({os.geteuid()})
 PATIENCE_S = 20
