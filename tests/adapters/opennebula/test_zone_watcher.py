@@ -1,0 +1,186 @@
+"""A zone as the gateway's administrator sees it, over a real socket; and accounting that is not as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from one_preempt.adapters.opennebula.accounting_reader import read_accounting
+from one_preempt.adapters.opennebula.credentials import Credentials
+from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
+from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
+from one_preempt.core.gateway.streams import HostRoom
+from one_preempt.core.gateway.vm_runs import Stay
+from one_preempt.ports import CloudUnavailable
+from one_preempt.simulation.emulator.described_cloud import described_cloud
+from one_preempt.simulation.emulator.description import Description
+from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
+from one_preempt.simulation.emulator.serving import running_emulator
+from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from tests.stories.world import description
+
+IMPATIENT = Limits(connect_s=1, idle_s=2, total_s=4, attempts=1)
+
+
+@pytest.fixture
+def cloud() -> SimulatedCloud:
+    told = description(
+        [
+            {"name": "node{}", "count": 2, "cpu": 4, "memory_mib": 16384, "template": {"CPUSPEED": "2500"}},
+            {"name": "away", "cpu": 64, "memory_mib": 16384, "status": "disabled"},
+        ]
+    )
+    return described_cloud(msgspec.convert(told, Description))
+
+
+@pytest.fixture
+def faults() -> EndpointFaults:
+    return EndpointFaults()
+
+
+@pytest.fixture
+def transport(cloud: SimulatedCloud, faults: EndpointFaults) -> Iterator[OnedTransport]:
+    with running_emulator(cloud, faults=faults) as url:
+        connection = OnedTransport(url, Credentials("oneadmin:opennebula"), IMPATIENT)
+        yield connection
+        connection.close()
+
+
+def allocated(cloud: SimulatedCloud, more: str = "") -> int:
+    return cloud.vm_allocate(ONEADMIN, f'CPU="2"\nMEMORY="2048"\n{more}', True)
+
+
+def test_hosts_that_take_vms_and_what_ran_are_seen(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    ended, runs, waits = allocated(cloud), allocated(cloud, 'LEASE_SUBMISSION="abc"'), allocated(cloud)
+    for vm_id in (ended, runs):
+        cloud.vm_deploy(ONEADMIN, vm_id, vm_id % 2)
+    cloud.settle()
+    began_s = cloud.clock.now_s()
+    cloud.advance(600)
+    cloud.vm_action(ONEADMIN, "terminate-hard", ended)
+    cloud.settle()
+    seen = OpenNebulaZone(transport).seen(0)
+    assert seen.hosts == (HostRoom(4.0, 16.0, 2.5),) * 2
+    assert seen.problems == ()
+    first, second = seen.runs
+    assert (first.vm_id, first.cores, first.memory_gib, first.is_living, first.token) == (ended, 2.0, 2.0, False, "")
+    assert first.ran_s(began_s + 9999) == pytest.approx(600, abs=60)
+    assert (second.vm_id, second.is_living, second.token) == (runs, True, "abc")
+    assert second.ran_s(began_s + 600) == pytest.approx(600, abs=60)
+    assert waits not in {run.vm_id for run in seen.runs}
+    assert OpenNebulaZone(transport).seen(cloud.clock.now_s() + 1).runs == (second,)
+
+
+def test_vms_are_found_by_their_tokens(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    found = [allocated(cloud, f'LEASE_SUBMISSION="{token}"') for token in ("aa", "bb", "aa", "cc")]
+    cloud.vm_action(ONEADMIN, "terminate-hard", found[1])
+    cloud.settle()
+    zone = OpenNebulaZone(transport)
+    assert zone.vms_with({"aa", "bb", "dd"}) == {"aa": [found[0], found[2]]}
+
+
+@pytest.mark.parametrize("kind", [FaultKind.HTML, FaultKind.CLOSE, FaultKind.SERVER_ERROR, FaultKind.TRUNCATED])
+def test_a_zone_that_fails_is_told_in_one_sentence(
+    kind: FaultKind, transport: OnedTransport, faults: EndpointFaults
+) -> None:
+    faults.add(EndpointFault(kind, "one.vmpool.accounting"))
+    with pytest.raises(CloudUnavailable, match=r"one\.vmpool\.accounting at http://127"):
+        OpenNebulaZone(transport).seen(0)
+
+
+def test_credentials_that_a_zone_does_not_know_are_named(cloud: SimulatedCloud) -> None:
+    with running_emulator(cloud) as url:
+        connection = OnedTransport(url, Credentials("eva:wrong"), IMPATIENT)
+        with pytest.raises(CloudUnavailable, match="does not know the gateway's user: "):
+            OpenNebulaZone(connection).seen(0)
+        connection.close()
+
+
+def test_the_federation_says_where_zones_are(transport: OnedTransport) -> None:
+    assert endpoints_of_zones(transport) == {"OpenNebula": "http://localhost:2633/RPC2"}
+
+
+# -- accounting that is not as it should be ---------------------------------------------------------------
+
+
+def record(vm_id: object = 7, **texts: object) -> str:
+    told = {"RSTIME": 100, "RETIME": 150, "ETIME": 160, "CPU": 1, "MEMORY": 1024, "USER": ""} | texts
+    return (
+        f"<HISTORY><OID>{vm_id}</OID><RSTIME>{told['RSTIME']}</RSTIME><RETIME>{told['RETIME']}</RETIME>"
+        f"<ETIME>{told['ETIME']}</ETIME><VM><ID>{vm_id}</ID><UID>5</UID><STIME>90</STIME>"
+        f"<TEMPLATE><CPU>{told['CPU']}</CPU><MEMORY>{told['MEMORY']}</MEMORY></TEMPLATE>"
+        f"<USER_TEMPLATE>{told['USER']}</USER_TEMPLATE></VM></HISTORY>"
+    )
+
+
+def read(*records: str, living: tuple[int, ...] = ()) -> tuple[object, list[str]]:
+    problems: list[str] = []
+    document = f"<HISTORY_RECORDS>{''.join(records)}</HISTORY_RECORDS>".encode()
+    return read_accounting(document, living, problems), problems
+
+
+def stays_of(*records: str, living: tuple[int, ...] = ()) -> tuple[Stay, ...]:
+    document = f"<HISTORY_RECORDS>{''.join(records)}</HISTORY_RECORDS>".encode()
+    (run,) = read_accounting(document, living, [])
+    return run.stays
+
+
+def test_stays_of_one_vm_are_put_together() -> None:
+    stays = stays_of(record(), record(RSTIME=0, RETIME=0), record(RSTIME=200, RETIME=0, ETIME=0), living=(7,))
+    assert stays == (Stay(100, 150), Stay(200, None))
+
+
+def test_a_stay_whose_end_was_never_written_ends_with_its_record() -> None:
+    assert stays_of(record(RETIME=0)) == (Stay(100, 160),)
+    assert stays_of(record(RETIME=0, ETIME=0)) == (Stay(100, 100),)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        record("x"),
+        record(CPU="nan"),
+        record(CPU="-1"),
+        record(MEMORY="1e300"),
+        record(RSTIME="soon"),
+        "<HISTORY><OID>3</OID></HISTORY>",
+        "<HISTORY/>",
+    ],
+)
+def test_a_record_that_cannot_be_read_costs_itself_alone(broken: str) -> None:
+    runs, problems = read(broken, record(9))
+    assert [run.vm_id for run in runs] == [9]  # type: ignore[attr-defined]
+    (problem,) = problems
+    assert "the accounting of VM" in problem
+
+
+def test_many_broken_records_do_not_flood_the_log() -> None:
+    _runs, problems = read(*[record("x")] * 100)
+    assert problems[-1] == "95 more records of the accounting cannot be read"
+    assert len(problems) == 6
+
+
+@pytest.mark.parametrize(
+    ("lease", "found"),
+    [
+        ("<LEASE><NAME>sweep</NAME><SIZE>4</SIZE></LEASE>", ("sweep", 4)),
+        ("<LEASE><NAME>one</NAME></LEASE>", ("", 1)),
+        ("<LEASE><SIZE>many</SIZE></LEASE>", ("", 1)),
+        ("<LEASE><SIZE>2</SIZE></LEASE><LEASE><SIZE>3</SIZE></LEASE>", ("", 1)),
+        ("<LEASE>text</LEASE>", ("", 1)),
+        ("", ("", 1)),
+    ],
+)
+def test_leases_of_several_are_recognised(lease: str, found: tuple[str, int]) -> None:
+    (run,) = read_accounting(f"<HISTORY_RECORDS>{record(USER=lease)}</HISTORY_RECORDS>".encode(), (), [])
+    assert (run.lease_name, run.lease_size) == found
+
+
+@pytest.mark.parametrize("document", [b"", b"<VM_POOL/>", b"no", b"<HISTORY_RECORDS><HISTORY>"])
+def test_another_document_is_refused(document: bytes) -> None:
+    with pytest.raises(UnreadableDocument):
+        read_accounting(document, (), [])
