@@ -68,10 +68,10 @@ class OwnerAccount:
         user = self._parsed(self._document("your user cannot be determined", "one.user.info", MYSELF))
         return amount(first_texts_of(user)["ID"])
 
-    def vms(self, problems: list[str]) -> dict[int, VirtualMachine]:
-        """Own VMs by ascending id; what cannot be read is told in `problems`."""
+    def vms(self, problems: list[str], whose: int = MINE) -> dict[int, VirtualMachine]:
+        """VMs by ascending id, own ones, or all that are `VISIBLE`; what cannot be read is told in `problems`."""
         what = "your VMs cannot be listed"
-        document = self._document(what, "one.vmpool.infoextended", MINE, FROM_FIRST, TO_LAST, NOT_DONE)
+        document = self._document(what, "one.vmpool.infoextended", whose, FROM_FIRST, TO_LAST, NOT_DONE)
         try:
             return read_vm_pool(document, problems)
         except UnreadableDocument as error:
@@ -113,19 +113,22 @@ class OwnerAccount:
             raise OnePreemptError(f"no VM template that you may use is called {wanted!r}; see: onetemplate list")
         return found[0].id
 
-    def create(self, source: Source, name: str, lease: Mapping[str, str], submission: str) -> int:
-        """One VM on HOLD with a LEASE attribute; its id. `name` is for VMs made of a template, '' is oned's choice."""
+    def create(self, source: Source, name: str, lease: Mapping[str, str], marks: Mapping[str, str]) -> int:
+        """One VM on HOLD with a LEASE attribute and marks; its id.
+
+        `name` is for VMs made of a template, '' is oned's choice.
+        """
         if source.template_id is not None:
-            extra = added_attributes(lease, submission)
+            extra = added_attributes(lease, marks)
             return self._done(
                 "it was refused", "one.template.instantiate", source.template_id, name, ON_HOLD, extra, NOT_PERSISTENT
             )
-        text = with_lease(source.text, lease, submission)
+        text = with_lease(source.text, lease, marks)
         return self._done("it was refused", "one.vm.allocate", text, ON_HOLD)
 
-    def submitted(self, submission: str) -> Sequence[int]:
-        """The ids of own VMs that bear the mark of a submission."""
-        return [vm.id for vm in self.vms([]).values() if vm.user_template.get(SUBMISSION) == (submission,)]
+    def submitted(self, submission: str, whose: int = MINE) -> Sequence[int]:
+        """The ids of VMs that bear the mark of a submission."""
+        return [vm.id for vm in self.vms([], whose).values() if vm.user_template.get(SUBMISSION) == (submission,)]
 
     def terminate(self, vm_id: int, *, hard: bool) -> None:
         """End a VM: the guest is asked to shut down, or, where `hard`, stopped at once."""

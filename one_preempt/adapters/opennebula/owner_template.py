@@ -11,43 +11,48 @@ from one_preempt.errors import OnePreemptError
 
 LEASE = "LEASE"
 SUBMISSION = "LEASE_SUBMISSION"
+"""Marks all VMs of one submission, so that those whose creation got no answer can be found again."""
+GATEWAY = "LEASE_GATEWAY"
+"""The number of the request, in VMs for which a gateway between zones chose the zone."""
 ROOT = "TEMPLATE"
 
 
-def added_attributes(lease: Mapping[str, str], submission: str) -> str:
+def added_attributes(lease: Mapping[str, str], marks: Mapping[str, str]) -> str:
     """What is added to a VM template at its instantiation, where it replaces its namesakes, as XML.
 
-    `submission` marks all VMs of one submission, so that those whose creation got no answer can be found again.
+    `marks` are attributes of one text each, by name, as `SUBMISSION`.
     """
     root = etree.Element(ROOT)
-    _append(root, lease, submission)
+    _append(root, lease, marks)
     return etree.tostring(root, encoding="unicode")
 
 
-def with_lease(template: str, lease: Mapping[str, str], submission: str) -> str:
-    """A whole template as its owner wrote it, in text or in XML, with the LEASE attribute.
+def with_lease(template: str, lease: Mapping[str, str], marks: Mapping[str, str]) -> str:
+    """A whole template as its owner wrote it, in text or in XML, with the LEASE attribute and marks.
 
     A LEASE in XML is replaced. One in text stays, and what comes of it shows only in the VM (see
     `OwnerAccount.create`): nobody but oned reads its own language as it does. Raises `OnePreemptError`.
     """
     if not template.lstrip().startswith("<"):
-        return f"{template}\n{_vector_text(LEASE, lease)}\n{SUBMISSION} = {_quoted(submission)}\n"
+        lines = (template, _vector_text(LEASE, lease), *(f"{name} = {_quoted(text)}" for name, text in marks.items()))
+        return "\n".join(lines) + "\n"
     try:
         root = parse_document(template.strip().encode(), [], "the template")
     except UnreadableDocument as error:
         raise OnePreemptError(str(error)) from None
-    for name in (LEASE, SUBMISSION):
+    for name in (LEASE, SUBMISSION, GATEWAY):
         for element in root.findall(name):
             root.remove(element)
-    _append(root, lease, submission)
+    _append(root, lease, marks)
     return etree.tostring(root, encoding="unicode")
 
 
-def _append(root: etree._Element, lease: Mapping[str, str], submission: str) -> None:
+def _append(root: etree._Element, lease: Mapping[str, str], marks: Mapping[str, str]) -> None:
     vector = etree.SubElement(root, LEASE)
     for key, text in lease.items():
         etree.SubElement(vector, key).text = text
-    etree.SubElement(root, SUBMISSION).text = submission
+    for name, text in marks.items():
+        etree.SubElement(root, name).text = text
 
 
 def _vector_text(name: str, values: Mapping[str, str]) -> str:

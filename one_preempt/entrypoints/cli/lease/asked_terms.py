@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar
 
 import click
 from msgspec import Struct
@@ -13,6 +14,8 @@ from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.written_time import utc_text
 from one_preempt.entrypoints.cli.lease.local_time import with_zone
 from one_preempt.errors import OnePreemptError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class TermOptions(TypedDict):
@@ -26,6 +29,27 @@ class TermOptions(TypedDict):
     deadline: str | None
     max_suspensions: str | None
     shutdown_ok: bool
+
+
+_OPTIONS = (
+    click.option("--type", "lease_type", required=True, metavar="TYPE", help=f"One of {', '.join(LeaseType)}."),
+    click.option("--name", help="How you name the lease; needed if SIZE is above 1."),
+    click.option("--size", metavar="NUMBER", help="How many VMs form the lease.  [default: 1]"),
+    click.option("--duration", metavar="HH:MM:SS", help="How long it is to run; 1.12:00:00 is a day and a half."),
+    click.option(
+        "--start", metavar="WHEN", help="now, +hh:mm:ss, 2026-12-01T09:00:00Z or '2026-12-01 09:00 Europe/Madrid'."
+    ),
+    click.option("--deadline", metavar="WHEN", help="When it must have ended: +hh:mm:ss from now, or a time."),
+    click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted at most."),
+    click.option("--shutdown-ok", is_flag=True, help="The guests may be shut down instead of saved."),
+)
+
+
+def term_options(command: Command) -> Command:
+    """The options of `TermOptions`, as a decorator."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 class AskedTerms(Struct, frozen=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
 from one_preempt.adapters.opennebula.owner_account import OwnerAccount, Source
+from one_preempt.adapters.opennebula.owner_template import SUBMISSION
 from one_preempt.core.admission.lease_attribute import LEASE, parse_lease_attribute
 from one_preempt.core.model.lease import LeaseTerms
 from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms
@@ -18,6 +19,17 @@ from one_preempt.ports import CloudUnavailable
 SHOWN_VMS = 20
 
 
+class CreationFailed(OnePreemptError):
+    """Not all VMs could be created; the message says which, why, and what became of the others.
+
+    `unanswered`: a call got no answer, and may have been carried out, or be carried out yet.
+    """
+
+    def __init__(self, text: str, *, unanswered: bool) -> None:
+        super().__init__(text)
+        self.unanswered = unanswered
+
+
 class _Left(Struct, frozen=True):
     """What became of the VMs of a failed submission."""
 
@@ -25,22 +37,32 @@ class _Left(Struct, frozen=True):
     remaining: Sequence[int]
 
 
-def create_all(account: OwnerAccount, source: Source, asked: AskedTerms, progress: Callable[[int], None]) -> list[int]:
-    """The ids of the SIZE new VMs, on HOLD; `progress` hears of each. Raises `OnePreemptError` where one failed."""
-    submission = secrets.token_hex(8)
+def create_all(
+    account: OwnerAccount,
+    source: Source,
+    asked: AskedTerms,
+    progress: Callable[[int], None],
+    marks: Mapping[str, str] | None = None,
+) -> list[int]:
+    """The ids of the SIZE new VMs, on HOLD; `progress` hears of each. Raises `CreationFailed`.
+
+    `marks` stand in every VM; the one called LEASE_SUBMISSION is drawn where it is not among them.
+    """
+    marks = {SUBMISSION: secrets.token_hex(8), **(marks or {})}
     created: list[int] = []
     try:
         for number in range(asked.terms.size):
-            created.append(account.create(source, vm_name(asked.terms, number), asked.texts, submission))
+            created.append(account.create(source, vm_name(asked.terms, number), asked.texts, marks))
             if number == 0:
                 _check(account, created[0], asked.terms)
             progress(1)
     except OnePreemptError as error:
         unanswered = isinstance(error, CloudUnavailable)
-        left = _undo(account, created, submission, look_for_more=unanswered)
-        raise OnePreemptError(_what_happened(f"VM {number + 1} of {asked.terms.size}", error, left)) from None
+        left = _undo(account, created, marks[SUBMISSION], look_for_more=unanswered)
+        what = _what_happened(f"VM {number + 1} of {asked.terms.size}", error, left)
+        raise CreationFailed(what, unanswered=unanswered) from None
     except KeyboardInterrupt:
-        _undo(account, created, submission, look_for_more=True)
+        _undo(account, created, marks[SUBMISSION], look_for_more=True)
         raise
     return created
 

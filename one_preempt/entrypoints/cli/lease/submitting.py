@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.core.model.lease import LeaseTerms, LeaseType
-from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms, TermOptions, asked_terms
+from one_preempt.core.model.lease import LeaseTerms
+from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms, TermOptions, asked_terms, term_options
 from one_preempt.entrypoints.cli.lease.local_time import in_both
 from one_preempt.entrypoints.cli.lease.story import start_in_words
 from one_preempt.entrypoints.cli.lease.view import own_account
@@ -34,16 +34,7 @@ LONGEST_WAIT_S = 7 * 86_400
     metavar="FILE",
     help="Create the VMs from a file, as for onevm create.",
 )
-@click.option("--type", "lease_type", required=True, metavar="TYPE", help=f"One of {', '.join(LeaseType)}.")
-@click.option("--name", help="How you name the lease; needed if SIZE is above 1.")
-@click.option("--size", metavar="NUMBER", help="How many VMs form the lease.  [default: 1]")
-@click.option("--duration", metavar="HH:MM:SS", help="How long it is to run; 1.12:00:00 is a day and a half.")
-@click.option(
-    "--start", metavar="WHEN", help="now, +hh:mm:ss, 2026-12-01T09:00:00Z or '2026-12-01 09:00 Europe/Madrid'."
-)
-@click.option("--deadline", metavar="WHEN", help="When it must have ended: +hh:mm:ss from now, or a time.")
-@click.option("--max-suspensions", metavar="NUMBER", help="How often it may be preempted at most.")
-@click.option("--shutdown-ok", is_flag=True, help="The guests may be shut down instead of saved.")
+@term_options
 @click.option("--wait", is_flag=True, help="Return when it runs, or after --timeout (exit code 1).")
 @click.option(
     "--timeout", type=NumberRange(0, LONGEST_WAIT_S), default=3600, show_default=True, help="For --wait, in seconds."
