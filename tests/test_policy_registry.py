@@ -119,6 +119,9 @@ def test_the_names_that_the_settings_take_without_looking_are_those_of_the_shipp
         "time.backfilling": backfilling_policies(),
         "image_staging.policy": [name for name, policy in image_staging_policies().items() if policy.plans_slots],
         "power.policy": energy_policies(),
+        "gateway.allocation_policy": allocation_policies(),
+        "gateway.fall_back": allocation_policies(),
+        "gateway.dispatch_policy": dispatch_policies(),
     }
     assert set(found) == set(SHIPPED_POLICIES)
     missing = {key: SHIPPED_POLICIES[key] - {name.casefold() for name in names} for key, names in found.items()}

@@ -17,6 +17,9 @@ SHIPPED_POLICIES = {
     "time.backfilling": frozenset({"conservative", "easy", "intermediate", "none"}),
     "image_staging.policy": frozenset({"edf", "edf/jit", "fifo"}),
     "power.policy": frozenset({"always-on", "gesp", "look-ahead", "pemp", "sesp"}),
+    "gateway.allocation_policy": frozenset({"bcf", "lrf", "pap", "rr"}),
+    "gateway.fall_back": frozenset({"bcf", "lrf", "pap", "rr"}),
+    "gateway.dispatch_policy": frozenset({"rnd", "rr", "rtdp"}),
 }
 """By key the names, in small letters, for which nobody has to look at the policies' files."""
 
@@ -36,6 +39,9 @@ def policy_faults(named: Mapping[str, str]) -> Iterator[str]:
         "time.backfilling": policy_registry.backfilling_policy,
         "power.policy": policy_registry.energy_policy,
         "image_staging.policy": policy_registry.slot_planning_policy,
+        "gateway.allocation_policy": policy_registry.allocation_policy,
+        "gateway.fall_back": policy_registry.allocation_policy,
+        "gateway.dispatch_policy": policy_registry.dispatch_policy,
     }
     for key, name in unknown.items():
         try:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from one_preempt.configuration.choices import SHIPPED_POLICIES
+from one_preempt.configuration.gateway_settings import gateway_doubts
 from one_preempt.configuration.image_transfer_settings import transfer_doubts
 from one_preempt.configuration.places import LONGEST_SOCKET_PATH_BYTES, listening_address
 from one_preempt.configuration.power_settings import power_doubts
@@ -40,6 +41,7 @@ def doubts(settings: Settings) -> list[str]:
         *_doubts_about_acting(settings),
         *_doubts_about_places(settings),
         *_doubts_about_metrics(settings.metrics.listen),
+        *gateway_doubts(settings.gateway, settings.store.url),
     ]
 
 
@@ -160,8 +162,19 @@ def _doubts_about_leases(leases: LeaseSettings) -> Iterator[str]:
         for right in leases.rights
         if right.max_ahead_s is None and right.max_share is None
     )
+    yield from (
+        f"right '{right.name}' lets leases preempt that came through a gateway: their owners write LEASE_GATEWAY "
+        "themselves, so it is granted to all of them"
+        for right in leases.rights
+        if right.through_gateway and right.may_preempt
+    )
     for place, right in enumerate(leases.rights):
-        earlier = (one for one in leases.rights[:place] if (one.user, one.group) == (right.user, right.group))
+        earlier = (
+            one
+            for one in leases.rights[:place]
+            if (one.user, one.group) == (right.user, right.group)
+            and one.through_gateway in (None, right.through_gateway)
+        )
         if first := next(earlier, None):
             yield f"right '{right.name}' has no effect: right '{first.name}' comes before it, for the same owners"
     for place, rule in enumerate(leases.rules):

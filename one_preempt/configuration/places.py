@@ -23,20 +23,30 @@ def address_faults(
     endpoint: str | None, events_endpoint: str, store_url: str, metrics_listen: str | None
 ) -> Iterator[str]:
     """One sentence each for what can never be reached, with its key and the mend; passwords are left out."""
-    if endpoint is not None and not _is_web_url(endpoint):
-        yield (
-            f"opennebula.endpoint {_shown(endpoint)} is no http or https URL: "
-            "write one such as http://localhost:2633/RPC2"
-        )
+    if endpoint is not None and (why := endpoint_fault(endpoint)):
+        yield f"opennebula.endpoint {why}"
     if not _is_bus(events_endpoint):
         yield f"events.endpoint {_shown(events_endpoint)} is no ZeroMQ address: write one such as tcp://localhost:2101"
-    if why := _store_fault(store_url):
-        yield f"store.url {_shown(store_url)} {why}"
+    if why := store_fault(store_url):
+        yield f"store.url {why}"
     if metrics_listen is not None and listening_address(metrics_listen) is None:
         yield (
             f"metrics.listen {metrics_listen[:80]!r} is no IP address with a port: "
             "write one such as 127.0.0.1:9640, or '[::1]:9640'"
         )
+
+
+def endpoint_fault(endpoint: str) -> str:
+    """Why this is no endpoint of OpenNebula, beginning with what stands there; '' where it may be one."""
+    if _is_web_url(endpoint):
+        return ""
+    return f"{_shown(endpoint)} is no http or https URL: write one such as http://localhost:2633/RPC2"
+
+
+def store_fault(url: str) -> str:
+    """Why this names no database, beginning with what stands there; '' where it may name one."""
+    why = _store_fault(url)
+    return f"{_shown(url)} {why}" if why else ""
 
 
 def listening_address(text: str) -> tuple[str, int] | None:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from one_preempt.configuration.choices import policy_faults, rank_faults
+from one_preempt.configuration.gateway_settings import GatewaySettings, gateway_faults
 from one_preempt.configuration.image_transfer_settings import ImageTransferSettings, transfer_faults
 from one_preempt.configuration.places import address_faults
 from one_preempt.configuration.power_control_settings import AbsolutePath
@@ -184,6 +185,7 @@ class MatchSettings(Section, frozen=True):
     group: Name | None = None
     template_id: NotNegative | None = None
     attributes: dict[Name, str] = {}
+    through_gateway: bool | None = None
 
 
 class LeaseRuleSettings(Section, frozen=True):
@@ -205,6 +207,7 @@ class RightsSettings(Section, frozen=True):
     name: EntryName
     user: Name | None = None
     group: Name | None = None
+    through_gateway: bool | None = None
     may_claim: list[TypeName] = []
     may_preempt: bool = False
     max_size: Positive | None = None
@@ -273,6 +276,7 @@ class Settings(Section, frozen=True):
     leases: LeaseSettings = LeaseSettings()
     power: PowerSettings = PowerSettings()
     image_staging: ImageStagingSettings = ImageStagingSettings()
+    gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
 
@@ -349,7 +353,7 @@ def _check(settings: Settings, source: str) -> None:
         if rule.type is None and rule.duration_s is None and not rule.may_preempt and rule.shielded_by_lock:
             raise SettingsError(f"{source}: rule '{rule.name}' changes nothing: write type, duration_s or may_preempt")
         match = rule.match
-        if match.user is None and match.group is None and match.template_id is None and not match.attributes:
+        if match == MatchSettings(through_gateway=False) or match == MatchSettings():
             raise SettingsError(
                 f"{source}: rule '{rule.name}' matches every VM: name a user, group, template or attribute"
             )
@@ -361,6 +365,9 @@ def _check(settings: Settings, source: str) -> None:
         "time.backfilling": settings.time.backfilling,
         "power.policy": settings.power.policy,
         "image_staging.policy": settings.image_staging.policy,
+        "gateway.allocation_policy": settings.gateway.allocation_policy,
+        "gateway.fall_back": settings.gateway.fall_back,
+        "gateway.dispatch_policy": settings.gateway.dispatch_policy,
     }
     ranks = {
         f"matchmaker.{key}": getattr(settings.matchmaker, key)
@@ -373,7 +380,8 @@ def _check(settings: Settings, source: str) -> None:
         f"image_staging.{fault}"
         for fault in transfer_faults(settings.image_staging.transfer, settings.image_staging.pool_mib)
     )
-    for fault in (*addresses, *policy_faults(named), *rank_faults(ranks), *power_faults(settings.power), *images):
+    faults = (*policy_faults(named), *rank_faults(ranks), *power_faults(settings.power), *images)
+    for fault in (*addresses, *faults, *gateway_faults(settings.gateway)):
         raise SettingsError(f"{source}: {fault}")
     for right in settings.leases.rights:
         if (right.user is None) == (right.group is None):

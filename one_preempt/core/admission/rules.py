@@ -20,6 +20,14 @@ from one_preempt.core.model.lease import LeaseTerms, LeaseType
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.model.written_time import duration_text
 
+GATEWAY = "LEASE_GATEWAY"
+"""In VMs for which a gateway between zones chose this zone. Their owner wrote it, and can take it away."""
+
+
+def came_through_gateway(vm: VirtualMachine) -> bool:
+    """Whether `vm` says that a gateway between zones sent it here."""
+    return GATEWAY in vm.user_template
+
 
 class BeyondRights(StrEnum):
     """What happens to a claim beyond its owner's rights: the VM waits on HOLD, or is served as without it.
@@ -35,13 +43,15 @@ class VmMatch(Struct, frozen=True):
     """Which VMs a rule is for: everything that is given must hold. A user or group is a name, or an id in digits.
 
     `attributes` are shell patterns by name of a user template attribute. Users write those themselves, so a
-    rule that grants anything dear should also name a user or group.
+    rule that grants anything dear should also name a user or group. `through_gateway` True or False is for VMs that a
+    gateway between zones sent here, or did not.
     """
 
     user: str | None = None
     group: str | None = None
     template_id: int | None = None
     attributes: Mapping[str, str] = {}
+    through_gateway: bool | None = None
 
     def matches(self, vm: VirtualMachine) -> bool:
         """Does everything given hold for `vm`?"""
@@ -50,6 +60,7 @@ class VmMatch(Struct, frozen=True):
             and (self.user is None or _is_called(self.user, vm.uid, vm.uname))
             and (self.group is None or _is_called(self.group, vm.gid, vm.gname))
             and all(_has(vm, name, pattern) for name, pattern in self.attributes.items())
+            and self.through_gateway in (None, came_through_gateway(vm))
         )
 
 
@@ -91,7 +102,8 @@ class GroupRights(Struct, frozen=True):
     preemptable. `least_max_suspensions` and `most_suspensions` bound MAX_SUSPENSIONS (see `suspension_limit`).
     `max_ahead_s` caps how far ahead a START may be; 0 allows neither START nor DEADLINE, but for START = "now".
     `max_leases` counts a user's leases that have not ended. `max_share_percent` of the cloud's capacity may be reserved
-    in advance at any instant by all whom this entry is for together.
+    in advance at any instant by all whom this entry is for together. `through_gateway` True or False: these are the
+    rights only where a gateway between zones sent the VM here, or did not.
     """
 
     name: str
@@ -106,11 +118,14 @@ class GroupRights(Struct, frozen=True):
     least_max_suspensions: int | None = None
     most_suspensions: int | None = None
     max_share_percent: int | None = None
+    through_gateway: bool | None = None
 
     def matches(self, vm: VirtualMachine) -> bool:
         """Are these the rights of the owner of `vm`?"""
-        return (self.user is None or _is_called(self.user, vm.uid, vm.uname)) and (
-            self.group is None or _is_called(self.group, vm.gid, vm.gname)
+        return (
+            (self.user is None or _is_called(self.user, vm.uid, vm.uname))
+            and (self.group is None or _is_called(self.group, vm.gid, vm.gname))
+            and self.through_gateway in (None, came_through_gateway(vm))
         )
 
 
@@ -139,7 +154,7 @@ class AdmissionRules:
     rights: tuple[GroupRights, ...] = ()
     beyond_rights: BeyondRights = BeyondRights.HOLD
     # Remembered by owner, for it is asked of thousands of VMs in every cycle.
-    _rights_of_owner: dict[tuple[int, int, str, str], GroupRights] = field(
+    _rights_of_owner: dict[tuple[int, int, str, str, bool], GroupRights] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -149,7 +164,7 @@ class AdmissionRules:
 
     def rights_of(self, vm: VirtualMachine) -> GroupRights:
         """The rights of the owner of `vm`."""
-        owner = (vm.uid, vm.gid, vm.uname, vm.gname)
+        owner = (vm.uid, vm.gid, vm.uname, vm.gname, GATEWAY in vm.user_template)
         known = self._rights_of_owner.get(owner)
         if known is None:
             known = next((rights for rights in self.rights if rights.matches(vm)), NO_RIGHTS)

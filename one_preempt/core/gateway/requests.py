@@ -42,7 +42,10 @@ class AttemptOutcome(StrEnum):
 
 
 class Attempt(Struct, frozen=True):
-    """One zone's turn: written before the owner's command is told the zone, answered afterwards."""
+    """One zone's turn: written before the owner's command is told the zone, answered afterwards.
+
+    `heard_at_s` is when that command last said that it is still creating VMs.
+    """
 
     zone: str
     why: str
@@ -50,6 +53,12 @@ class Attempt(Struct, frozen=True):
     outcome: AttemptOutcome | None = None
     outcome_at_s: int | None = None
     text: str = ""
+    heard_at_s: int | None = None
+
+    @property
+    def last_sign_s(self) -> int:
+        """When the command that tries it was heard of last."""
+        return max(self.begun_at_s, self.heard_at_s or 0, self.outcome_at_s or 0)
 
 
 class GatewayRequest(Struct, frozen=True):

@@ -61,4 +61,4 @@ def _why_without_share(zone: str, allocation: Allocation | None) -> str:
     if allocation is None:
         return "no shares are known yet: zones in the order of the configuration"
     known = allocation.unmeasured.get(zone) or allocation.answer.left_out.get(zone) or "its share is 0"
-    return f"zones with a share are exhausted ({known})"
+    return f"no zone with a share is left; of this one it is known: {known}"

@@ -28,6 +28,7 @@ COMMANDS = {
     "shares": ("shares", "Show what groups and users have used of their shares (fair-share)."),
     "host": ("host", "List the hosts, switch them on and off, show their energy."),
     "image": ("image", "List the images that were brought to hosts, and those on their way."),
+    "gateway": ("gateway", "Have VMs created in the zone of a federation that is best for all."),
     "hooks": ("hooks", "Let OpenNebula wake the daemon by hooks."),
     "db": ("db", "Create or upgrade the database of leases."),
     "simulate": ("simulate", "Replay a trace or a scenario; compare policies."),

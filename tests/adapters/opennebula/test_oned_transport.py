@@ -261,7 +261,7 @@ def test_whatever_is_read_may_be_asked_again() -> None:
 
 def test_only_calls_that_read_are_in_the_list_of_repeatable_ones() -> None:
     verbs = {method.rpartition(".")[2] for method in READ_ONLY_METHODS}
-    assert verbs == {"info", "infoextended", "infoset", "monitoring", "raftstatus", "version", "config"}
+    assert verbs == {"accounting", "info", "infoextended", "infoset", "monitoring", "raftstatus", "version", "config"}
 
 
 def test_a_refusal_is_not_repeated(endpoint: Any, patient_transport: OnedTransport) -> None:

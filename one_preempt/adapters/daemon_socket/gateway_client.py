@@ -1,0 +1,83 @@
+"""Ask the gateway between zones: one question a connection, of a process that may be trusted with its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from one_preempt.adapters.daemon_socket.client import MAX_MESSAGE_BYTES, PROTOCOL_VERSION, read_line
+from one_preempt.adapters.daemon_socket.line_socket import peer_user
+from one_preempt.errors import OnePreemptError
+
+ANSWER_WITHIN_S = 15.0
+OPENNEBULA_USER = "oneadmin"
+ROOT = 0
+
+
+class GatewayUnavailable(OnePreemptError):
+    """No usable answer came from the gateway; it may have taken down what it was told."""
+
+
+class GatewayDeclined(OnePreemptError):
+    """The gateway answered that it does not do this, and why."""
+
+
+def ask_gateway(
+    path: str, kind: str, payload: Mapping[str, object], timeout_s: float = ANSWER_WITHIN_S
+) -> dict[str, object]:
+    """The gateway's answer. Raises `GatewayUnavailable` and `GatewayDeclined`.
+
+    The answer names an endpoint to which the caller will log in. So who listens there must be root, oneadmin, or the
+    caller: anybody else could be after passwords.
+    """
+    message = json.dumps({**payload, "version": PROTOCOL_VERSION, "kind": kind}).encode() + b"\n"
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise GatewayUnavailable(f"{len(message)} bytes are too much for one message to the gateway")
+    deadline_s = time.monotonic() + timeout_s
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect(path)
+            _demand_trusted(connection, path)
+            # Who is refused unread can send no more, and is told why all the same.
+            with suppress(ConnectionError):
+                connection.sendall(message)
+            answer = json.loads(read_line(connection, deadline_s))
+    except FileNotFoundError:
+        raise GatewayUnavailable(f"there is no gateway at {path}: {_MEND}") from None
+    except PermissionError:
+        raise GatewayUnavailable(f"you may not open the gateway's socket {path}: {_MEND}") from None
+    except ConnectionRefusedError:
+        raise GatewayUnavailable(f"the gateway at {path} does not run: {_MEND}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        why = f"it gave no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else "its answer is none"
+        raise GatewayUnavailable(f"the gateway at {path}: {why}; {_MEND}") from None
+    if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
+        raise GatewayUnavailable(f"the gateway at {path}: its answer is none; {_MEND}")
+    if not answer["ok"]:
+        raise GatewayDeclined(f"the gateway declines: {answer.get('error', 'it does not say why')}")
+    return answer
+
+
+_MEND = "ask its administrator; without it, one-preempt lease submit creates VMs in a zone of your choice"
+
+
+def _demand_trusted(connection: socket.socket, path: str) -> None:
+    uid = peer_user(connection)
+    if uid not in (ROOT, os.geteuid(), _uid_of(OPENNEBULA_USER)):
+        raise GatewayUnavailable(
+            f"at {path} listens user {uid}, who is neither root nor {OPENNEBULA_USER}: nothing is asked there, for its "
+            "answer could send your password anywhere"
+        )
+
+
+def _uid_of(name: str) -> int | None:
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None

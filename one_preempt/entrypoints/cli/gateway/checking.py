@@ -1,0 +1,141 @@
+"""`gateway check`: is everything set up as the gateway needs it? One line a question, with the mend where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from one_preempt.adapters.clock import SystemClock
+from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
+from one_preempt.adapters.lease_store.database import DatabaseNotMade
+from one_preempt.adapters.opennebula.oned_errors import OnedError
+from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
+from one_preempt.composition import open_gateway_ledger, open_transport, open_zone_transport
+from one_preempt.configuration.gateway_settings import ZoneSettings
+from one_preempt.configuration.settings import Settings, load_settings
+from one_preempt.entrypoints.cli.check import OWN_USER, show
+from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
+from one_preempt.errors import OnePreemptError
+
+LATE_TIMES = 3
+"""Shares that were not computed anew for so many intervals are late."""
+
+
+@click.command("check")
+@config_option
+@json_option
+def gateway_check(config_path: Path | None, as_json: bool) -> int:
+    """Look for what is wrong with the gateway: configuration, zones, rights there, ledger, socket.
+
+    Nothing is changed anywhere. Exit code 1 where something cannot work.
+    """
+    findings = list(_findings(config_path))
+    if as_json:
+        write_json(
+            [
+                {"subject": found.subject, "grade": found.grade.value, "text": found.text, "mend": found.mend}
+                for found in findings
+            ]
+        )
+    else:
+        show(findings)
+    return int(any(found.grade is Grade.FAIL for found in findings))
+
+
+def _findings(config_path: Path | None) -> Iterator[Finding]:
+    try:
+        settings = load_settings(config_path)
+    except OnePreemptError as error:
+        yield Finding("configuration", Grade.FAIL, str(error))
+        return
+    if not settings.gateway.zones:
+        yield Finding(
+            "configuration", Grade.FAIL, "gateway.zones is empty: there is no gateway", "name the zones there"
+        )
+        return
+    yield Finding("configuration", Grade.OK, f"{len(settings.gateway.zones)} zones")
+    federation, found = _federation(settings)
+    yield found
+    for zone in settings.gateway.zones:
+        yield from _zone_findings(settings, zone, federation)
+    yield _judge_ledger(settings)
+    yield _judge_socket(settings)
+
+
+def _federation(settings: Settings) -> tuple[dict[str, str], Finding]:
+    """The zones that the federation has, by name."""
+    needed = any(zone.endpoint is None for zone in settings.gateway.zones)
+    try:
+        with closing(open_transport(settings)) as transport:
+            known = dict(endpoints_of_zones(transport))
+    except OnePreemptError as error:
+        mend = "mend that, or write an endpoint for every zone"
+        return {}, Finding("federation", Grade.FAIL if needed else Grade.WARN, str(error), mend)
+    return known, Finding("federation", Grade.OK, f"has the zones {', '.join(sorted(known)) or 'none'}")
+
+
+def _zone_findings(settings: Settings, zone: ZoneSettings, federation: dict[str, str]) -> Iterator[Finding]:
+    subject = f"zone {zone.name}"
+    endpoint = zone.endpoint or federation.get(zone.name)
+    if endpoint is None:
+        mend = "correct its name in gateway.zones, or write its endpoint there"
+        yield Finding(subject, Grade.FAIL, "the federation does not know it", mend)
+        return
+    if federation and zone.name not in federation and len(federation) > 1:
+        yield Finding(
+            subject, Grade.WARN, "the federation has no zone of this name", "is it meant to be another cloud?"
+        )
+    try:
+        with closing(open_zone_transport(settings, endpoint, zone.auth_file)) as transport:
+            user = transport.document("one.user.info", OWN_USER)
+            yield Finding(subject, Grade.OK, f"{transport.endpoint} answers")
+            rights = judge_rights(user)
+            yield Finding(subject, rights.grade, rights.text, rights.mend)
+            window_s = settings.gateway.window_h * 3600
+            seen = OpenNebulaZone(transport).seen(SystemClock().now_s() - window_s)
+    except OnedError as error:
+        yield Finding(subject, Grade.FAIL, f"{endpoint}: {error}", "check its auth_file and that user")
+        return
+    except OnePreemptError as error:
+        yield Finding(subject, Grade.FAIL, str(error), "requests pass it over meanwhile")
+        return
+    grade = Grade.OK if seen.hosts else Grade.WARN
+    told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {settings.gateway.window_h} h"
+    yield Finding(subject, grade, told, "" if seen.hosts else "enable hosts there: it gets no share")
+    for problem in seen.problems:
+        yield Finding(subject, Grade.WARN, problem, "it is left out of all figures")
+
+
+def _judge_ledger(settings: Settings) -> Finding:
+    try:
+        with closing(open_gateway_ledger(settings, makes=False)) as ledger:
+            allocation = ledger.allocation()
+    except DatabaseNotMade:
+        return Finding("ledger", Grade.WARN, "there is none yet", "it is made when one-preempt gateway run starts")
+    except OnePreemptError as error:
+        return Finding("ledger", Grade.FAIL, str(error))
+    if allocation is None:
+        return Finding(
+            "ledger", Grade.WARN, "no shares were computed yet", "zones have their turn in their order so far"
+        )
+    age_s = SystemClock().now_s() - allocation.made_at_s
+    if age_s > LATE_TIMES * settings.gateway.recompute_s:
+        return Finding("ledger", Grade.WARN, f"the shares are {age_s} s old", "does one-preempt gateway run?")
+    if allocation.instead_of:
+        return Finding("ledger", Grade.WARN, allocation.instead_of, f"{allocation.answer.policy} answers instead")
+    return Finding("ledger", Grade.OK, f"shares by {allocation.answer.policy}, {age_s} s old")
+
+
+def _judge_socket(settings: Settings) -> Finding:
+    try:
+        answer = ask_gateway(settings.gateway.socket, "status", {}, 2.0)
+    except OnePreemptError as error:
+        return Finding("gateway", Grade.WARN, str(error), "start one-preempt gateway run")
+    configured = [zone.name for zone in settings.gateway.zones]
+    if answer.get("zones") != configured:
+        return Finding("gateway", Grade.WARN, "it runs with other zones than are configured", "restart it")
+    return Finding("gateway", Grade.OK, f"answers at {settings.gateway.socket}")

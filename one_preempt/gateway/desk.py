@@ -1,0 +1,331 @@
+"""Answers users' commands: which zone has the turn, what became of it, and what there is on record.
+
+A request and the zone whose turn it is are written before they are told. What users say of their own requests is
+believed as far as it concerns these alone; what a zone has is seen there by `upkeep.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Set
+from functools import singledispatchmethod
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from one_preempt.core.dispatch.policy import DispatchPolicy
+from one_preempt.core.gateway.requests import (
+    LONGEST_TEXT,
+    UNSETTLED,
+    AttemptOutcome,
+    GatewayRequest,
+    RequestState,
+    changed_balances,
+)
+from one_preempt.core.gateway.turns import next_turn
+from one_preempt.core.model.lease import LeaseType
+from one_preempt.core.model.plain_words import plain_words
+from one_preempt.errors import OnePreemptError
+from one_preempt.gateway.messages import (
+    Cancelled,
+    Continue,
+    List,
+    Message,
+    Open,
+    Placed,
+    Refused,
+    Show,
+    Status,
+    Unanswered,
+    Working,
+)
+from one_preempt.gateway_ports import GatewayLedger
+from one_preempt.ports import Clock
+
+REQUESTS_AT_A_TIME = 40
+Reply = dict[str, object]
+
+
+class DeskRules(Struct, frozen=True):
+    """How requests are handed out. `zones` are endpoints by name, in the order of the configuration."""
+
+    zones: Mapping[str, str]
+    dispatch: DispatchPolicy
+    seed: int
+    patience_s: int
+    requests_in_hand: int
+
+
+class Caller(Struct, frozen=True):
+    """Who asks, as the kernel tells; `is_trusted` may see and settle the requests of others."""
+
+    uid: int
+    name: str
+    is_trusted: bool
+
+
+class Declined(OnePreemptError):
+    """The desk does not do what was asked; the message says why."""
+
+
+class GatewayDesk:
+    """Safe between threads: one message at a time. `lock` is held whenever the ledger is read to be written."""
+
+    def __init__(
+        self,
+        ledger: GatewayLedger,
+        clock: Clock,
+        rules: DeskRules,
+        new_token: Callable[[], str],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` is called when a zone is said to be away, so that somebody looks."""
+        self.lock = threading.RLock()
+        self._ledger = ledger
+        self._clock = clock
+        self._rules = rules
+        self._new_token = new_token
+        self._wake = wake
+        self._doubted: set[str] = set()
+        self._set_aside_until_s: dict[str, int] = {}
+
+    def answer(self, message: Message, caller: Caller) -> Reply:
+        """The reply to a message; `ok` false with a reason in `error` where it is declined."""
+        with self.lock:
+            try:
+                return {"ok": True, **self._answer(message, caller)}
+            except OnePreemptError as error:
+                return {"ok": False, "error": str(error)}
+
+    def take_doubted(self) -> Set[str]:
+        """The zones that were said to be away since the last call."""
+        with self.lock:
+            doubted, self._doubted = self._doubted, set()
+            return doubted
+
+    def set_aside(self, zone: str, until_s: int) -> None:
+        """The zone was seen to be away: others have their turn before it until then."""
+        with self.lock:
+            self._set_aside_until_s[zone] = until_s
+
+    @singledispatchmethod
+    def _answer(self, message: Message, caller: Caller) -> Reply:
+        raise NotImplementedError(type(message).__name__)
+
+    @_answer.register
+    def _open(self, message: Open, caller: Caller) -> Reply:
+        if not self._rules.zones:
+            raise Declined("this gateway has no zones: its administrator names them in gateway.zones")
+        in_hand = sum(request.uid == caller.uid for request in self._ledger.unsettled())
+        if in_hand >= self._rules.requests_in_hand:
+            raise Declined(
+                f"you have {in_hand} requests without an outcome, and more are not taken: "
+                "see one-preempt gateway list, and continue or cancel them"
+            )
+        asked = GatewayRequest(
+            number=self._ledger.last_number() + 1,
+            token=self._new_token(),
+            uid=caller.uid,
+            user=caller.name,
+            type=LeaseType(message.type),
+            size=message.size,
+            name=message.name,
+            duration_s=message.duration_s,
+            opened_at_s=self._clock.now_s(),
+        )
+        return self._next(None, asked)
+
+    @_answer.register
+    def _continue(self, message: Continue, caller: Caller) -> Reply:
+        request = self._own(message.request, caller)
+        if request.state not in UNSETTLED:
+            raise Declined(f"request {request.number} is {request.state.value}: there is nothing to continue")
+        last = request.attempts[-1]
+        if left_s := self._under_way_s(request):
+            raise Declined(
+                f"the last command for request {request.number} may still be at it in {last.zone}: "
+                f"continue in {left_s} s"
+            )
+        anew = replace(last, heard_at_s=self._clock.now_s(), outcome=None, outcome_at_s=None)
+        taken_up = replace(request, state=RequestState.OPEN, attempts=(*request.attempts[:-1], anew), text="")
+        self._ledger.record(taken_up, {})
+        return self._turn_of(taken_up)
+
+    @_answer.register
+    def _refused(self, message: Refused, caller: Caller) -> Reply:
+        request = self._at(message.request, message.zone, caller)
+        if not message.reached:
+            self._doubted.add(message.zone)
+            self._wake()
+        text = plain_words(message.text, LONGEST_TEXT)
+        return self._next(request, request.answered(AttemptOutcome.REFUSED, text, self._clock.now_s()))
+
+    @_answer.register
+    def _working(self, message: Working, caller: Caller) -> Reply:
+        request = self._at(message.request, message.zone, caller)
+        heard = replace(request.attempts[-1], heard_at_s=self._clock.now_s())
+        self._ledger.record(replace(request, attempts=(*request.attempts[:-1], heard)), {})
+        return {}
+
+    @_answer.register
+    def _unanswered(self, message: Unanswered, caller: Caller) -> Reply:
+        request = self._at(message.request, message.zone, caller)
+        text = plain_words(message.text, LONGEST_TEXT)
+        answered = request.answered(AttemptOutcome.UNANSWERED, text, self._clock.now_s())
+        self._ledger.record(replace(answered, state=RequestState.UNANSWERED, text=text), {})
+        return {"continue_in_s": self._rules.patience_s}
+
+    @_answer.register
+    def _placed(self, message: Placed, caller: Caller) -> Reply:
+        request = self._own(message.request, caller)
+        if request.state not in (*UNSETTLED, RequestState.ABANDONED, RequestState.PLACED):
+            raise Declined(f"request {request.number} was {request.state.value} meanwhile")
+        if request.zone != message.zone:
+            raise Declined(f"request {request.number} is not at zone {message.zone!r}, but at {request.zone!r}")
+        if len(set(message.vm_ids)) != request.size:
+            raise Declined(f"request {request.number} is for {request.size} VMs, not {len(set(message.vm_ids))}")
+        answered = request.answered(AttemptOutcome.PLACED, "", self._clock.now_s())
+        vm_ids = tuple(sorted(message.vm_ids))
+        placed = replace(answered, state=RequestState.PLACED, vm_ids=vm_ids, text="", ended_at_s=None)
+        self._ledger.record(placed, {})
+        return {}
+
+    @_answer.register
+    def _cancelled(self, message: Cancelled, caller: Caller) -> Reply:
+        request = self._own(message.request, caller)
+        if request.state in (RequestState.CANCELLED, RequestState.ENDED):
+            return {}
+        if left_s := self._under_way_s(request):
+            raise Declined(f"the command of request {request.number} may still be at it: cancel in {left_s} s")
+        now_s = self._clock.now_s()
+        gone = request if request.state is RequestState.PLACED else _without_charges(request)
+        if request.attempts and request.attempts[-1].outcome in (None, AttemptOutcome.UNANSWERED):
+            gone = gone.answered(AttemptOutcome.CANCELLED, "", now_s)
+        text = plain_words(message.text, LONGEST_TEXT)
+        gone = replace(gone, state=RequestState.CANCELLED, text=text, ended_at_s=now_s)
+        self._ledger.record(gone, changed_balances(request, gone))
+        return {}
+
+    @_answer.register
+    def _show(self, message: Show, caller: Caller) -> Reply:
+        request = self._own(message.request, caller)
+        more = {
+            "token": request.token,
+            "endpoint": self._rules.zones.get(request.zone),
+            "under_way_s": self._under_way_s(request),
+        }
+        return {"request": described(request) | more}
+
+    @_answer.register
+    def _list(self, message: List, caller: Caller) -> Reply:
+        uid = None if caller.is_trusted else caller.uid
+        found = self._ledger.requests(message.before, REQUESTS_AT_A_TIME, uid)
+        return {"requests": [in_list(request) for request in found], "more": len(found) == REQUESTS_AT_A_TIME}
+
+    @_answer.register
+    def _status(self, message: Status, caller: Caller) -> Reply:
+        allocation = self._ledger.allocation()
+        return {
+            "zones": list(self._rules.zones),
+            "shares": None if allocation is None else allocation.answer.shares,
+            "made_at_s": None if allocation is None else allocation.made_at_s,
+        }
+
+    def _own(self, number: int, caller: Caller) -> GatewayRequest:
+        request = self._ledger.request(number)
+        # Whether there is a request of somebody else is nobody's business.
+        if request is None or not (request.uid == caller.uid or caller.is_trusted):
+            raise Declined(f"you have no request {number}: see one-preempt gateway list")
+        return request
+
+    def _under_way_s(self, request: GatewayRequest) -> int:
+        """For how long a command may still be creating VMs of it; 0 where none is."""
+        if request.state not in UNSETTLED:
+            return 0
+        return max(0, request.attempts[-1].last_sign_s + self._rules.patience_s - self._clock.now_s())
+
+    def _at(self, number: int, zone: str, caller: Caller) -> GatewayRequest:
+        """A request of which the zone's turn has no outcome yet."""
+        request = self._own(number, caller)
+        if request.state is not RequestState.OPEN or request.zone != zone:
+            raise Declined(
+                f"request {number} is {request.state.value} at zone {request.zone!r}: nothing is asked of it"
+            )
+        return request
+
+    def _next(self, before: GatewayRequest | None, request: GatewayRequest) -> Reply:
+        """Give the turn to the next zone, write that down, and tell it."""
+        now_s = self._clock.now_s()
+        away = {zone for zone, until_s in self._set_aside_until_s.items() if until_s > now_s}
+        zones, allocation = list(self._rules.zones), self._ledger.allocation()
+        balances = dict(self._ledger.balances(request.type.value))
+        # What this request has charged so far is no debt of others.
+        for zone, charge in request.charges.items():
+            balances[zone] = balances.get(zone, 0.0) - charge
+        for without in (request.tried | away, request.tried):
+            turn = next_turn(
+                self._rules.dispatch, allocation, zones, balances, request.number - 1, without, self._rules.seed
+            )
+            if turn is not None:
+                turned = request.turned_to(turn.zone, turn.why, turn.charges, now_s)
+                self._ledger.record(turned, changed_balances(before, turned))
+                return self._turn_of(turned)
+        refused = replace(
+            _without_charges(request), state=RequestState.REFUSED, text="every zone refused", ended_at_s=now_s
+        )
+        self._ledger.record(refused, changed_balances(before, refused))
+        return {"number": request.number, "token": request.token, "zone": None}
+
+    def _turn_of(self, request: GatewayRequest) -> Reply:
+        return {
+            "number": request.number,
+            "token": request.token,
+            "zone": request.zone,
+            "endpoint": self._rules.zones.get(request.zone),
+            "why": request.attempts[-1].why,
+            "type": request.type.value,
+            "size": request.size,
+            "name": request.name,
+        }
+
+
+def _without_charges(request: GatewayRequest) -> GatewayRequest:
+    return replace(request, charges={})
+
+
+def in_list(request: GatewayRequest) -> dict[str, object]:
+    """What a list has of a request: without what may be long."""
+    return {
+        "number": request.number,
+        "user": request.user,
+        "type": request.type.value,
+        "size": request.size,
+        "name": request.name[:80],
+        "opened_at_s": request.opened_at_s,
+        "state": request.state.value,
+        "zone": request.zone,
+        "text": request.text[:200],
+    }
+
+
+def described(request: GatewayRequest) -> dict[str, object]:
+    """All of a request, as a document."""
+    return in_list(request) | {
+        "name": request.name,
+        "text": request.text,
+        "duration_s": request.duration_s,
+        "vm_ids": list(request.vm_ids),
+        "ended_at_s": request.ended_at_s,
+        "work": request.work,
+        "attempts": [
+            {
+                "zone": attempt.zone,
+                "why": attempt.why,
+                "begun_at_s": attempt.begun_at_s,
+                "outcome": None if attempt.outcome is None else attempt.outcome.value,
+                "outcome_at_s": attempt.outcome_at_s,
+                "text": attempt.text,
+            }
+            for attempt in request.attempts
+        ],
+    }

@@ -1,0 +1,255 @@
+"""Whoever dies, between whichever two steps: no VM is made twice, and what there is is found again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
+from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
+from one_preempt.adapters.opennebula.transport import OnedTransport
+from one_preempt.core.gateway.requests import RequestState
+from one_preempt.entrypoints.cli.gateway import asking, dispatching
+from one_preempt.entrypoints.cli.lease.creation import create_all
+from tests.gateway.federation import PATIENCE_S, Federation, federation
+
+GANG = ("--name", "sweep", "--size", "3")
+MUTATING = ("one.template.instantiate", "one.vm.action", "one.vm.allocate")
+
+
+class Killed(BaseException):
+    """What SIGKILL is to a process: nobody catches it, nothing is tidied up."""
+
+
+class Death:
+    """Strikes at the step of a number, just before it or just after it."""
+
+    def __init__(self, step: int, *, before: bool) -> None:
+        self._left = step
+        self._before = before
+        self.struck = False
+
+    def step(self, do: Callable[[], Any]) -> Any:
+        """One step of who is to die."""
+        self._left -= 1
+        if self._left == -1 and self._before:
+            self.struck = True
+            raise Killed
+        done = do()
+        if self._left == -1:
+            self.struck = True
+            raise Killed
+        return done
+
+
+@contextmanager
+def dying_command(death: Death, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every message to the gateway and every call that changes a zone is a step."""
+    ask, call = ask_gateway, OnedTransport.call
+
+    def asked(*arguments: Any) -> Any:
+        return death.step(lambda: ask(*arguments))
+
+    def called(transport: OnedTransport, method: str, *parameters: Any) -> Any:
+        if method not in MUTATING:
+            return call(transport, method, *parameters)
+        return death.step(lambda: call(transport, method, *parameters))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asking, "ask_gateway", asked)
+        patched.setattr(OnedTransport, "call", called)
+        yield
+
+
+def submit_and_die(world: Federation, death: Death, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
+    with dying_command(death, monkeypatch):
+        try:
+            world.submit(*GANG, *options)
+        except Killed:
+            assert death.struck
+
+
+# open, three VMs, placed: each before and after.
+STEPS = [(step, before) for step in range(5) for before in (True, False)]
+
+
+@pytest.mark.parametrize(("step", "before"), STEPS)
+def test_a_command_that_died_is_continued(
+    step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    death = Death(step, before=before)
+    submit_and_die(world, death, monkeypatch)
+    assert death.struck
+    if (step, before) == (0, True):
+        assert world.submitted(*GANG)["number"] == 1  # nobody heard of it
+        return
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    if (step, before) != (4, False):
+        answer = world.submitted(*GANG, "--continue", "1")
+        assert answer["number"] == 1
+    request = world.request(1)
+    assert request.state is RequestState.PLACED
+    assert sorted(world.vms().values()) == [0, 0, 3]
+    assert [vm.id for vm in world.zones[request.zone].living()] == list(request.vm_ids)
+    assert sum(abs(balance) for balance in world.balances().values()) > 0
+    assert len(request.attempts) == 1
+
+
+@pytest.mark.parametrize(("step", "before"), STEPS[1:])
+def test_a_command_that_died_and_nobody_continues_is_settled_by_the_gateway(
+    step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_and_die(world, Death(step, before=before), monkeypatch)
+    world.round(PATIENCE_S + 1)
+    request, there = world.request(1), sum(world.vms().values())
+    if there == 0:
+        assert (request.state, request.charges) == (RequestState.ABANDONED, {})
+        assert world.balances() == {}
+        return
+    if there == 3:
+        assert (request.state, len(request.vm_ids)) == (RequestState.PLACED, 3)
+        return
+    assert request.state is RequestState.OPEN
+    assert request.text.startswith(f"{there} of 3 VMs are there")
+    assert world.run("eva", "cancel", "1", "--yes").exit_code == 0
+    assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 0)
+    assert world.balances() == {}
+
+
+@pytest.mark.parametrize("second", range(7))
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_who_continues_may_die_as_well(
+    first: int, second: int, world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_and_die(world, Death(first, before=False), monkeypatch)
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    submit_and_die(world, Death(second, before=False), monkeypatch, "--continue", "1")
+    world.round(PATIENCE_S + 1)
+    if world.request(1).state in (RequestState.OPEN, RequestState.UNANSWERED):
+        world.submitted(*GANG, "--continue", "1")
+    if world.request(1).state is RequestState.ABANDONED:
+        assert sum(world.vms().values()) == 0
+        return
+    assert world.request(1).state is RequestState.PLACED
+    assert sorted(world.vms().values()) == [0, 0, 3]
+
+
+# Two zones refuse, the third takes it: every write of the gateway, before and after.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("step", range(4))
+def test_a_gateway_that_died_goes_on_from_its_ledger(
+    step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("north", "south"):
+        del world.zones[name].cloud.vm_templates[0]
+    death, record = Death(step, before=before), SqlGatewayLedger.record
+
+    def recorded(*arguments: Any) -> Any:
+        return death.step(lambda: record(*arguments))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlGatewayLedger, "record", recorded)
+        result = world.submit(*GANG)
+    assert death.struck or result.exit_code == 0
+    world.restart()
+    numbers = [request["number"] for request in _list(world)]
+    there = sum(world.vms().values())
+    assert there in (0, 3)
+    if not numbers:
+        assert there == 0
+        return
+    if world.request(1).state is RequestState.OPEN:
+        world.clock.set(world.clock.now_s() + PATIENCE_S)
+        world.submitted(*GANG, "--continue", "1")
+    assert world.request(1).state is RequestState.PLACED
+    assert world.vms() == {"north": 0, "south": 0, "west": 3}
+    assert [attempt.zone for attempt in world.request(1).attempts].count("west") == 1
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("step", range(3))
+def test_a_gateway_that_died_while_it_looked_looks_again(
+    step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_and_die(world, Death(0, before=False), monkeypatch)  # nothing is there
+    submit_and_die(world, Death(3, before=False), monkeypatch)  # all are there
+    death, record = Death(step, before=before), SqlGatewayLedger.record
+
+    def recorded(*arguments: Any) -> Any:
+        return death.step(lambda: record(*arguments))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlGatewayLedger, "record", recorded)
+        try:
+            world.round(PATIENCE_S + 1)
+        except Killed:
+            assert death.struck
+    world.restart()
+    world.round(1)
+    assert [world.request(number).state for number in (1, 2)] == [RequestState.ABANDONED, RequestState.PLACED]
+    whole = sum(world.balances().values())
+    assert whole == pytest.approx(0, abs=1e-8)
+
+
+def test_a_gateway_that_is_away_while_vms_are_created_finds_them_when_it_is_back(world: Federation) -> None:
+    whole = create_all
+
+    def created(*arguments: Any) -> Any:
+        vm_ids = whole(*arguments)
+        world.stop()
+        return vm_ids
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dispatching, "create_all", created)
+        result = world.submit(*GANG)
+    assert result.exit_code == 0
+    assert "the gateway was not told: it finds them by itself" in result.stderr
+    world.start()
+    world.round(PATIENCE_S + 1)
+    assert (world.request(1).state, world.request(1).vm_ids) == (RequestState.PLACED, (0, 1, 2))
+
+
+def test_what_is_cancelled_while_its_vms_are_created_is_ended() -> None:
+    with federation() as world, pytest.MonkeyPatch.context() as patched:
+        whole = create_all
+
+        def created(*arguments: Any) -> Any:
+            vm_ids = whole(*arguments)
+            world.clock.set(world.clock.now_s() + PATIENCE_S)
+            assert world.run("eva", "cancel", "1", "--yes").exit_code == 0
+            return vm_ids
+
+        patched.setattr(dispatching, "create_all", created)
+        result = world.submit(*GANG)
+        assert result.exit_code == 1
+        assert "was cancelled meanwhile" in result.stderr
+        assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 0)
+
+
+def test_while_vms_are_being_created_nobody_looks_for_them(world: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatching, "SIGN_OF_LIFE_S", 0.0)
+    whole = create_all
+
+    def slowly(account: Any, source: Any, asked: Any, progress: Any, marks: Any) -> Any:
+        def later(step: int) -> None:
+            world.clock.set(world.clock.now_s() + PATIENCE_S - 1)
+            progress(step)
+            world.round()
+            assert world.request(1).state is RequestState.OPEN
+            assert world.request(1).text == ""
+
+        return whole(account, source, asked, later, marks)
+
+    monkeypatch.setattr(dispatching, "create_all", slowly)
+    assert world.submitted(*GANG)["number"] == 1
+    assert world.request(1).state is RequestState.PLACED
+
+
+def _list(world: Federation) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(world.run("eva", "list", "--json").stdout)
+    return found

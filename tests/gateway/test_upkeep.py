@@ -1,0 +1,218 @@
+"""What the gateway finds out by itself: loads of zones, what requests computed, which shares follow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from one_preempt.core.gateway.requests import RequestState
+from one_preempt.entrypoints.cli.gateway import rating
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from tests.gateway.federation import STARTS_AT_S, Federation, federation
+
+HOUR_S = 3600
+PAP = {"allocation_policy": "pap"}
+
+
+def local_vms(world: Federation, zone: str, count: int, cores: int = 1) -> list[int]:
+    """VMs of the zone's own users, which wait."""
+    one = world.zones[zone]
+    text = f'CPU="{cores}"\nMEMORY="128"'
+    return [one.cloud.vm_allocate(one.caller("lea"), text, True) for _ in range(count)]
+
+
+def pass_time(world: Federation, seconds: int) -> None:
+    """In all zones and for the gateway."""
+    for zone in world.zones.values():
+        with zone.lock:
+            zone.cloud.advance(max(0, world.clock.now_s() + seconds - zone.cloud.clock.now_s()))
+    world.clock.set(world.clock.now_s() + seconds)
+
+
+def test_zones_are_measured_when_it_starts_and_shares_follow_their_cores(world: Federation) -> None:
+    document = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+    assert [zone["free_elements"] for zone in document["zones"]] == [8, 16, 32]
+    assert document["in_force"]["answer"]["policy"] == "BCF"
+    assert document["in_force"]["by_speed"] == ["west", "south", "north"]
+    assert world.said == ["shares by BCF: north 14.3%, south 28.6%, west 57.1%"]
+
+
+def test_own_users_of_a_zone_keep_external_requests_away_under_pap() -> None:
+    with federation(**PAP, external={"rate_per_h": 30, "mean_work_h": 1.0, "variation": 1.0}) as world:
+        before = json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"]["answer"]["shares"]
+        for _ in range(20):
+            world.zones["west"].run_for(local_vms(world, "west", 24), HOUR_S)
+        # The emulated zone's time has moved by the runs: the others and the gateway follow.
+        pass_time(world, world.zones["west"].cloud.clock.now_s() - world.clock.now_s())
+        world.round(HOUR_S)
+        after = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+        west = next(zone for zone in after["zones"] if zone["name"] == "west")
+        assert west["local"]["samples"] == 480
+        assert west["local"]["mean_work"] == pytest.approx(HOUR_S, rel=0.05)
+        assert after["in_force"]["answer"]["policy"] == "PAP"
+        assert after["in_force"]["answer"]["shares"]["west"] <= before["west"]
+
+
+def test_what_external_requests_computed_is_found_in_their_zone(world: Federation) -> None:
+    answers = [world.submitted("--name", "pair", "--size", "2") for _ in range(4)]
+    for answer in answers:
+        world.zones[answer["zone"]].run_for(answer["vm_ids"], HOUR_S)
+    waits = world.submitted()
+    pass_time(world, 9 * HOUR_S)
+    world.round()
+    for answer in answers:
+        request = world.request(answer["number"])
+        assert request.state is RequestState.ENDED
+        assert request.work == pytest.approx(2 * HOUR_S, rel=0.05)
+    assert world.request(waits["number"]).state is RequestState.PLACED  # it never ran, and is there
+    measured = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+    assert all(zone["local"]["rate_per_s"] == 0 for zone in measured["zones"]), "external ones are nobody's own"
+
+
+def test_what_was_ended_before_it_ran_is_over(world: Federation) -> None:
+    answer = world.submitted()
+    zone = world.zones[answer["zone"]]
+    zone.cloud.vm_action(ONEADMIN, "terminate-hard", 0)
+    zone.cloud.settle()
+    pass_time(world, 2 * HOUR_S)
+    world.round()
+    assert (world.request(1).state, world.request(1).work) == (RequestState.ENDED, None)
+
+
+def test_a_zone_that_is_away_keeps_its_last_measure(world: Federation) -> None:
+    world.zones["west"].fails()
+    pass_time(world, 2 * HOUR_S)
+    world.round()
+    shares = json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"]["answer"]["shares"]
+    assert set(shares) == {"north", "south", "west"}
+    assert [text for text in world.said if text.startswith("zone west:")] != []
+    said = len(world.said)
+    pass_time(world, 2 * HOUR_S)
+    world.round()
+    assert len(world.said) == said  # once is enough
+    world.zones["west"].faults.clear()
+    pass_time(world, 2 * HOUR_S)
+    world.round()
+    assert "zone west answers again" in world.said
+
+
+def test_a_zone_that_never_answered_gets_no_share_and_is_tried_last() -> None:
+    with federation() as world:
+        world.stop()
+        (world.folder / "gateway.db").unlink()
+        world.zones["west"].fails()
+        world.start()
+        world.round()
+        told = world.run("oneadmin", "rates")
+        assert "without a share: west, one.hostpool.info at" in told.stdout
+        world.zones["west"].faults.clear()
+        assert {world.submitted()["zone"] for _ in range(4)} == {"north", "south"}
+        for name in ("north", "south"):
+            del world.zones[name].cloud.vm_templates[0]
+        assert world.submitted()["zone"] == "west"
+
+
+def test_without_an_external_stream_pap_falls_back_and_says_so() -> None:
+    with federation(**PAP, external={}) as world:
+        assert any("PAP has no answer: no external request is on record yet" in text for text in world.said)
+        told = world.run("oneadmin", "rates")
+        assert told.exit_code == 0
+        assert "by BCF" in told.stdout
+
+
+def test_the_ledger_tells_the_external_stream_once_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with federation(**PAP, external={}) as world:
+        monkeypatch.setattr(rating, "SystemClock", lambda: world.clock)
+        for _ in range(12):
+            world.submitted("--duration", "02:00:00")
+        world.round(HOUR_S)
+        document = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+        assert document["in_force"]["answer"]["policy"] == "PAP"
+        assert document["external"]["rate_per_s"] == pytest.approx(12 / HOUR_S)
+        assert document["external"]["mean_work"] == 2 * HOUR_S
+
+
+def test_what_is_long_over_is_forgotten(world: Federation) -> None:
+    for _ in range(3):
+        world.submitted()
+    for zone in world.zones.values():
+        for vm in zone.living():
+            zone.cloud.vm_action(ONEADMIN, "terminate-hard", vm.id)
+        zone.cloud.settle()
+    pass_time(world, 2 * HOUR_S)
+    world.round()
+    world.round(91 * 24 * HOUR_S)
+    assert [one["number"] for one in json.loads(world.run("oneadmin", "list", "--json").stdout)] == [3]
+    assert world.submitted()["number"] == 4
+
+
+def test_a_clock_that_was_set_back_does_not_stop_measuring(world: Federation) -> None:
+    world.clock.set(STARTS_AT_S - 10 * HOUR_S)
+    world.round()
+    assert json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"]["made_at_s"] < STARTS_AT_S
+
+
+# -- the administrator's commands -----------------------------------------------------------------------------
+
+
+def test_rates_explains_every_policy_and_changes_nothing(world: Federation) -> None:
+    before = (world.folder / "gateway.db").read_bytes()
+    told = world.run("oneadmin", "rates", "--explain")
+    assert told.exit_code == 0, told.output
+    for name in ("BCF", "LRF", "PAP", "RR", "north", "south", "west", "would be in force"):
+        assert name in told.stdout
+    document = json.loads(world.run("oneadmin", "rates", "--explain", "--json").stdout)
+    assert [answer["policy"] for answer in document["policies"]] == ["BCF", "LRF", "PAP", "RR"]
+    assert (world.folder / "gateway.db").read_bytes() == before
+
+
+def test_rates_before_there_is_a_ledger() -> None:
+    with federation() as world:
+        world.stop()
+        (world.folder / "gateway.db").unlink()
+        plain = world.run("oneadmin", "rates")
+        assert (plain.exit_code, "nothing is in force yet" in plain.stdout) == (1, True)
+        explained = world.run("oneadmin", "rates", "--explain")
+        assert (explained.exit_code, "there is no ledger yet" in explained.stderr) == (0, True)
+        assert not (world.folder / "gateway.db").exists()
+        world.start()
+
+
+def test_rates_of_zones_that_are_all_away(world: Federation) -> None:
+    for zone in world.zones.values():
+        zone.fails()
+    told = world.run("oneadmin", "rates", "--explain")
+    assert told.exit_code == 1
+    assert "no zone can be given a share" in told.stdout
+    assert "Traceback" not in told.output
+
+
+def test_check_finds_all_well(world: Federation) -> None:
+    told = world.run("oneadmin", "check", "--json")
+    findings = json.loads(told.stdout)
+    assert told.exit_code == 0, told.stdout
+    assert [found["text"] for found in findings if found["subject"] == "gateway"] == [f"answers at {world.socket}"]
+    assert {found["grade"] for found in findings if found["subject"].startswith("zone ")} == {"ok"}
+    (federated,) = [found for found in findings if found["subject"] == "federation"]
+    assert (federated["grade"], federated["text"]) == ("ok", "has the zones OpenNebula")
+
+
+def test_check_tells_what_is_wrong(world: Federation) -> None:
+    west = world.zones["west"]
+    west.cloud.users[0].name = "root-of-west"
+    world.zones["south"].fails()
+    world.stop()
+    told = world.run("oneadmin", "check")
+    assert told.exit_code == 1
+    assert "there is no gateway at" in told.stdout
+    world.start()
+
+
+def test_check_without_zones(world: Federation) -> None:
+    world.configuration.write_text("preemption: advise")
+    told = world.run("oneadmin", "check")
+    assert (told.exit_code, "gateway.zones is empty" in told.stdout) == (1, True)
+    for command in ("rates", "run"):
+        result = world.run("oneadmin", command)
+        assert (result.exit_code, "there is no gateway" in result.stderr) == (1, True)
