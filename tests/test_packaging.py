@@ -14,6 +14,7 @@ from one_preempt.entrypoints.daemon import LONGEST_PAUSE_S, SIGN_OF_LIFE_S
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "packaging/systemd/one-preempt.service"
+GATEWAY_UNIT = ROOT / "packaging/systemd/one-preempt-gateway.service"
 TMPFILES = ROOT / "packaging/tmpfiles/one_preempt.conf"
 LOGROTATE = ROOT / "packaging/logrotate/one_preempt"
 MINUTE_S = 60
@@ -91,3 +92,18 @@ def test_the_way_by_hand_names_the_files_that_are_shipped() -> None:
     text = (ROOT / "docs/administrator/install-by-hand.md").read_text()
     for path in (UNIT, TMPFILES, LOGROTATE):
         assert str(path.relative_to(ROOT)) in text
+
+
+def test_the_unit_of_the_gateway_is_that_of_the_daemon_but_for_what_it_runs() -> None:
+    def of(path: Path) -> list[str]:
+        lines = path.read_text().splitlines()
+        return [line for line in lines if line and not line.startswith(("#", *of_its_own))]
+
+    # The daemon alone copies images by ssh.
+    of_its_own = ("Description=", "ExecStart=", "EnvironmentFile=")
+    assert of(GATEWAY_UNIT) == of(UNIT)
+    assert "ExecStart=/opt/one_preempt/bin/one-preempt gateway run" in GATEWAY_UNIT.read_text().splitlines()
+    assert str(GATEWAY_UNIT.relative_to(ROOT)) in (ROOT / "docs/administrator/gateway.md").read_text()
+    shipped, writable = Settings().gateway, value_of("ReadWritePaths")
+    assert f"-{Path(shipped.socket).parent} " in writable
+    assert str(Path(shipped.store_url.partition(":///")[2]).parent) in writable

@@ -21,7 +21,16 @@ def db_command() -> None:
 def db_upgrade(config_path: Path | None) -> None:
     """Create the database or bring it up to date; one that is up to date is left alone.
 
-    An older SQLite database is copied first: leases.db.schema-0006 is leases.db as a program of that time reads it.
+    Where there is a gateway, its ledger too. An older SQLite database is copied first: leases.db.schema-0006 is
+    leases.db as a program of that time reads it.
     """
-    revision = upgrade(load_settings(config_path).store.url, lambda copy: click.echo(f"The database as it was: {copy}"))
+    settings = load_settings(config_path)
+    revision = upgrade(settings.store.url, _tell_copy)
     click.echo(f"The database of leases has schema {revision}, the newest.")
+    if settings.gateway.zones:
+        revision = upgrade(settings.gateway.store_url, _tell_copy)
+        click.echo(f"The ledger of the gateway has schema {revision}, the newest.")
+
+
+def _tell_copy(copy: Path) -> None:
+    click.echo(f"The database as it was: {copy}")
