@@ -6,24 +6,42 @@ gateway for a zone, and act there with the caller's own ONE_AUTH.
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
-from one_preempt.entrypoints.cli.gateway.cancelling import gateway_cancel
-from one_preempt.entrypoints.cli.gateway.checking import gateway_check
-from one_preempt.entrypoints.cli.gateway.looking import gateway_list, gateway_show
-from one_preempt.entrypoints.cli.gateway.rating import gateway_rates
-from one_preempt.entrypoints.cli.gateway.running import gateway_run
-from one_preempt.entrypoints.cli.gateway.submitting import gateway_submit
+# In the order of a newcomer's interest; what only the administrator's commands need is not loaded for users.
+MODULES = {
+    "submit": "submitting",
+    "list": "looking",
+    "show": "looking",
+    "cancel": "cancelling",
+    "run": "running",
+    "rates": "rating",
+    "check": "checking",
+}
 
 
-@click.group("gateway")
+class GatewayCommands(click.Group):
+    """The commands, each imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, its module imported now."""
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(f"{__name__}.{MODULES[cmd_name]}")
+        command: click.Command = getattr(module, f"gateway_{cmd_name}")
+        return command
+
+
+@click.group("gateway", cls=GatewayCommands)
 def gateway_command() -> None:
     """Have VMs created in the zone of a federation that is best for all.
 
     submit, list, show and cancel are for everybody on the gateway's machine. They act with your own ONE_AUTH; the
     gateway only says where.
     """
-
-
-for command in (gateway_submit, gateway_list, gateway_show, gateway_cancel, gateway_run, gateway_rates, gateway_check):
-    gateway_command.add_command(command)

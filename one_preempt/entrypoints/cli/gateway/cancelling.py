@@ -44,7 +44,6 @@ def gateway_cancel(number: int, hard: bool, yes: bool, socket_path: Path | None,
         for vm_id in vm_ids:
             try:
                 account.terminate(vm_id, hard=hard)
-                click.echo(f"VM {vm_id}: accepted")
             except OnePreemptError as error:
                 refused.append(vm_id)
                 click.echo(printable(str(error), LONGEST_ANSWER), err=True)
@@ -52,5 +51,5 @@ def gateway_cancel(number: int, hard: bool, yes: bool, socket_path: Path | None,
         click.echo(f"request {number} stays as it is, for VM {vm_list(refused)} is still there", err=True)
         return 1
     ask("cancelled", request=number)
-    click.echo(f"request {number}: cancelled")
+    click.echo(f"request {number}: cancelled" + (f", and {len(vm_ids)} VMs are ended" if vm_ids else ""))
     return 0

@@ -6,12 +6,14 @@ stands in the VMs: whoever continues looks for it before anything is created.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import click
 from msgspec import Struct
 
 from one_preempt.adapters.daemon_socket.gateway_client import GatewayDeclined, GatewayUnavailable
@@ -21,10 +23,12 @@ from one_preempt.entrypoints.cli.gateway.asking import Ask, account_in, told
 from one_preempt.entrypoints.cli.lease.asked_terms import AskedTerms
 from one_preempt.entrypoints.cli.lease.creation import CreationFailed, create_all, vm_list
 from one_preempt.errors import OnePreemptError
+from one_preempt.explanation.explain import printable
 from one_preempt.ports import CloudUnavailable
 
 LONGEST_REASON = 1000
 SIGN_OF_LIFE_S = 20.0
+SHOWS_PROGRESS_FROM = 10
 
 Say = Callable[[str], None]
 
@@ -87,7 +91,7 @@ class _SignsOfLife:
         self._turn = turn
         self._last_s = time.monotonic()
 
-    def give(self, _created: int) -> None:
+    def give(self) -> None:
         """One more VM was created."""
         if time.monotonic() - self._last_s < SIGN_OF_LIFE_S:
             return
@@ -182,8 +186,17 @@ def _created(ask: Ask, account: OwnerAccount, turn: Turn, made: Made, asked: Ask
     source = made.source(account)
     marks = {SUBMISSION: turn.token, GATEWAY: str(turn.number)}
     signs = _SignsOfLife(ask, turn)
+    shown = sys.stderr.isatty() and asked.terms.size >= SHOWS_PROGRESS_FROM
+    label = f"Creating in {printable(turn.zone)}"
+    bar = click.progressbar(length=asked.terms.size, label=label, file=sys.stderr, hidden=not shown)
+
+    def progress(created: int) -> None:
+        bar.update(created)
+        signs.give()
+
     try:
-        return create_all(account, source, asked, signs.give, marks)
+        with bar:
+            return create_all(account, source, asked, progress, marks)
     except CreationFailed as failed:
         if failed.unanswered:
             raise _Unknown(str(failed)) from None
