@@ -1,7 +1,7 @@
 """The gateway as a process: it answers at its socket, and looks after requests and zones in between.
 
 A round that fails does not end it: the cause is logged once, and the next round begins afresh. SIGTERM and SIGINT end
-it between two rounds.
+it between two rounds; SIGHUP is answered by a line.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def run_gateway(settings: Settings) -> int:
     log_to(settings.log)
     with ExitStack() as stack:
         alarm = stack.enter_context(Alarm())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            former = signal.signal(number, lambda _number, _frame: alarm.stop())
-            stack.callback(signal.signal, number, former)
+        _hear(stack, signal.SIGTERM, alarm.stop)
+        _hear(stack, signal.SIGINT, alarm.stop)
+        _hear(stack, signal.SIGHUP, alarm.hang_up)
         desk, upkeep = stack.enter_context(
             open_gateway(settings, SystemClock(), LOGGER.info, alarm.ring, lambda: notify("WATCHDOG=1"))
         )
@@ -58,6 +58,10 @@ def run_gateway(settings: Settings) -> int:
         notify("STOPPING=1")
     LOGGER.info("stopped")
     return 0
+
+
+def _hear(stack: ExitStack, number: signal.Signals, heard: Callable[[], None]) -> None:
+    stack.callback(signal.signal, number, signal.signal(number, lambda _number, _frame: heard()))
 
 
 def answers_of(desk: GatewayDesk) -> Callable[[bytes, int], Mapping[str, object]]:
@@ -82,6 +86,8 @@ def _rounds(upkeep: Upkeep, kept: KeptSocket, alarm: Alarm) -> None:
     trouble = ""
     while not alarm.stopped:
         notify("WATCHDOG=1")
+        if alarm.take_hang_up():
+            LOGGER.warning("SIGHUP is ignored: restart the gateway to have the configuration read")
         try:
             upkeep.round()
         except OnePreemptError as error:

@@ -193,7 +193,7 @@ class GatewayDesk:
     @_answer.register
     def _cancelled(self, message: Cancelled, caller: Caller) -> Reply:
         request = self._own(message.request, caller)
-        if request.state in (RequestState.CANCELLED, RequestState.ENDED):
+        if request.state not in (*UNSETTLED, RequestState.PLACED):
             return {}
         if left_s := self._under_way_s(request):
             raise Declined(f"the command of request {request.number} may still be at it: cancel in {left_s} s")

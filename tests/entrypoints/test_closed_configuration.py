@@ -43,6 +43,13 @@ def test_what_is_the_administrators_ends_and_says_who_may(command: tuple[str, ..
     assert "Permission denied; run this as the user that runs the scheduler" in result.stderr
 
 
+def test_users_find_the_gateway_where_it_is_as_shipped() -> None:
+    result = CliRunner().invoke(cli, ["gateway", "list"])
+    assert result.exit_code == 1
+    assert "gateway at /run/one/one_preempt_gateway.sock" in result.stderr.replace("socket ", "gateway at ")
+    assert "Permission denied" not in result.stderr
+
+
 def test_a_file_that_was_named_is_not_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Path, "open", InClosedFolder.open)
     result = CliRunner().invoke(cli, ["plan", "--from", RECORDING, "--config", str(tmp_path / "other.conf")])

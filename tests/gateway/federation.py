@@ -106,8 +106,8 @@ class Federation:
         opennebula = {
             "endpoint": next(iter(zones.values())).url,
             "auth_file": str(admin),
-            "connect_timeout_s": 1.0,
-            "read_timeout_s": 2.0,
+            "connect_timeout_s": 10.0,
+            "read_timeout_s": 30.0,
         }
         text = yaml.safe_dump({"gateway": gateway, "opennebula": opennebula})
         self.configuration = folder / "one_preempt.conf"

@@ -11,8 +11,7 @@ import click
 
 from one_preempt.adapters.daemon_socket.gateway_client import GatewayUnavailable, ask_gateway
 from one_preempt.composition import open_zone_transport
-from one_preempt.configuration.settings import Settings
-from one_preempt.entrypoints.cli.options import settings_or_shipped
+from one_preempt.configuration.settings import Settings, SettingsForbidden, load_settings
 from one_preempt.errors import OnePreemptError
 
 if TYPE_CHECKING:
@@ -30,13 +29,25 @@ socket_option = click.option(
 
 
 def asking(config_path: Path | None, socket_path: Path | None) -> Ask:
-    """What asks the gateway: a kind of message and its fields; see `ask_gateway`."""
-    path = str(socket_path) if socket_path is not None else settings_or_shipped(config_path).gateway.socket
+    """What asks the gateway: a kind of message and its fields; see `ask_gateway`.
+
+    Users may not read the usual configuration on OpenNebula 7.x: then the gateway is where it is as shipped.
+    """
+    path = str(socket_path) if socket_path is not None else _settings(config_path).gateway.socket
 
     def ask(kind: str, **fields: object) -> dict[str, Any]:
         return ask_gateway(path, kind, fields)
 
     return ask
+
+
+def _settings(config_path: Path | None) -> Settings:
+    try:
+        return load_settings(config_path)
+    except SettingsForbidden:
+        if config_path is not None:
+            raise
+        return Settings()
 
 
 @contextmanager
