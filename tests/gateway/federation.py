@@ -156,6 +156,12 @@ class Federation:
         place = () if user == "oneadmin" else ("--socket", str(self.socket))
         return CliRunner().invoke(cli, ["gateway", *arguments, *place], input=typed, env=variables)
 
+    def told(self, user: str, *arguments: str) -> Any:
+        """The document that a command answers, which must work."""
+        result = self.run(user, *arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
     def submit(self, *options: str, user: str = "eva") -> Result:
         """`gateway submit` of the worker template."""
         return self.run(user, "submit", "--template", "worker", "--type", "BE-SUSPENDABLE", *options)

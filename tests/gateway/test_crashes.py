@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -251,5 +250,5 @@ def test_while_vms_are_being_created_nobody_looks_for_them(world: Federation, mo
 
 
 def _list(world: Federation) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(world.run("eva", "list", "--json").stdout)
+    found: list[dict[str, Any]] = world.told("eva", "list")
     return found

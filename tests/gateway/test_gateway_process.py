@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -54,7 +53,7 @@ def test_it_serves_is_killed_and_goes_on(world: Federation) -> None:
     assert "does not run" in world.submit().stderr
     with running(world, "again") as (process, log):
         assert world.submitted()["number"] == 2
-        listed = json.loads(world.run("eva", "list", "--json").stdout)
+        listed = world.told("eva", "list")
         assert [(one["number"], one["state"]) for one in listed] == [(2, "placed"), (1, "placed")]
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0

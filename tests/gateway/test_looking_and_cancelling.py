@@ -30,7 +30,7 @@ def test_a_list_has_own_requests_newest_first(world: Federation) -> None:
     world.submitted(*GANG)
     with as_unix_user(4711):
         world.submitted("--name", "other")
-        mine = json.loads(world.run("eva", "list", "--json").stdout)
+        mine = world.told("eva", "list")
     assert [(request["number"], request["name"], request["state"]) for request in mine] == [(2, "other", "placed")]
     everything = world.run("oneadmin", "list")
     assert everything.exit_code == 0
@@ -43,8 +43,8 @@ def test_long_lists_come_in_pieces(world: Federation) -> None:
         gateway_client.ask_gateway(
             str(world.socket), "open", {"type": "BE-CANCELLABLE", "size": 1}
         ) if number < 30 else (world.submitted())
-    assert len(json.loads(world.run("eva", "list", "--json").stdout)) == REQUESTS_AT_A_TIME
-    numbers = [one["number"] for one in json.loads(world.run("eva", "list", "--all", "--json").stdout)]
+    assert len(world.told("eva", "list")) == REQUESTS_AT_A_TIME
+    numbers = [one["number"] for one in world.told("eva", "list", "--all")]
     assert numbers == list(range(REQUESTS_AT_A_TIME + 5, 0, -1))
 
 
@@ -57,7 +57,7 @@ def test_a_request_is_shown_with_its_vms_as_they_are_now(world: Federation) -> N
     lines = shown.stdout.splitlines()
     assert lines[2:5] == ["lease     3 x BE-SUSPENDABLE sweep", "state     placed", f"zone      {zone.name} {zone.url}"]
     assert "VM        0 sweep-0, HOLD it waits for room" in lines
-    document = json.loads(world.run("eva", "show", "1", "--json").stdout)
+    document = world.told("eva", "show", "1")
     assert [vm["id"] for vm in document["vms"]] == [0, 1, 2]
     assert "token" not in document
 
@@ -135,7 +135,7 @@ def test_a_gateway_of_a_stranger_is_told_nothing(world: Federation, monkeypatch:
     result = world.submit()
     assert result.exit_code == 1
     assert "listens user 4711, who is neither root nor oneadmin" in result.stderr
-    assert json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"] is not None
+    assert world.told("oneadmin", "rates")["in_force"] is not None
     assert sum(world.vms().values()) == 0
 
 

@@ -18,7 +18,7 @@ GANG = ("--name", "sweep", "--size", "3")
 
 def tried_in(world: Federation, zone: str) -> list[Attempt]:
     """What became of a zone's turns."""
-    numbers = [request["number"] for request in json.loads(world.run("eva", "list", "--json").stdout)]
+    numbers = [request["number"] for request in world.told("eva", "list")]
     return [attempt for number in numbers for attempt in world.request(number).attempts if attempt.zone == zone]
 
 
@@ -50,6 +50,7 @@ def test_types_are_spread_each_by_itself(world: Federation) -> None:
     for number in range(28):
         kind = ("BE-SUSPENDABLE", "BE-CANCELLABLE")[number % 2]
         result = world.run("eva", "submit", "--template", "worker", "--type", kind, "--json")
+        assert result.exit_code == 0, result.output
         went[kind, json.loads(result.stdout)["zone"]] += 1
     for kind in ("BE-SUSPENDABLE", "BE-CANCELLABLE"):
         for zone, cores in (("north", 8), ("south", 16), ("west", 32)):
@@ -217,7 +218,7 @@ def test_a_mistake_is_told_in_words_and_opens_no_request(
 ) -> None:
     result = world.run("eva", "submit", *options)
     assert (result.exit_code, told in result.output) == (code, True), result.output
-    assert json.loads(world.run("eva", "list", "--json").stdout) == []
+    assert world.told("eva", "list") == []
     assert sum(world.vms().values()) == 0
 
 

@@ -31,7 +31,7 @@ def pass_time(world: Federation, seconds: int) -> None:
 
 
 def test_zones_are_measured_when_it_starts_and_shares_follow_their_cores(world: Federation) -> None:
-    document = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+    document = world.told("oneadmin", "rates")
     assert [zone["free_elements"] for zone in document["zones"]] == [8, 16, 32]
     assert document["in_force"]["answer"]["policy"] == "BCF"
     assert document["in_force"]["by_speed"] == ["west", "south", "north"]
@@ -40,13 +40,13 @@ def test_zones_are_measured_when_it_starts_and_shares_follow_their_cores(world: 
 
 def test_own_users_of_a_zone_keep_external_requests_away_under_pap() -> None:
     with federation(**PAP, external={"rate_per_h": 30, "mean_work_h": 1.0, "variation": 1.0}) as world:
-        before = json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"]["answer"]["shares"]
+        before = world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]
         for _ in range(20):
             world.zones["west"].run_for(local_vms(world, "west", 24), HOUR_S)
         # The emulated zone's time has moved by the runs: the others and the gateway follow.
         pass_time(world, world.zones["west"].cloud.clock.now_s() - world.clock.now_s())
         world.round(HOUR_S)
-        after = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+        after = world.told("oneadmin", "rates")
         west = next(zone for zone in after["zones"] if zone["name"] == "west")
         assert west["local"]["samples"] == 480
         assert west["local"]["mean_work"] == pytest.approx(HOUR_S, rel=0.05)
@@ -66,7 +66,7 @@ def test_what_external_requests_computed_is_found_in_their_zone(world: Federatio
         assert request.state is RequestState.ENDED
         assert request.work == pytest.approx(2 * HOUR_S, rel=0.05)
     assert world.request(waits["number"]).state is RequestState.PLACED  # it never ran, and is there
-    measured = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+    measured = world.told("oneadmin", "rates")
     assert all(zone["local"]["rate_per_s"] == 0 for zone in measured["zones"]), "external ones are nobody's own"
 
 
@@ -84,7 +84,7 @@ def test_a_zone_that_is_away_keeps_its_last_measure(world: Federation) -> None:
     world.zones["west"].fails()
     pass_time(world, 2 * HOUR_S)
     world.round()
-    shares = json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"]["answer"]["shares"]
+    shares = world.told("oneadmin", "rates")["in_force"]["answer"]["shares"]
     assert set(shares) == {"north", "south", "west"}
     assert [text for text in world.said if text.startswith("zone west:")] != []
     said = len(world.said)
@@ -127,7 +127,7 @@ def test_the_ledger_tells_the_external_stream_once_there_is_one(monkeypatch: pyt
         for _ in range(12):
             world.submitted("--duration", "02:00:00")
         world.round(HOUR_S)
-        document = json.loads(world.run("oneadmin", "rates", "--json").stdout)
+        document = world.told("oneadmin", "rates")
         assert document["in_force"]["answer"]["policy"] == "PAP"
         assert document["external"]["rate_per_s"] == pytest.approx(12 / HOUR_S)
         assert document["external"]["mean_work"] == 2 * HOUR_S
@@ -143,14 +143,14 @@ def test_what_is_long_over_is_forgotten(world: Federation) -> None:
     pass_time(world, 2 * HOUR_S)
     world.round()
     world.round(91 * 24 * HOUR_S)
-    assert [one["number"] for one in json.loads(world.run("oneadmin", "list", "--json").stdout)] == [3]
+    assert [one["number"] for one in world.told("oneadmin", "list")] == [3]
     assert world.submitted()["number"] == 4
 
 
 def test_a_clock_that_was_set_back_does_not_stop_measuring(world: Federation) -> None:
     world.clock.set(STARTS_AT_S - 10 * HOUR_S)
     world.round()
-    assert json.loads(world.run("oneadmin", "rates", "--json").stdout)["in_force"]["made_at_s"] < STARTS_AT_S
+    assert world.told("oneadmin", "rates")["in_force"]["made_at_s"] < STARTS_AT_S
 
 
 # -- the administrator's commands -----------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_rates_explains_every_policy_and_changes_nothing(world: Federation) -> N
     assert told.exit_code == 0, told.output
     for name in ("BCF", "LRF", "PAP", "RR", "north", "south", "west", "would be in force"):
         assert name in told.stdout
-    document = json.loads(world.run("oneadmin", "rates", "--explain", "--json").stdout)
+    document = world.told("oneadmin", "rates", "--explain")
     assert [answer["policy"] for answer in document["policies"]] == ["BCF", "LRF", "PAP", "RR"]
     assert (world.folder / "gateway.db").read_bytes() == before
 
