@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 _DAY_S = 86_400
 
 
 def utc_text(at_s: int) -> str:
     """An instant in UTC, as in "2026-12-01T09:00:00Z"."""
+    # Here, for values that are read by commands which need no numpy tell times, too.
+    import numpy as np
+
     return f"{np.datetime64(at_s, 's')}Z"
 
 
