@@ -29,7 +29,7 @@ from one_preempt.adapters.lease_store.database import (
 )
 from one_preempt.adapters.lease_store.writer_lock import schema_lock, take_writer_lock
 
-_CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX)|^\s*ALTER TABLE \S+ ADD COLUMN) ")
+_CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX|UNIQUE INDEX)|^\s*ALTER TABLE \S+ ADD COLUMN) ")
 
 # Oldest first; the last is what this code reads and writes.
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")

@@ -12,7 +12,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Float,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -377,7 +377,7 @@ gateway_balances = Table(
     metadata,
     Column("type", String(WORD_LENGTH), primary_key=True),
     Column("zone", String(ID_LENGTH), primary_key=True),
-    Column("ahead", Float(53), nullable=False),
+    Column("ahead", Double, nullable=False),
 )
 
 # The last measure of each zone ("measure"), and the shares in force ("allocation", of no zone).

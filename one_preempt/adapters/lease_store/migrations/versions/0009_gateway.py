@@ -35,7 +35,7 @@ def upgrade() -> None:
         "gateway_balances",
         sa.Column("type", sa.String(length=64), nullable=False),
         sa.Column("zone", sa.String(length=255), nullable=False),
-        sa.Column("ahead", sa.Float(precision=53), nullable=False),
+        sa.Column("ahead", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("type", "zone"),
     )
     op.create_table(
