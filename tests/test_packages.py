@@ -23,7 +23,7 @@ SCRIPTS = [
     PACKAGING / "build",
     *(PACKAGING / "deb" / n for n in ("postinst", "prerm", "postrm")),
 ]
-NONE_RUNS = "inactive"
+DAEMON, GATEWAY = "one-preempt.service", "one-preempt-gateway.service"
 
 # The machine's Python: says its version, and makes environments whose programs are stand-ins too.
 PYTHON = """#!/bin/sh
@@ -40,7 +40,7 @@ PROGRAM = '#!/bin/sh\necho "one-preempt $*" >>{root}/calls\n'
 STAND_INS = {
     "systemctl": """
         echo "systemctl $*" >>{root}/calls
-        case "$*" in *ActiveState*) cat {root}/daemon ;; *User*) echo oneadmin ;; esac""",
+        case "$*" in *ActiveState*) cat {root}/state-of-$5 ;; *User*) echo oneadmin ;; esac""",
     "getent": "test -f {root}/oneadmin",
     "runuser": 'shift 3; echo "as oneadmin: $1" >>{root}/calls; exec "$@"',
     "stat": "cat {root}/owner",
@@ -71,8 +71,10 @@ class Machine:
         self.configuration.touch(0o644)
         (root / "oneadmin").touch()
         (root / "calls").touch()
-        for name, said in (("daemon", NONE_RUNS), ("pip-result", "0"), ("owner", "root:root")):
+        for name, said in (("pip-result", "0"), ("owner", "root:root")):
             (root / name).write_text(said)
+        for unit in (DAEMON, GATEWAY):
+            self.has(unit, "inactive")
         for name, script in STAND_INS.items():
             self.executable(root / "stand-ins" / name, "#!/bin/sh\n" + script)
         self.executable(root / "program", PROGRAM)
@@ -84,6 +86,9 @@ class Machine:
             script = script.replace("{" + word + "}", value)
         path.write_text(script)
         path.chmod(0o755)
+
+    def has(self, unit: str, state: str) -> None:
+        (self.root / f"state-of-{unit}").write_text(state)
 
     def has_pythons(self, *versions: str) -> None:
         """The first is `python3`."""
@@ -111,6 +116,13 @@ class Machine:
         result = self.set_up(verb)
         assert result.returncode == 0, result.stderr
         return self.calls()
+
+    def restarted(self) -> list[str]:
+        """What a set-up that went well did to units that run, and in between."""
+        calls = self.done("install")
+        steps = [call for call in calls if re.match("systemctl (stop|start)|one-preempt db", call)]
+        assert not steps or calls.index("systemctl daemon-reload") < calls.index(steps[0])
+        return steps
 
     def calls(self) -> list[str]:
         return (self.root / "calls").read_text().splitlines()
@@ -150,13 +162,13 @@ def test_an_upgrade_puts_a_new_environment_in_the_place_of_the_former(machine: M
 def test_an_environment_that_cannot_be_made_leaves_the_former_and_the_daemon_alone(machine: Machine) -> None:
     machine.done("install")
     former = machine.environment()
-    (machine.root / "daemon").write_text("active")
+    machine.has(DAEMON, "active")
     (machine.root / "pip-result").write_text("1")
     result = machine.set_up("install")
     assert result.returncode == 1
     assert "what was installed stays as it was" in result.stderr
     assert machine.environment() == former
-    assert "systemctl stop one-preempt.service" not in machine.calls()
+    assert not [call for call in machine.calls() if call.startswith("systemctl stop")]
 
 
 def test_what_a_killed_set_up_left_is_deleted_by_the_next(machine: Machine) -> None:
@@ -235,36 +247,40 @@ def test_what_the_administrator_wants_besides_is_in_every_environment(machine: M
         assert f"--find-links {added} -r {added}/requirements.txt" in pips[1]
 
 
-# -- the daemon --------------------------------------------------------------------------------------------
+# -- the daemon and the gateway ----------------------------------------------------------------------------
 
 
-def test_a_running_daemon_is_stopped_its_database_upgraded_and_started_again(machine: Machine) -> None:
-    (machine.root / "daemon").write_text("active")
-    calls = machine.done("install")
-    steps = [call for call in calls if re.match("systemctl (stop|start)|one-preempt db", call)]
-    assert steps == [
-        "systemctl stop one-preempt.service",
+@pytest.mark.parametrize("running", [[DAEMON], [GATEWAY], [DAEMON, GATEWAY]])
+def test_what_runs_is_stopped_the_databases_upgraded_and_all_of_it_started_again(
+    machine: Machine, running: list[str]
+) -> None:
+    for unit in running:
+        machine.has(unit, "active")
+    names = " ".join(running)
+    assert machine.restarted() == [
+        f"systemctl stop {names}",
         "one-preempt db upgrade",
-        "systemctl start --no-block one-preempt.service",
+        f"systemctl start --no-block {names}",
     ]
-    assert calls.index("systemctl daemon-reload") < calls.index(steps[0])
 
 
-def test_a_daemon_that_a_killed_set_up_stopped_is_started_by_the_next(machine: Machine) -> None:
-    (machine.root / "daemon").write_text("active")
+def test_what_a_killed_set_up_stopped_is_started_by_the_next(machine: Machine) -> None:
+    machine.has(GATEWAY, "active")
     upgrade = machine.root / "program"
     machine.executable(upgrade, '#!/bin/sh\n[ "$1" != db ] || kill -9 $PPID')
     assert machine.set_up("install").returncode == -9
     machine.executable(upgrade, PROGRAM)
-    (machine.root / "daemon").write_text(NONE_RUNS)
-    assert "systemctl start --no-block one-preempt.service" in machine.done("install")
-    assert "systemctl start --no-block one-preempt.service" not in machine.done("install")
+    machine.has(GATEWAY, "inactive")
+    machine.has(DAEMON, "active")
+    assert machine.restarted()[-1] == f"systemctl start --no-block {DAEMON} {GATEWAY}"
+    machine.has(DAEMON, "inactive")
+    assert machine.restarted() == []
 
 
 def test_a_database_that_cannot_be_upgraded_does_not_keep_the_daemon_stopped(machine: Machine) -> None:
-    (machine.root / "daemon").write_text("activating")
+    machine.has(DAEMON, "activating")
     machine.executable(machine.root / "program", PROGRAM + '[ "$1" != db ]')
-    assert machine.done("install")[-1] == "systemctl start --no-block one-preempt.service"
+    assert machine.restarted()[-1] == f"systemctl start --no-block {DAEMON}"
 
 
 # -- the front-end -----------------------------------------------------------------------------------------
@@ -304,18 +320,22 @@ def test_a_placer_of_the_sites_own_is_left_alone(machine: Machine) -> None:
     assert (machine.links / "place").read_text() == "their own"
 
 
-def test_a_removal_stops_the_daemon_and_leaves_configuration_and_database(machine: Machine) -> None:
+def test_a_removal_stops_daemon_and_gateway_and_leaves_configuration_and_databases(machine: Machine) -> None:
     database = machine.root / "var/lib/one/one_preempt/leases.db"
+    ledger = database.with_name("gateway.db")
     database.parent.mkdir(parents=True)
     database.touch()
+    ledger.touch()
     machine.links.parent.mkdir(parents=True)
     machine.done("install")
     calls = machine.done("remove")
-    assert calls[:2] == ["systemctl stop one-preempt.service", "systemctl --quiet disable one-preempt.service"]
+    for unit in (DAEMON, GATEWAY):
+        assert calls.index(f"systemctl stop {unit}") < calls.index(f"systemctl --quiet disable {unit}")
     assert not machine.program.is_symlink()
     assert not machine.environments.exists()
     assert not machine.links.exists()
     assert database.exists()
+    assert ledger.exists()
     assert machine.configuration.exists()
 
 
@@ -418,9 +438,15 @@ def test_both_packages_take_the_same_files_for_configuration(tmp_path: Path) -> 
     assert not {"/etc/one", "/etc/one/schedulers", "/usr/bin"} & set(listed)
 
 
-def test_the_unit_starts_the_program_where_the_package_puts_it() -> None:
-    unit = (PACKAGING / "systemd/one-preempt.service").read_text()
-    assert "ExecStart=/opt/one_preempt/bin/one-preempt daemon\n" in unit
+def test_every_unit_is_in_the_packages_starts_the_program_there_and_is_known_to_the_set_up(tmp_path: Path) -> None:
+    files = files_staged(tmp_path)
+    units = [path.removeprefix("/usr/lib/systemd/system/") for path in files if path.endswith(".service")]
+    assert sorted(units) == sorted([DAEMON, GATEWAY])
+    for name, runs in ((DAEMON, "daemon"), (GATEWAY, "gateway run")):
+        text = files[f"/usr/lib/systemd/system/{name}"].read_text()
+        assert f"ExecStart=/opt/one_preempt/bin/one-preempt {runs}\n" in text
+        assert text.startswith(f"# To enable it: systemctl enable --now {name.removesuffix('.service')}. ")
+    assert f"units='{DAEMON} {GATEWAY}'\n" in SET_UP.read_text()
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
