@@ -90,10 +90,15 @@ class GatewayDesk:
         self._set_aside_until_s: dict[str, int] = {}
 
     def answer(self, message: Message, caller: Caller) -> Reply:
-        """The reply to a message; `ok` false with a reason in `error` where it is declined."""
+        """The reply to a message; `ok` false with a reason in `error` where nothing comes of it.
+
+        `declined` says that this was decided, and is no failure of the ledger, say.
+        """
         with self.lock:
             try:
                 return {"ok": True, **self._answer(message, caller)}
+            except Declined as declined:
+                return {"ok": False, "declined": True, "error": str(declined)}
             except OnePreemptError as error:
                 return {"ok": False, "error": str(error)}
 

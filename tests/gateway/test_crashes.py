@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
+from one_preempt.adapters.lease_store.database import LeaseStoreError
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
 from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.gateway.requests import RequestState
@@ -252,3 +254,45 @@ def test_while_vms_are_being_created_nobody_looks_for_them(world: Federation, mo
 def _list(world: Federation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = world.told("eva", "list")
     return found
+
+
+def test_vms_that_are_there_outlive_a_gateway_that_has_no_time_to_hear_of_them(world: Federation) -> None:
+    whole = create_all
+
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as others:
+
+        def created(*arguments: Any) -> Any:
+            vm_ids = whole(*arguments)
+            for _ in range(64):
+                others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)).connect(str(world.socket))
+            return vm_ids
+
+        patched.setattr(dispatching, "create_all", created)
+        result = world.submit(*GANG)
+    assert result.exit_code == 0, result.output
+    assert "64 others are being answered" in result.stderr
+    assert "it finds them by itself" in result.stderr
+    world.round(PATIENCE_S + 1)
+    assert (world.request(1).state, sum(world.vms().values())) == (RequestState.PLACED, 3)
+
+
+def test_vms_that_are_there_outlive_a_ledger_that_cannot_be_written(world: Federation) -> None:
+    whole, record = create_all, SqlGatewayLedger.record
+
+    def full(*arguments: Any) -> None:
+        raise LeaseStoreError("the database gateway.db: disk is full")
+
+    with pytest.MonkeyPatch.context() as patched:
+
+        def created(*arguments: Any) -> Any:
+            vm_ids = whole(*arguments)
+            patched.setattr(SqlGatewayLedger, "record", full)
+            return vm_ids
+
+        patched.setattr(dispatching, "create_all", created)
+        result = world.submit(*GANG)
+        patched.setattr(SqlGatewayLedger, "record", record)
+    assert result.exit_code == 0, result.output
+    assert "disk is full" in result.stderr
+    world.round(PATIENCE_S + 1)
+    assert (world.request(1).state, sum(world.vms().values())) == (RequestState.PLACED, 3)

@@ -24,7 +24,7 @@ class GatewayUnavailable(OnePreemptError):
 
 
 class GatewayDeclined(OnePreemptError):
-    """The gateway answered that it does not do this, and why."""
+    """The gateway decided that it does not do this, and says why."""
 
 
 def ask_gateway(
@@ -59,9 +59,13 @@ def ask_gateway(
         raise GatewayUnavailable(f"the gateway at {path}: {why}; {_MEND}") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
         raise GatewayUnavailable(f"the gateway at {path}: its answer is none; {_MEND}")
-    if not answer["ok"]:
-        raise GatewayDeclined(f"the gateway declines: {answer.get('error', 'it does not say why')}")
-    return answer
+    if answer["ok"]:
+        return answer
+    why = answer.get("error", "it does not say why")
+    if answer.get("declined") is True:
+        raise GatewayDeclined(f"the gateway declines: {why}")
+    # It is busy, is of another version, or cannot write its ledger: nothing was decided about the request.
+    raise GatewayUnavailable(f"the gateway at {path} does not do this: {why}")
 
 
 _MEND = "ask its administrator; without it, one-preempt lease submit creates VMs in a zone of your choice"
