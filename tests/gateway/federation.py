@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
@@ -113,6 +114,7 @@ class Federation:
         self.configuration = folder / "one_preempt.conf"
         self.configuration.write_text(text)
         self.settings: Settings = parse_settings(text, "the configuration of the test")
+        self._all_zones = self.settings.gateway.zones
         self.desk: GatewayDesk
         self.upkeep: Upkeep
 
@@ -127,9 +129,11 @@ class Federation:
         """Nothing of the process is left."""
         self._opened.close()
 
-    def restart(self) -> None:
-        """A new process over the same ledger."""
+    def restart(self, without: str = "") -> None:
+        """A new process over the same ledger, perhaps without a zone that it had."""
         self.stop()
+        zones = [zone for zone in self._all_zones if zone.name != without]
+        self.settings = replace(self.settings, gateway=replace(self.settings.gateway, zones=zones))
         self.start()
 
     def round(self, after_s: int = 0) -> None:

@@ -16,6 +16,8 @@ from one_preempt.adapters.opennebula.transport import OnedTransport
 from one_preempt.core.gateway.requests import RequestState
 from one_preempt.entrypoints.cli.gateway import asking, dispatching
 from one_preempt.entrypoints.cli.lease.creation import create_all
+from one_preempt.simulation.emulator.endpoint_faults import FaultKind
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.gateway.federation import PATIENCE_S, Federation, federation
 
 GANG = ("--name", "sweep", "--size", "3")
@@ -264,7 +266,8 @@ def test_vms_that_are_there_outlive_a_gateway_that_has_no_time_to_hear_of_them(w
         def created(*arguments: Any) -> Any:
             vm_ids = whole(*arguments)
             for _ in range(64):
-                others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)).connect(str(world.socket))
+                other = others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                other.connect(str(world.socket))
             return vm_ids
 
         patched.setattr(dispatching, "create_all", created)
@@ -296,3 +299,41 @@ def test_vms_that_are_there_outlive_a_ledger_that_cannot_be_written(world: Feder
     assert "disk is full" in result.stderr
     world.round(PATIENCE_S + 1)
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.PLACED, 3)
+
+
+def test_what_may_be_in_a_zone_that_is_configured_no_more_is_not_made_elsewhere(
+    world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_and_die(world, Death(2, before=False), monkeypatch)
+    gone = world.request(1).zone
+    world.restart(without=gone)
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    result = world.submit(*GANG, "--continue", "1")
+    assert result.exit_code == 1
+    assert f"request 1 stays at zone {gone}" in result.stderr
+    assert "took it out of gateway.zones, and has to put it back for what is there to be found. To go on" in (
+        result.stderr
+    )
+    assert sorted(world.vms().values()) == [0, 0, 2]
+    world.restart()
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    world.submitted(*GANG, "--continue", "1")
+    assert (world.request(1).zone, sorted(world.vms().values())) == (gone, [0, 0, 3])
+
+
+def test_where_what_was_made_cannot_be_ended_no_other_zone_is_asked(world: Federation) -> None:
+    for zone in world.zones.values():
+        zone.cloud.user_quota(ONEADMIN, zone.caller("eva").uid, 'VM = [ VMS = "2", CPU = "-2", MEMORY = "-2" ]')
+        zone.fails(FaultKind.CLOSE, "one.vm.action")
+    result = world.submit(*GANG)
+    assert result.exit_code == 1
+    assert "2 could not be terminated: onevm terminate 0 1. To go on" in result.stderr
+    assert (world.request(1).state, sorted(world.vms().values())) == (RequestState.UNANSWERED, [0, 0, 2])
+    had = world.request(1).zone
+    for zone in world.zones.values():
+        zone.faults.clear()
+        if zone.name != had:
+            zone.cloud.user_quota(ONEADMIN, zone.caller("eva").uid, 'VM = [ VMS = "3", CPU = "-2", MEMORY = "-2" ]')
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    assert world.submitted(*GANG, "--continue", "1")["zone"] != had
+    assert sorted(world.vms().values()) == [0, 0, 3]

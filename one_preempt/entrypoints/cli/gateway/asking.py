@@ -56,7 +56,10 @@ def account_in(zone: str, endpoint: object) -> Iterator[OwnerAccount]:
     from one_preempt.adapters.opennebula.owner_account import OwnerAccount
 
     if not isinstance(endpoint, str):
-        raise OnePreemptError(f"the gateway has no zone {zone!r} any more: its administrator took it out")
+        raise OnePreemptError(
+            f"the gateway does not say where zone {zone!r} is: its administrator took it out of gateway.zones, and has "
+            "to put it back for what is there to be found"
+        )
     with closing(open_zone_transport(Settings(), endpoint)) as transport:
         yield OwnerAccount(transport)
 

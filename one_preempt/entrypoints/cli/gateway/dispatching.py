@@ -169,17 +169,19 @@ def _turn(answer: dict[str, Any]) -> Turn | None:
 
 def _in_zone(ask: Ask, turn: Turn, made: Made, asked: AskedTerms, look_first: bool, say: Say) -> list[int]:
     """All VMs of the request, created or found there. Raises `_NotHere` and `_Unknown`."""
+    looked = not look_first
     try:
         with account_in(turn.zone, turn.endpoint) as account:
             if look_first and (found := _found(account, turn, asked, say)):
                 return found
+            looked = True
             return _created(ask, account, turn, made, asked)
-    except CloudUnavailable as error:
-        raise _NotHere(str(error), reached=False) from None
     except (_NotHere, _Unknown):
         raise
     except OnePreemptError as error:
-        raise _NotHere(str(error), reached=True) from None
+        if not looked:  # what a former attempt made may be there still
+            raise _Unknown(str(error)) from None
+        raise _NotHere(str(error), reached=not isinstance(error, CloudUnavailable)) from None
 
 
 def _created(ask: Ask, account: OwnerAccount, turn: Turn, made: Made, asked: AskedTerms) -> list[int]:
@@ -198,7 +200,7 @@ def _created(ask: Ask, account: OwnerAccount, turn: Turn, made: Made, asked: Ask
         with bar:
             return create_all(account, source, asked, progress, marks)
     except CreationFailed as failed:
-        if failed.unanswered:
+        if failed.leaves_vms:
             raise _Unknown(str(failed)) from None
         raise
 
@@ -256,9 +258,10 @@ def _left_open(ask: Ask, turn: Turn, unknown: _Unknown) -> str:
     with suppress(OnePreemptError):
         answer = ask("unanswered", request=turn.number, zone=turn.zone, text=str(unknown)[:LONGEST_REASON])
         later = f" after {told(answer, 'continue_in_s', int)} s"
+    why = str(unknown).rstrip(".")
     return (
-        f"request {turn.number} stays at zone {turn.zone}, where VMs of it may be: {unknown} To go on{later}: the "
-        f"same command with --continue {turn.number}; to give it up: one-preempt gateway cancel {turn.number}"
+        f"request {turn.number} stays at zone {turn.zone}, where VMs of it may be: {why}. To go on{later}: the same "
+        f"command with --continue {turn.number}; to give it up: one-preempt gateway cancel {turn.number}"
     )
 
 

@@ -22,12 +22,13 @@ SHOWN_VMS = 20
 class CreationFailed(OnePreemptError):
     """Not all VMs could be created; the message says which, why, and what became of the others.
 
-    `unanswered`: a call got no answer, and may have been carried out, or be carried out yet.
+    `leaves_vms`: some may be there, as they could not be terminated again, or as a call without an answer may have been
+    carried out, or be carried out yet.
     """
 
-    def __init__(self, text: str, *, unanswered: bool) -> None:
+    def __init__(self, text: str, *, leaves_vms: bool) -> None:
         super().__init__(text)
-        self.unanswered = unanswered
+        self.leaves_vms = leaves_vms
 
 
 class _Left(Struct, frozen=True):
@@ -60,7 +61,7 @@ def create_all(
         unanswered = isinstance(error, CloudUnavailable)
         left = _undo(account, created, marks[SUBMISSION], look_for_more=unanswered)
         what = _what_happened(f"VM {number + 1} of {asked.terms.size}", error, left)
-        raise CreationFailed(what, unanswered=unanswered) from None
+        raise CreationFailed(what, leaves_vms=unanswered or bool(left.remaining)) from None
     except KeyboardInterrupt:
         _undo(account, created, marks[SUBMISSION], look_for_more=True)
         raise
