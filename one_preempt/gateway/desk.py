@@ -143,6 +143,11 @@ class GatewayDesk:
     @_answer.register
     def _continue(self, message: Continue, caller: Caller) -> Reply:
         request = self._own(message.request, caller)
+        if request.uid != caller.uid:
+            # Who has other credentials does not find its VMs as own ones, and would make them once more.
+            raise Declined(
+                f"request {request.number} is {request.user}'s, who alone can continue it; you can cancel it"
+            )
         if request.state not in UNSETTLED:
             raise Declined(f"request {request.number} is {request.state.value}: there is nothing to continue")
         last = request.attempts[-1]

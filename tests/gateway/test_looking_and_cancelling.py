@@ -211,3 +211,14 @@ def test_words_of_users_control_no_terminal(world: Federation) -> None:
         assert shown.exit_code == 0, shown.output
         assert "\x1b" not in shown.stdout
     assert len(world.request(1).attempts[0].text) <= 400
+
+
+def test_only_who_asked_continues_a_request(world: Federation) -> None:
+    """With other credentials its VMs would not be found as own ones, and be made once more."""
+    with as_unix_user(4711):
+        turn = gateway_client.ask_gateway(str(world.socket), "open", {"type": "BE-SUSPENDABLE", "size": 1})
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    result = world.submit("--continue", str(turn["number"]), user="oneadmin")
+    assert result.exit_code == 1
+    assert "request 1 is 4711's, who alone can continue it; you can cancel it" in result.stderr
+    assert sum(world.vms().values()) == 0
