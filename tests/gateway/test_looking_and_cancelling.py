@@ -222,3 +222,14 @@ def test_only_who_asked_continues_a_request(world: Federation) -> None:
     assert result.exit_code == 1
     assert "request 1 is 4711's, who alone can continue it; you can cancel it" in result.stderr
     assert sum(world.vms().values()) == 0
+
+
+def test_long_words_of_one_user_hide_no_list(world: Federation) -> None:
+    path = str(world.socket)
+    for _ in range(32):
+        turn = gateway_client.ask_gateway(
+            path, "open", {"type": "BE-SUSPENDABLE", "size": 1, "name": "\U0001f600" * 255}
+        )
+        told = {"request": turn["number"], "zone": turn["zone"], "text": "\u4e2d" * 1000}
+        gateway_client.ask_gateway(path, "unanswered", told)
+    assert len(world.told("oneadmin", "list")) == 32

@@ -58,12 +58,12 @@ def _connect(connection: socket.socket, path: str, deadline_s: float) -> None:
             time.sleep(CONNECT_AGAIN_S)
 
 
-def read_line(connection: socket.socket, deadline_s: float) -> bytes:
+def read_line(connection: socket.socket, deadline_s: float, longest: int = MAX_MESSAGE_BYTES) -> bytes:
     """What comes before the first line feed. Raises `OSError` where it does not come in time, or is too long."""
     received = bytearray()
     while b"\n" not in received:
         left_s = deadline_s - time.monotonic()
-        if left_s <= 0 or len(received) > MAX_MESSAGE_BYTES:
+        if left_s <= 0 or len(received) > longest:
             raise TimeoutError
         connection.settimeout(left_s)
         piece = connection.recv(8192)

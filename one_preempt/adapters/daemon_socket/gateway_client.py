@@ -15,6 +15,8 @@ from one_preempt.adapters.daemon_socket.line_socket import peer_user
 from one_preempt.errors import OnePreemptError
 
 ANSWER_WITHIN_S = 15.0
+MAX_ANSWER_BYTES = 1 << 20
+"""A list has words of many users, in whichever script, and who listens is trusted."""
 OPENNEBULA_USER = "oneadmin"
 ROOT = 0
 
@@ -47,7 +49,7 @@ def ask_gateway(
             # Who is refused unread can send no more, and is told why all the same.
             with suppress(ConnectionError):
                 connection.sendall(message)
-            answer = json.loads(read_line(connection, deadline_s))
+            answer = json.loads(read_line(connection, deadline_s, MAX_ANSWER_BYTES))
     except FileNotFoundError:
         raise GatewayUnavailable(f"there is no gateway at {path}: {_MEND}") from None
     except PermissionError:

@@ -15,6 +15,7 @@ from one_preempt.entrypoints.cli.gateway.dispatching import Made, Placed, dispat
 from one_preempt.entrypoints.cli.lease.asked_terms import TermOptions, asked_terms, term_options
 from one_preempt.entrypoints.cli.options import NumberRange, config_option, json_option, write_json
 from one_preempt.explanation.explain import printable
+from one_preempt.gateway.messages import LARGEST_SIZE
 
 LONGEST_WAIT_S = 7 * 86_400
 LONGEST_SAID = 600
@@ -67,6 +68,8 @@ def gateway_submit(
     if template is not None and template.isdecimal():
         raise click.UsageError("zones number their VM templates differently: write the --template by its name")
     asked = asked_terms(options, SystemClock().now_s())
+    if asked.terms.size > LARGEST_SIZE:
+        raise click.UsageError(f"--size is {LARGEST_SIZE} at most for one request")
     find_credentials()  # before a request is opened that nobody could carry out
     made = Made(template, file)
     made.check()
