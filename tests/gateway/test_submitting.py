@@ -69,6 +69,17 @@ def test_a_template_in_a_file_is_taken_anywhere(world: Federation, tmp_path: Pat
     assert ["2"] in marks
 
 
+def test_a_file_with_a_mark_of_its_own_is_refused_for_its_vms_would_not_be_found(
+    world: Federation, tmp_path: Path
+) -> None:
+    file = tmp_path / "vm.txt"
+    file.write_text('CPU = "1"\nMEMORY = "128"\nLEASE_SUBMISSION = "99"')
+    result = world.run("eva", "submit", "--file", str(file), "--type", "BE-CANCELLABLE")
+    assert result.exit_code == 1
+    assert "the template has a LEASE_SUBMISSION of its own: remove it" in result.stderr
+    assert sum(world.vms().values()) == 0
+
+
 # -- zones that do not take it -----------------------------------------------------------------------------
 
 

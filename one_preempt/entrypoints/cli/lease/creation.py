@@ -55,7 +55,7 @@ def create_all(
         for number in range(asked.terms.size):
             created.append(account.create(source, vm_name(asked.terms, number), asked.texts, marks))
             if number == 0:
-                _check(account, created[0], asked.terms)
+                _check(account, created[0], asked.terms, marks[SUBMISSION])
             progress(1)
     except OnePreemptError as error:
         unanswered = isinstance(error, CloudUnavailable)
@@ -81,7 +81,7 @@ def vm_list(vm_ids: Sequence[int]) -> str:
     return f"{shown} and {len(vm_ids) - SHOWN_VMS} more" if len(vm_ids) > SHOWN_VMS else shown
 
 
-def _check(account: OwnerAccount, vm_id: int, terms: LeaseTerms) -> None:
+def _check(account: OwnerAccount, vm_id: int, terms: LeaseTerms, submission: str) -> None:
     """What a template adds of its own shows in the first VM only; the scheduler would hold it on HOLD for ever."""
     vm = account.vm(vm_id)
     values = vm.user_template.get(LEASE, ()) if vm is not None else ()
@@ -89,6 +89,9 @@ def _check(account: OwnerAccount, vm_id: int, terms: LeaseTerms) -> None:
         raise OnePreemptError("the template has a LEASE of its own: remove it, for the options say what it says")
     if not values or parse_lease_attribute(values) != terms:
         raise OnePreemptError(f"VM {vm_id} did not get the LEASE attribute: does the template end where it should?")
+    if vm is not None and vm.user_template.get(SUBMISSION) != (submission,):
+        # VMs are found by it, and by it alone.
+        raise OnePreemptError(f"the template has a {SUBMISSION} of its own: remove it")
 
 
 def _undo(account: OwnerAccount, created: Sequence[int], submission: str, *, look_for_more: bool) -> _Left:
