@@ -90,7 +90,7 @@ class GatewayLedger(Protocol):
         """From now on these shares are in force."""
 
     def prune(self, before_s: int) -> int:
-        """Forget requests of which nothing was left before an instant, but for the newest; how many.
+        """Forget requests of which nothing was left before an instant, but for the newest of them; how many.
 
         Numbers are not used again.
         """

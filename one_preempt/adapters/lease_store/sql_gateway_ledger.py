@@ -108,11 +108,15 @@ class SqlGatewayLedger:
         self._keep(ALLOCATION, _OF_NO_ZONE, allocation)
 
     def prune(self, before_s: int) -> int:
-        """Forget requests of which nothing was left before an instant, but for the newest; how many."""
+        """Forget requests of which nothing was left before an instant, but for the newest of them; how many.
+
+        That one shows how old the ledger is, and where there is none after it, that its number was used.
+        """
+        over = gateway_requests.c.ended_at_s < before_s
         with self._database.writing() as connection:
-            newest = connection.execute(select(func.max(gateway_requests.c.number))).scalar()
-            over = (gateway_requests.c.ended_at_s < before_s, gateway_requests.c.number != newest)
-            return connection.execute(delete(gateway_requests).where(*over)).rowcount
+            newest = connection.execute(select(func.max(gateway_requests.c.number)).where(over)).scalar()
+            forgotten = delete(gateway_requests).where(over, gateway_requests.c.number != newest)
+            return connection.execute(forgotten).rowcount
 
     def close(self) -> None:
         """Let go of the database."""

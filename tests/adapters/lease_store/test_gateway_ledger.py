@@ -103,6 +103,16 @@ def test_what_is_over_is_forgotten_but_no_number_is_used_again(open_ledger: Call
     assert [one.number for one in ledger.requests()] == [4, 1]
 
 
+def test_after_a_quiet_year_the_ledger_is_no_younger(open_ledger: Callable[[], SqlGatewayLedger]) -> None:
+    """A rate counts from the first request on record: it would be that of an hour instead of the window."""
+    ledger = open_ledger()
+    ledger.record(request(1, RequestState.ENDED, ended_at_s=NOW_S), {})
+    ledger.record(request(2, RequestState.ENDED, ended_at_s=NOW_S), {})
+    ledger.record(replace(request(3), opened_at_s=NOW_S + 10_000), {})
+    ledger.prune(NOW_S + 9_000)
+    assert [one.number for one in ledger.opened_since(NOW_S + 9_000)] == [2, 3]
+
+
 def test_one_gateway_writes(open_ledger: Callable[[], SqlGatewayLedger]) -> None:
     first, second = open_ledger(), open_ledger()
     first.acquire_writer()
