@@ -68,6 +68,9 @@ def gateway_faults(gateway: GatewaySettings) -> Iterator[str]:
     names = [zone.name for zone in gateway.zones]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"gateway.zones has two entries named '{name}': names must differ"
+    places = [zone.endpoint for zone in gateway.zones if zone.endpoint is not None]
+    for place in sorted({place for place in places if places.count(place) > 1}):
+        yield f"gateway.zones has two entries with the endpoint {place}: it would count twice, and be tried twice"
     for number, zone in enumerate(gateway.zones):
         if not zone.name.isprintable() or zone.name != zone.name.strip():
             yield f"gateway.zones[{number}].name {zone.name!r}: write it on one line, without blanks around"

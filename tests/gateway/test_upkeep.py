@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from one_preempt.configuration.settings import parse_settings
 from one_preempt.core.gateway.requests import RequestState
 from one_preempt.entrypoints.cli.gateway import rating
+from one_preempt.errors import OnePreemptError
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.gateway.federation import STARTS_AT_S, Federation, federation
 
@@ -216,3 +218,16 @@ def test_check_without_zones(world: Federation) -> None:
     for command in ("rates", "run"):
         result = world.run("oneadmin", command)
         assert (result.exit_code, "there is no gateway" in result.stderr) == (1, True)
+
+
+def test_where_requests_would_wait_without_end_the_document_is_json_all_the_same() -> None:
+    with federation(external={"rate_per_h": 1e8, "mean_work_h": 10.0}) as world:
+        result = world.run("oneadmin", "rates", "--explain", "--json")
+    document = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert document["would_be"]["answer"]["mean_response_s"] is None
+
+
+def test_one_place_is_no_two_zones() -> None:
+    text = "gateway: {zones: [{name: a, endpoint: 'http://x:2633/RPC2'}, {name: b, endpoint: 'http://x:2633/RPC2'}]}"
+    with pytest.raises(OnePreemptError, match="two entries with the endpoint http://x:2633/RPC2"):
+        parse_settings(text, "the configuration")

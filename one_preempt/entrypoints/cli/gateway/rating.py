@@ -185,14 +185,21 @@ def _document(known: Known, explain: bool) -> dict[str, Any]:
             for zone in known.question.zones
         ],
         "external": msgspec.to_builtins(known.question.external),
-        "in_force": msgspec.to_builtins(known.in_force),
+        "in_force": _with_finite(known.in_force),
         "problems": list(known.problems),
     }
     if explain:
         document["policies"] = [_finite(msgspec.to_builtins(answer)) for answer in known.answers]
-        document["would_be"] = None if known.would_be is None else msgspec.to_builtins(known.would_be)
+        document["would_be"] = _with_finite(known.would_be)
         document["why_none"] = known.why_none
     return document
+
+
+def _with_finite(allocation: Allocation | None) -> dict[str, Any] | None:
+    if allocation is None:
+        return None
+    document: dict[str, Any] = msgspec.to_builtins(allocation)
+    return document | {"answer": _finite(document["answer"])}
 
 
 def _finite(answer: dict[str, Any]) -> dict[str, Any]:
