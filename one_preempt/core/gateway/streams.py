@@ -61,7 +61,7 @@ class ZoneMeasure(Struct, frozen=True):
         measured_at_s: When.
         window_s: How long before that counts.
         elements: Processing elements of its hosts.
-        standing: So many of them were taken, in the mean, by VMs from before the window that are there still.
+        standing: So many of them were taken, in the mean, by VMs that run for longer than the window.
         speed_ghz: Mean speed of an element; None where no host tells.
         local: The requests of its own users that came in the window.
     """
@@ -83,9 +83,9 @@ def measured(
     standing = math.fsum(
         run.elements(counted) * run.ran_between_s(from_s, now_s) / window_s
         for run in local_runs
-        if run.is_standing(from_s)
+        if run.is_standing(from_s, now_s)
     )
-    coming = [run for run in local_runs if not run.is_standing(from_s)]
+    coming = [run for run in local_runs if not run.is_standing(from_s, now_s)]
     return ZoneMeasure(
         measured_at_s=now_s,
         window_s=window_s,

@@ -55,9 +55,12 @@ class VmRun(Struct, frozen=True):
         ends = ((one, until_s if one.until_s is None else min(one.until_s, until_s)) for one in self.stays)
         return sum(max(0, end_s - max(one.from_s, from_s)) for one, end_s in ends)
 
-    def is_standing(self, from_s: int) -> bool:
-        """Whether it came before an instant, and is there still: it is no request that comes and goes."""
-        return self.is_living and self.submitted_at_s <= from_s
+    def is_standing(self, from_s: int, until_s: int) -> bool:
+        """Whether it came before a window and is there still, or ran for longer than that: it does not come and go.
+
+        Were a year that ended today one request of this week, a zone would count as full until the next.
+        """
+        return self.submitted_at_s <= from_s and (self.is_living or self.ran_s(until_s) > until_s - from_s)
 
 
 class ServedRequest(Struct, frozen=True):

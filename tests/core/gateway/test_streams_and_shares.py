@@ -101,6 +101,17 @@ def test_what_is_older_than_the_window_takes_elements_away_and_is_no_request() -
     assert (found.local.rate_per_s, found.local.mean_work) == (0.0, None)
 
 
+def test_a_year_that_ended_is_no_request_of_this_week() -> None:
+    """As one it would be most of the work that local requests bring, and the zone would count as full for a week."""
+    short = [run(number, 7200 * number, 3600) for number in range(1, 21)]
+    year = run(99, 52 * WEEK_S, 52 * WEEK_S - WEEK_S // 2, cores=4)
+    just_longer, just_shorter = run(97, WEEK_S + 60, WEEK_S + 1), run(98, WEEK_S + 60, WEEK_S)
+    found = measured([HostRoom(32, 64)], [*short, year], Counted.CPU, NOW_S, WEEK_S)
+    assert (found.standing, found.local.mean_work) == (2.0, 3600)
+    assert measured([HostRoom(32, 64)], [*short, just_longer], Counted.CPU, NOW_S, WEEK_S).local.samples == 20
+    assert measured([HostRoom(32, 64)], [*short, just_shorter], Counted.CPU, NOW_S, WEEK_S).local.samples == 21
+
+
 def test_few_that_ended_tell_nothing_so_what_all_did_so_far_counts_and_that_is_said() -> None:
     runs = [run(number, 7200, 0, living=True) for number in range(3)] + [run(9, 7200, 60)]
     found = measured([HostRoom(32, 64)], runs, Counted.CPU, NOW_S, WEEK_S).local
