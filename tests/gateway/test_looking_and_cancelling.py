@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from one_preempt.adapters.daemon_socket import gateway_client, line_socket
 from one_preempt.core.gateway.requests import RequestState
 from one_preempt.gateway.desk import REQUESTS_AT_A_TIME
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from tests.adapters.daemon_socket.test_daemon_socket import full
 from tests.gateway.federation import PATIENCE_S, Federation
 
 GANG = ("--name", "sweep", "--size", "3")
@@ -175,8 +179,6 @@ def test_what_is_no_message_is_answered_in_words(message: dict[str, Any], world:
     "line", [b"\n", b"[]\n", b"nonsense\n", b"[" * 60_000 + b"\n", b"\xff\xfe\n", b'{"version": 2}\n']
 )
 def test_garbage_is_answered_and_forgotten(line: bytes, world: Federation) -> None:
-    import socket
-
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(str(world.socket))
         connection.sendall(line)
@@ -233,3 +235,35 @@ def test_long_words_of_one_user_hide_no_list(world: Federation) -> None:
         told = {"request": turn["number"], "zone": turn["zone"], "text": "\u4e2d" * 1000}
         gateway_client.ask_gateway(path, "unanswered", told)
     assert len(world.told("oneadmin", "list")) == 32
+
+
+def test_who_finds_a_crowd_before_the_gateway_is_told_so(tmp_path: Path) -> None:
+    with full(tmp_path), pytest.raises(gateway_client.GatewayUnavailable, match="more ask the gateway at"):
+        gateway_client.ask_gateway(str(tmp_path / "daemon.sock"), "status", {}, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"", "it ended the connection before it answered"),
+        (b"hello\n", "its answer cannot be read"),
+        (b"[]\n", "its answer cannot be read"),
+    ],
+)
+def test_what_is_no_gateway_is_told_as_that(answer: bytes, told: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "other.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def let_one_in() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=let_one_in)
+        thread.start()
+        with pytest.raises(gateway_client.GatewayUnavailable, match=told):
+            gateway_client.ask_gateway(path, "status", {})
+        thread.join()

@@ -30,7 +30,7 @@ def ask_daemon(
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
-            _connect(connection, path, deadline_s)
+            connect_in_time(connection, path, deadline_s)
             # Who is refused unread can send no more, and is told why all the same.
             with suppress(ConnectionError):
                 connection.sendall(message)
@@ -45,7 +45,7 @@ def ask_daemon(
     return answer if isinstance(answer, dict) and isinstance(answer.get("ok"), bool) else None
 
 
-def _connect(connection: socket.socket, path: str, deadline_s: float) -> None:
+def connect_in_time(connection: socket.socket, path: str, deadline_s: float) -> None:
     """Raises `BlockingIOError` where others wait until the deadline, and `OSError` where nobody listens."""
     while True:
         try:

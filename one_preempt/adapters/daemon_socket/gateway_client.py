@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from one_preempt.adapters.daemon_socket.client import MAX_MESSAGE_BYTES, PROTOCOL_VERSION, read_line
+from one_preempt.adapters.daemon_socket.client import MAX_MESSAGE_BYTES, PROTOCOL_VERSION, connect_in_time, read_line
 from one_preempt.adapters.daemon_socket.line_socket import peer_user
 from one_preempt.errors import OnePreemptError
 
@@ -44,7 +44,7 @@ def ask_gateway(
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
-            connection.connect(path)
+            connect_in_time(connection, path, deadline_s)
             _demand_trusted(connection, path)
             # Who is refused unread can send no more, and is told why all the same.
             with suppress(ConnectionError):
@@ -56,11 +56,12 @@ def ask_gateway(
         raise GatewayUnavailable(f"you may not open the gateway's socket {path}: {_MEND}") from None
     except ConnectionRefusedError:
         raise GatewayUnavailable(f"the gateway at {path} does not run: {_MEND}") from None
+    except BlockingIOError:
+        raise GatewayUnavailable(f"more ask the gateway at {path} than it can answer in {timeout_s:g} s") from None
     except (OSError, ValueError, RecursionError) as error:
-        why = f"it gave no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else "its answer is none"
-        raise GatewayUnavailable(f"the gateway at {path}: {why}; {_MEND}") from None
+        raise GatewayUnavailable(f"the gateway at {path}: {_without_answer(error, timeout_s)}; {_MEND}") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
-        raise GatewayUnavailable(f"the gateway at {path}: its answer is none; {_MEND}")
+        raise GatewayUnavailable(f"the gateway at {path}: {_NOT_READ}; {_MEND}")
     if answer["ok"]:
         return answer
     why = answer.get("error", "it does not say why")
@@ -70,6 +71,15 @@ def ask_gateway(
     raise GatewayUnavailable(f"the gateway at {path} does not do this: {why}")
 
 
+def _without_answer(error: Exception, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it gave no answer within {timeout_s:g} s"
+    if isinstance(error, ConnectionError):
+        return "it ended the connection before it answered"
+    return error.strerror or str(error) if isinstance(error, OSError) else _NOT_READ
+
+
+_NOT_READ = "its answer cannot be read, as if something else were listening there"
 _MEND = "ask its administrator; without it, one-preempt lease submit creates VMs in a zone of your choice"
 
 
