@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from one_preempt.core.gateway.requests import (
     LONGEST_TEXT,
     UNSETTLED,
+    Attempt,
     AttemptOutcome,
     GatewayRequest,
     RequestState,
@@ -85,7 +86,9 @@ class Upkeep:
         overdue: dict[str, list[GatewayRequest]] = {}
         for request in self._ledger.unsettled():
             last = request.attempts[-1] if request.attempts else None
-            if last is not None and now_s - last.last_sign_s > self._patience_s:
+            if last is not None and last.last_sign_s > now_s:
+                self._begin_to_wait_anew(request, last, now_s)
+            elif last is not None and now_s - last.last_sign_s > self._patience_s:
                 overdue.setdefault(last.zone, []).append(request)
         for zone, requests in overdue.items():
             if zone not in self._zones:
@@ -100,6 +103,13 @@ class Upkeep:
             self._is_there(zone)
             for request in requests:
                 self._settle_one(request, tuple(found.get(request.token, ())), now_s)
+
+    def _begin_to_wait_anew(self, request: GatewayRequest, last: Attempt, now_s: int) -> None:
+        """After the clock was set back: nobody could continue or cancel it until the clock is there again."""
+        waiting = replace(request, attempts=(*request.attempts[:-1], last.no_later_than(now_s)))
+        with self._desk.lock:
+            if self._ledger.request(request.number) == request:
+                self._ledger.record(waiting, {})
 
     def _settle_one(self, request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> None:
         settled = _settled(request, vm_ids, now_s)

@@ -337,3 +337,18 @@ def test_where_what_was_made_cannot_be_ended_no_other_zone_is_asked(world: Feder
     world.clock.set(world.clock.now_s() + PATIENCE_S)
     assert world.submitted(*GANG, "--continue", "1")["zone"] != had
     assert sorted(world.vms().values()) == [0, 0, 3]
+
+
+def test_a_clock_that_is_set_back_keeps_no_request_for_as_long(
+    world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = world.clock.now_s()
+    world.clock.set(now_s + 400 * 86_400)
+    submit_and_die(world, Death(2, before=False), monkeypatch)
+    world.clock.set(now_s)
+    assert world.run("eva", "cancel", "1", "--yes").exit_code == 1
+    world.round()
+    assert f"cancel in {PATIENCE_S} s" in world.run("eva", "cancel", "1", "--yes").stderr
+    world.round(PATIENCE_S)
+    assert world.run("eva", "cancel", "1", "--yes").exit_code == 0
+    assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 0)

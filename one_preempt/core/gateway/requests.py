@@ -60,6 +60,12 @@ class Attempt(Struct, frozen=True):
         """When the command that tries it was heard of last."""
         return max(self.begun_at_s, self.heard_at_s or 0, self.outcome_at_s or 0)
 
+    def no_later_than(self, now_s: int) -> Attempt:
+        """The same where no sign is from the future: the clock that wrote it down has been set back."""
+        heard_at_s = None if self.heard_at_s is None else min(self.heard_at_s, now_s)
+        outcome_at_s = None if self.outcome_at_s is None else min(self.outcome_at_s, now_s)
+        return replace(self, begun_at_s=min(self.begun_at_s, now_s), heard_at_s=heard_at_s, outcome_at_s=outcome_at_s)
+
 
 class GatewayRequest(Struct, frozen=True):
     """One external request.
