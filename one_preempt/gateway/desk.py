@@ -194,6 +194,9 @@ class GatewayDesk:
             raise Declined(f"request {request.number} is not at zone {message.zone!r}, but at {request.zone!r}")
         if len(set(message.vm_ids)) != request.size:
             raise Declined(f"request {request.number} is for {request.size} VMs, not {len(set(message.vm_ids))}")
+        if request.state is RequestState.PLACED and not set(message.vm_ids) <= set(request.vm_ids):
+            # A command that was stopped goes on after another one has continued its request.
+            raise Declined(f"request {request.number} had been given other VMs meanwhile")
         answered = request.answered(AttemptOutcome.PLACED, "", self._clock.now_s())
         vm_ids = tuple(sorted(message.vm_ids))
         placed = replace(answered, state=RequestState.PLACED, vm_ids=vm_ids, text="", ended_at_s=None)

@@ -352,3 +352,27 @@ def test_a_clock_that_is_set_back_keeps_no_request_for_as_long(
     world.round(PATIENCE_S)
     assert world.run("eva", "cancel", "1", "--yes").exit_code == 0
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 0)
+
+
+def test_a_command_that_was_stopped_and_goes_on_after_it_was_continued_ends_what_it_made(world: Federation) -> None:
+    whole = create_all
+
+    with pytest.MonkeyPatch.context() as patched:
+
+        def stopped(account: Any, source: Any, asked: Any, progress: Any, marks: Any) -> Any:
+            def after_first(step: int) -> None:
+                progress(step)
+                if world.request(1).state is RequestState.OPEN:
+                    patched.setattr(dispatching, "create_all", whole)
+                    world.clock.set(world.clock.now_s() + PATIENCE_S)
+                    world.submitted(*GANG, "--continue", "1")
+
+            return whole(account, source, asked, after_first, marks)
+
+        patched.setattr(dispatching, "create_all", stopped)
+        result = world.submit(*GANG)
+    assert result.exit_code == 1
+    assert "request 1 had been given other VMs meanwhile" in result.stderr
+    request = world.request(1)
+    assert (request.state, request.vm_ids) == (RequestState.PLACED, (1, 2, 3))
+    assert [vm.id for vm in world.zones[request.zone].living()] == [1, 2, 3]
