@@ -118,6 +118,14 @@ def test_an_administrator_cancels_for_others(world: Federation) -> None:
     assert sum(world.vms().values()) == 0
 
 
+def test_with_other_credentials_nothing_counts_as_cancelled(world: Federation) -> None:
+    world.submitted(*GANG)
+    result = world.run("lea", "cancel", "1", "--yes")
+    assert result.exit_code == 1
+    assert "Was it submitted with another ONE_AUTH?" in result.stderr
+    assert (world.request(1).state, sum(world.vms().values())) == (RequestState.PLACED, 3)
+
+
 def test_what_may_still_be_created_is_not_cancelled_yet(world: Federation) -> None:
     gateway_client.ask_gateway(str(world.socket), "open", {"type": "BE-CANCELLABLE", "size": 1})
     result = world.run("eva", "cancel", "1", "--yes")

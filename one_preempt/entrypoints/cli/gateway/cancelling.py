@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from one_preempt.entrypoints.cli.lease.creation import vm_list
 from one_preempt.entrypoints.cli.options import config_option, yes_option
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
+
+if TYPE_CHECKING:
+    from one_preempt.adapters.opennebula.owner_account import OwnerAccount
 
 OVER = ("refused", "cancelled", "abandoned", "ended")
 LONGEST_ANSWER = 400
@@ -37,6 +41,8 @@ def gateway_cancel(number: int, hard: bool, yes: bool, socket_path: Path | None,
         )
     with account_in(zone, request.get("endpoint")) as account:
         vm_ids = sorted(account.submitted(request["token"], VISIBLE))
+        if not vm_ids:
+            _demand_gone(account, number, request.get("vm_ids"))
         click.echo(f"request {number}: {len(vm_ids)} VMs in zone {printable(zone)}: {vm_list(vm_ids) or 'none'}")
         if vm_ids and not yes:
             click.confirm("Terminate them? What is on their volatile disks is lost", abort=True)
@@ -53,3 +59,15 @@ def gateway_cancel(number: int, hard: bool, yes: bool, socket_path: Path | None,
     ask("cancelled", request=number)
     click.echo(f"request {number}: cancelled" + (f", and {len(vm_ids)} VMs are ended" if vm_ids else ""))
     return 0
+
+
+def _demand_gone(account: OwnerAccount, number: int, known: object) -> None:
+    """Where no VM is to be seen, it must be for they have ended: other credentials see none either."""
+    if not isinstance(known, list) or not known:
+        return
+    try:
+        account.vm(int(known[0]))
+    except OnePreemptError as error:
+        raise OnePreemptError(
+            f"the VMs of request {number} are not to be seen: {error}. Was it submitted with another ONE_AUTH?"
+        ) from None
