@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from one_preempt.adapters.clock import SystemClock
-from one_preempt.composition import open_gateway, open_gateway_socket
 from one_preempt.configuration.doubts import doubts
 from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.alarm import Alarm
@@ -25,6 +24,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.gateway.desk import Caller, GatewayDesk
 from one_preempt.gateway.messages import MessageError, parse_message
 from one_preempt.gateway.upkeep import Upkeep
+from one_preempt.gateway_composition import open_gateway, open_gateway_socket
 
 LOGGER = logging.getLogger("one_preempt")
 ROUND_EVERY_S = 30.0

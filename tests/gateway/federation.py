@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
-from one_preempt.composition import open_gateway, open_gateway_ledger, open_gateway_socket
 from one_preempt.configuration.settings import Settings, parse_settings
 from one_preempt.core.gateway.requests import GatewayRequest
 from one_preempt.entrypoints.cli.command_line import cli
 from one_preempt.entrypoints.gateway_service import answers_of
 from one_preempt.gateway.desk import GatewayDesk
 from one_preempt.gateway.upkeep import Upkeep
+from one_preempt.gateway_composition import open_gateway, open_gateway_ledger, open_gateway_socket
 from one_preempt.simulation.emulator.described_cloud import described_cloud
 from one_preempt.simulation.emulator.description import Description
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind

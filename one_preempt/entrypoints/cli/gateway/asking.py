@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from one_preempt.adapters.daemon_socket.gateway_client import GatewayUnavailable, ask_gateway
-from one_preempt.composition import open_zone_transport
 from one_preempt.configuration.settings import Settings, SettingsForbidden, load_settings
 from one_preempt.errors import OnePreemptError
+from one_preempt.gateway_composition import open_zone_transport
 
 if TYPE_CHECKING:
     from one_preempt.adapters.opennebula.owner_account import OwnerAccount

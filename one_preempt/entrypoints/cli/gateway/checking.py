@@ -13,13 +13,14 @@ from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
 from one_preempt.adapters.lease_store.database import DatabaseNotMade
 from one_preempt.adapters.opennebula.oned_errors import OnedError
 from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
-from one_preempt.composition import open_gateway_ledger, open_transport, open_zone_transport
+from one_preempt.composition import open_transport
 from one_preempt.configuration.gateway_settings import ZoneSettings
 from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.entrypoints.cli.check import OWN_USER, show
 from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
+from one_preempt.gateway_composition import open_gateway_ledger, open_zone_transport
 
 LATE_TIMES = 3
 """Shares that were not computed anew for so many intervals are late."""

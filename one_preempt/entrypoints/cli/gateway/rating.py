@@ -12,7 +12,6 @@ import msgspec
 
 from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.lease_store.database import DatabaseNotMade
-from one_preempt.composition import measuring_rules, open_gateway_ledger, open_zones
 from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.core.gateway.requests import GatewayRequest
 from one_preempt.core.gateway.shares import Allocation, Answer, NoShares, Question, ZoneLoad, asked
@@ -23,6 +22,7 @@ from one_preempt.entrypoints.cli.options import config_option, json_option, writ
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
 from one_preempt.gateway.measuring import MeasuringRules, looked, question, shares
+from one_preempt.gateway_composition import measuring_rules, open_gateway_ledger, open_zones
 from one_preempt.policy_registry import allocation_policies
 
 LONGEST_SAID = 300

@@ -1,0 +1,158 @@
+"""Settings become a ready gateway between zones. Beside `composition`, no other file picks adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from one_preempt.composition import DAY_S, oned_credentials, open_transport
+from one_preempt.configuration.settings import Settings
+from one_preempt.errors import OnePreemptError
+from one_preempt.ports import Clock
+
+if TYPE_CHECKING:
+    from one_preempt.adapters.daemon_socket.line_socket import AnswerLine
+    from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
+    from one_preempt.adapters.opennebula.credentials import Credentials
+    from one_preempt.adapters.opennebula.transport import OnedTransport
+    from one_preempt.configuration.gateway_settings import StreamSettings
+    from one_preempt.gateway.desk import GatewayDesk
+    from one_preempt.gateway.measuring import MeasuringRules
+    from one_preempt.gateway.upkeep import Upkeep
+    from one_preempt.gateway_ports import ZoneWatcher
+
+
+def open_zone_transport(settings: Settings, endpoint: str, auth_file: str | None = None) -> OnedTransport:
+    """The connection to the oned of a zone; the caller closes it.
+
+    Credentials are those of `auth_file`, else those that are used everywhere; ONE_XMLRPC is of no matter.
+    """
+    from one_preempt.adapters.opennebula.credentials import checked_endpoint, read_auth
+    from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
+
+    def credentials() -> Credentials:
+        if auth_file is None:
+            return oned_credentials(settings)
+        return read_auth(Path(auth_file), "the file named by auth_file in gateway.zones")
+
+    limits = Limits(connect_s=settings.opennebula.connect_timeout_s, idle_s=settings.opennebula.read_timeout_s)
+    return OnedTransport(checked_endpoint(endpoint, "the zone's endpoint"), credentials(), limits, renew=credentials)
+
+
+def zone_endpoints(settings: Settings) -> dict[str, str]:
+    """Where the zones of the gateway are, by name and in their order; the federation is asked where it is not said.
+
+    Raises `OnePreemptError` where one is not known there.
+    """
+    zones = settings.gateway.zones
+    told: Mapping[str, str] = {}
+    if any(zone.endpoint is None for zone in zones):
+        from one_preempt.adapters.opennebula.zone_watcher import endpoints_of_zones
+
+        with closing(open_transport(settings)) as transport:
+            told = endpoints_of_zones(transport)
+    found: dict[str, str] = {}
+    for zone in zones:
+        endpoint = zone.endpoint or told.get(zone.name)
+        if endpoint is None:
+            known = ", ".join(sorted(told)) or "none with an endpoint"
+            raise OnePreemptError(
+                f"the federation knows no zone named '{zone.name}' with an endpoint; it has: {known}. Correct the name "
+                "in gateway.zones, or write its endpoint there"
+            )
+        found[zone.name] = endpoint
+    return found
+
+
+@contextmanager
+def open_zones(settings: Settings) -> Iterator[dict[str, ZoneWatcher]]:
+    """The zones of the gateway, by name, in their order. Raises `OnePreemptError` where one cannot even be asked."""
+    from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone
+
+    endpoints = zone_endpoints(settings)
+    with ExitStack() as stack:
+        watchers: dict[str, ZoneWatcher] = {}
+        for zone in settings.gateway.zones:
+            transport = open_zone_transport(settings, endpoints[zone.name], zone.auth_file)
+            watchers[zone.name] = OpenNebulaZone(stack.enter_context(closing(transport)))
+        yield watchers
+
+
+def open_gateway_ledger(settings: Settings, *, makes: bool) -> SqlGatewayLedger:
+    """The gateway's ledger; it is made where there is none, if it `makes`. The caller closes it.
+
+    Raises `DatabaseNotMade`.
+    """
+    from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
+
+    return SqlGatewayLedger(settings.gateway.store_url, makes=makes)
+
+
+def measuring_rules(settings: Settings) -> MeasuringRules:
+    """How the gateway measures zones and computes shares."""
+    from one_preempt.core.gateway.shares import FullZones
+    from one_preempt.core.gateway.streams import GivenStream
+    from one_preempt.core.gateway.vm_runs import SECONDS_PER_HOUR, Counted
+    from one_preempt.gateway.measuring import MeasuringRules, ZoneGiven
+    from one_preempt.policy_registry import allocation_policy
+
+    def given(stream: StreamSettings) -> GivenStream:
+        return GivenStream(stream.rate_per_h, stream.mean_work_h, stream.variation)
+
+    gateway = settings.gateway
+    return MeasuringRules(
+        zones=tuple(ZoneGiven(zone.name, zone.elements, zone.speed, given(zone.local)) for zone in gateway.zones),
+        counted=Counted(gateway.counted),
+        window_s=gateway.window_h * SECONDS_PER_HOUR,
+        allocation=allocation_policy(gateway.allocation_policy),
+        fall_back=allocation_policy(gateway.fall_back),
+        full_zones=FullZones(gateway.full_zones),
+        external=given(gateway.external),
+    )
+
+
+@contextmanager
+def open_gateway(
+    settings: Settings,
+    clock: Clock,
+    say: Callable[[str], None],
+    wake: Callable[[], None],
+    alive: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[GatewayDesk, Upkeep]]:
+    """The gateway: its desk, for any thread, and its upkeep, for one. Raises where another gateway writes the ledger.
+
+    `say` takes sentences for the log; `wake` is called where the upkeep should not wait for its next round, `alive`
+    before it asks a zone.
+    """
+    import secrets
+
+    from one_preempt.gateway.desk import DeskRules, GatewayDesk
+    from one_preempt.gateway.upkeep import Upkeep
+    from one_preempt.policy_registry import dispatch_policy
+
+    gateway = settings.gateway
+    with open_zones(settings) as zones, closing(open_gateway_ledger(settings, makes=True)) as ledger:
+        ledger.acquire_writer()
+        rules = DeskRules(
+            zones={name: watcher.endpoint for name, watcher in zones.items()},
+            dispatch=dispatch_policy(gateway.dispatch_policy),
+            seed=gateway.seed,
+            patience_s=gateway.patience_s,
+            requests_in_hand=gateway.requests_in_hand,
+        )
+        desk = GatewayDesk(ledger, clock, rules, lambda: secrets.token_hex(16), wake)
+        yield desk, Upkeep(
+            ledger, desk, zones, clock, measuring_rules(settings), gateway.patience_s, gateway.recompute_s,
+            settings.store.keep_log_days * DAY_S, say, alive,
+        )  # fmt: skip
+
+
+def open_gateway_socket(settings: Settings, answer: AnswerLine) -> AbstractContextManager[Callable[[], bool]]:
+    """The gateway's socket for all users of this machine; `answer` is called in threads of the socket's own."""
+    from one_preempt.adapters.daemon_socket.line_socket import EVERYBODY, LineSocket
+
+    most, answer_within_s = 64, 10.0
+    listening = LineSocket(answer, EVERYBODY, "gateway.socket", answer_within_s, most)
+    return listening.listening(Path(settings.gateway.socket))
