@@ -66,17 +66,7 @@ def check_command(config_path: Path | None, as_json: bool) -> int:
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
-    findings = list(all_findings(config_path))
-    if as_json:
-        write_json(
-            [
-                {"subject": found.subject, "grade": found.grade.value, "text": found.text, "mend": found.mend}
-                for found in findings
-            ]
-        )
-    else:
-        show(findings)
-    return int(any(found.grade is Grade.FAIL for found in findings))
+    return told(list(all_findings(config_path)), as_json=as_json)
 
 
 def all_findings(config_path: Path | None) -> Iterator[Finding]:
@@ -167,6 +157,20 @@ def _text_of(path: Path) -> str:
         return path.read_bytes().decode(errors="replace").strip()  # any user names a process as it likes
     except OSError:  # it ended meanwhile
         return ""
+
+
+def told(findings: list[Finding], *, as_json: bool) -> int:
+    """Print what was found; the exit code, 1 where something cannot work."""
+    if as_json:
+        write_json(
+            [
+                {"subject": found.subject, "grade": found.grade.value, "text": found.text, "mend": found.mend}
+                for found in findings
+            ]
+        )
+    else:
+        show(findings)
+    return int(any(found.grade is Grade.FAIL for found in findings))
 
 
 def show(findings: list[Finding]) -> None:

@@ -16,8 +16,8 @@ from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoin
 from one_preempt.composition import open_transport
 from one_preempt.configuration.gateway_settings import ZoneSettings
 from one_preempt.configuration.settings import Settings, load_settings
-from one_preempt.entrypoints.cli.check import OWN_USER, show
-from one_preempt.entrypoints.cli.options import config_option, json_option, write_json
+from one_preempt.entrypoints.cli.check import OWN_USER, told
+from one_preempt.entrypoints.cli.options import config_option, json_option
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
 from one_preempt.gateway_composition import open_gateway_ledger, open_zone_transport
@@ -34,17 +34,7 @@ def gateway_check(config_path: Path | None, as_json: bool) -> int:
 
     Nothing is changed anywhere. Exit code 1 where something cannot work.
     """
-    findings = list(_findings(config_path))
-    if as_json:
-        write_json(
-            [
-                {"subject": found.subject, "grade": found.grade.value, "text": found.text, "mend": found.mend}
-                for found in findings
-            ]
-        )
-    else:
-        show(findings)
-    return int(any(found.grade is Grade.FAIL for found in findings))
+    return told(list(_findings(config_path)), as_json=as_json)
 
 
 def _findings(config_path: Path | None) -> Iterator[Finding]:
