@@ -196,18 +196,26 @@ def _in_time(
     users = {place: list(of_place) for place, of_place in waiting.items()}
     while True:
         staged = rules.policy.stage(_transfers(users, known, rules, now_s, up_at_s), link)
-        late = next((one for one in staged if one.end_ms > _first(one, users).start_s * MS_PER_S), None)
+        late = next((at for at, one in enumerate(staged) if one.end_ms > _first(one, users).start_s * MS_PER_S), None)
         if late is None:
             return [
                 _planned(users[_place(one)], one.begin_ms // MS_PER_S, -(-one.end_ms // MS_PER_S), _record(one, known))
                 for one in staged
             ]
-        place = _place(late)
-        too_early = [one for one in users[place] if one.start_s * MS_PER_S < late.end_ms]
-        _leave(too_early, f"image {place[0]} cannot be on its host by then: the link is taken", left)
-        users[place] = users[place][len(too_early) :]
-        if not users[place]:
-            del users[place]
+        _leave_until(staged[late].end_ms, _place(staged[late]), users, left)
+        # Whatever comes after it begins no earlier without it: who would be late even in its turn is late in any case.
+        # One by one they would be found, too, but each by a plan of its own, and a gang may need a thousand.
+        for one in staged[late + 1 :]:
+            _leave_until(staged[late].begin_ms + one.transfer.duration_ms, _place(one), users, left)
+
+
+def _leave_until(end_ms: int, place: Place, users: dict[Place, list[ImageNeed]], left: dict[int, str]) -> None:
+    """Of a place, leave those who start before an image can be there."""
+    too_early = [one for one in users[place] if one.start_s * MS_PER_S < end_ms]
+    _leave(too_early, f"image {place[0]} cannot be on its host by then: the link is taken", left)
+    users[place] = users[place][len(too_early) :]
+    if not users[place]:
+        del users[place]
 
 
 def _transfers(
@@ -232,7 +240,7 @@ def _transfers(
                 id=number,
                 image=str(image_id),
                 nodes=(host_id,),
-                duration_ms=rules.transfer_s(of_place[0].size_mib) * MS_PER_S,
+                duration_ms=rules.transfer_s(_size_mib(of_place)) * MS_PER_S,
                 ready_ms=ready_s * MS_PER_S,
                 deadline_ms=(of_place[0].start_s - rules.margin_s) * MS_PER_S,
                 owner=of_place[0].lease_id,
@@ -256,10 +264,16 @@ def _record(staged: StagedTransfer, known: KnownImages) -> TransferRecord | None
 def _planned(of_place: Sequence[ImageNeed], begin_s: int, end_s: int, record: TransferRecord | None) -> PlannedTransfer:
     first = of_place[0]
     lease_ids = tuple(sorted({one.lease_id for one in of_place}))
-    size_mib = max(one.size_mib for one in of_place)
+    is_under_way = record is not None and record.phase is TransferPhase.UNDER_WAY
+    size_mib = record.order.size_mib if record is not None and is_under_way else _size_mib(of_place)
     return PlannedTransfer(
         first.image_id, first.host_id, size_mib, first.datastore_id, begin_s, end_s, first.start_s, lease_ids, record
     )
+
+
+def _size_mib(of_place: Iterable[ImageNeed]) -> int:
+    """At most so much has to be brought: an image may have grown between those who were made from it."""
+    return max(one.size_mib for one in of_place)
 
 
 def _leave(needs: Iterable[ImageNeed], why: str, left: dict[int, str]) -> None:

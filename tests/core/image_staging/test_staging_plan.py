@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
+from one_preempt.core.image_staging.edf_jit import POLICY as EDF_JIT
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
+from one_preempt.core.image_staging.link import Link
 from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
+from one_preempt.core.image_staging.transfer import StagedTransfer, Transfer
 from one_preempt.core.model.image_transfer import (
     HeldImage,
     HostImages,
@@ -36,7 +41,9 @@ def drawn(seed: int) -> tuple[list[ImageNeed], KnownImages, ImageStagingRules]:
         for host_id in chance.sample(range(4), chance.randint(1, 3)):
             image_id = chance.randrange(4)
             asked_s = NOW_S - chance.randint(0, 100)
-            needs.append(ImageNeed(lease_id, image_id, host_id, sizes[image_id], 1, start_s, asked_s))
+            # Now and then the image has grown meanwhile.
+            size_mib = sizes[image_id] * chance.choice((1, 1, 1, 2))
+            needs.append(ImageNeed(lease_id, image_id, host_id, size_mib, 1, start_s, asked_s))
     held = {
         host_id: HostImages(host_id, NOW_S, (HeldImage(chance.randrange(4), 300),))
         for host_id in range(4)
@@ -129,6 +136,26 @@ def test_who_starts_too_early_leaves_the_transfer_to_who_starts_later() -> None:
     (one,) = plan.transfers
     assert (one.lease_ids, one.begin_s - NOW_S) == ((5,), 249)
     assert set(plan.left) == {6}
+
+
+class _CountedPlans(Struct):
+    """EDF/JIT, and how often it was asked."""
+
+    name: str = "EDF/JIT"
+    description: str = ""
+    plans_slots: bool = True
+    asked: int = 0
+
+    def stage(self, transfers: Sequence[Transfer], link: Link) -> tuple[StagedTransfer, ...]:
+        self.asked += 1
+        return EDF_JIT.stage(transfers, link)
+
+
+def test_a_thousand_images_that_come_too_late_are_given_up_together() -> None:
+    policy = _CountedPlans()
+    needs = [need(5, 600, host_id=host_id) for host_id in range(1000)]
+    plan = staging_plan(needs, KnownImages(), replace(RULES, policy=policy), NOW_S)
+    assert (len(plan.transfers), set(plan.left), policy.asked) == (11, {5}, 2)
 
 
 def test_a_transfer_that_overruns_its_time_holds_up_nobody() -> None:
