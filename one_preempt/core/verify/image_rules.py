@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from math import ceil
 
+from one_preempt.core.model.host import HostState
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase, TransferRecord
 from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.lease import Lease, LeaseState
@@ -13,6 +14,7 @@ from one_preempt.core.model.virtual_machine import Disk, LcmState, VirtualMachin
 from one_preempt.core.verify.lease_over_time import has_start_promised, slots
 from one_preempt.core.verify.recount import Recount, Rule, Violation
 
+_ON = frozenset({HostState.MONITORED, HostState.MONITORING_MONITORED})
 _MEGABITS_PER_MIB = 8 * 1.048576
 
 
@@ -23,7 +25,8 @@ def _each_is_for_a_promise(recount: Recount) -> Iterator[Violation]:
         if host is None or host.name != order.host_name:
             yield Violation("image-host", f"{order.id}: there is no host {order.host_id} named {order.host_name}")
         elif order.kind is ImageOrderKind.BRING:
-            made_there = {lease.id for lease, vm in _starting_on(recount, order.host_id) if _is_made_from(vm, order)}
+            starts = (*_starting_on(recount, order.host_id), *_room_made_on(recount, order.host_id))
+            made_there = {lease.id for lease, vm in starts if _is_made_from(vm, order)}
             if not made_there & set(order.lease_ids):
                 yield Violation("image-unneeded", f"{order.id}: nobody it is for is promised that host")
 
@@ -81,7 +84,11 @@ def _nothing_needed_is_removed(recount: Recount) -> Iterator[Violation]:
     for order in recount.plan.image_orders:
         if order.kind is not ImageOrderKind.DROP:
             continue
+        elsewhere = {one.preemptor_lease_id for one in recount.preemptions.values()}
         for lease, vm in _starting_on(recount, order.host_id):
+            if lease.id in elsewhere:
+                # Others leave for it, which need not be on the hosts that it was promised at first.
+                continue
             if any(image_id == order.image_id for image_id, _ in _copied_images(recount, vm, order.host_id)):
                 yield Violation("image-needed", f"{order.id}: lease {lease.id} is promised that host, and needs it")
         for vm in _guests_being_made(recount, order.host_id):
@@ -94,6 +101,7 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
 
     Of hosts that have any shared system datastore nothing is counted: what fails this cannot be kept. Where a transfer
     has failed, or what was promised before has no time enough by itself, nobody knows what was given up for that.
+    Neither does anybody of what was promised before on hosts that are not on, or for whom others leave.
     """
     bounds, now_s = recount.state.images.bounds, recount.state.now_s
     accepted = {one.lease_id for one in recount.plan.verdicts if one.verdict is Verdict.ACCEPTED}
@@ -101,10 +109,10 @@ def _what_is_accepted_can_be_brought(recount: Recount) -> Iterator[Violation]:
         return
     if any(one.phase is TransferPhase.FAILED for one in recount.state.images.transfers.values()):
         return
-    before = _lacking(recount, without=frozenset(accepted))
+    before = _lacking(recount, accepted, with_accepted=False)
     if any(needed > by_s - now_s for by_s, needed in _link_needed(recount, before, bounds.quantum_s)):
         return
-    for by_s, needed in _link_needed(recount, _lacking(recount, without=frozenset()), 0):
+    for by_s, needed in _link_needed(recount, _lacking(recount, accepted, with_accepted=True), 0):
         if needed > by_s - now_s:
             text = f"the images that are needed until {by_s} take {needed:.0f} s, and {by_s - now_s} s are left"
             yield Violation("image-promises", text)
@@ -125,15 +133,21 @@ def _link_needed(
         yield by_s, busy_s + sum(takes_s(size_mib) for start_s, size_mib in lacking.values() if start_s <= by_s)
 
 
-def _lacking(recount: Recount, without: frozenset[int]) -> dict[tuple[int, int], tuple[int, int]]:
-    """By image and host what has to be brought there: by when, and MiB. What is under way is not counted."""
+def _lacking(recount: Recount, accepted: Set[int], *, with_accepted: bool) -> dict[tuple[int, int], tuple[int, int]]:
+    """By image and host what has to be brought there: by when, and MiB. What is under way is not counted.
+
+    Of those who were not `accepted` by this plan only what surely has its time of the link.
+    """
     found: dict[tuple[int, int], tuple[int, int]] = {}
+    unsure = {one.preemptor_lease_id for one in recount.preemptions.values()} | (set() if with_accepted else accepted)
     coming = {(one.order.image_id, one.order.host_id) for one in _under_way(recount)}
-    for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - without:
+    for lease_id in (recount.state.reservations.keys() | recount.booking_by_lease.keys()) - unsure:
         lease = recount.leases.get(lease_id)
         if lease is None or not _waits_for_its_start(recount, lease):
             continue
         for vm, host_id, start_s in _places(recount, lease):
+            if lease_id not in accepted and not _is_on(recount, host_id):
+                continue
             pool = recount.state.images.held.get(host_id)
             held = {one.image_id for one in (pool.images if pool is not None else ())}
             for image_id, size_mib in _copied_images(recount, vm, host_id):
@@ -150,6 +164,21 @@ def _starting_on(recount: Recount, host_id: int) -> Iterator[tuple[Lease, Virtua
         lease = recount.leases.get(lease_id)
         if lease is not None and _waits_for_its_start(recount, lease):
             yield from ((lease, vm) for vm, place, _ in _places(recount, lease) if place == host_id)
+
+
+def _room_made_on(recount: Recount, host_id: int) -> Iterator[tuple[Lease, VirtualMachine]]:
+    """The VMs for which others leave, before their start, and that are to start on a host then."""
+    for preemption in recount.preemptions.values():
+        lease = recount.leases.get(preemption.preemptor_lease_id)
+        if lease is not None and _waits_for_its_start(recount, lease):
+            placed = [one.vm_id for one in preemption.placements if one.host_id == host_id]
+            yield from ((lease, recount.vms[vm_id]) for vm_id in placed if vm_id in recount.vms)
+
+
+def _is_on(recount: Recount, host_id: int) -> bool:
+    """It can take images now: it does not sleep, and is not lost."""
+    host = recount.hosts.get(host_id)
+    return host is not None and host.state in _ON
 
 
 def _is_made_from(vm: VirtualMachine, order: ImageOrder) -> bool:
