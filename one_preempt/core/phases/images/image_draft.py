@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.image_staging.staging_plan import ImageNeed, StagingPlan, staging_plan
 from one_preempt.core.model.cluster_state import ClusterState
@@ -16,8 +17,8 @@ from one_preempt.core.model.plan import Plan
 class ImageDraft:
     """The needs of those who were promised hosts, the plan of transfers for them, and the orders that are due.
 
-    `needs` are by lease; None: they were not looked for since a promise has changed. `up_at_s`: when hosts that are not
-    on can be, by their ids.
+    `needs` are by lease; None: they were not looked for since a promise has changed. `needs_by_stay` are what was found
+    for the stay that each lease had then. `up_at_s`: when hosts that are not on can be, by their ids.
     """
 
     def __init__(self, state: ClusterState, rules: ImageStagingRules, up_at_s: Mapping[int, int]) -> None:
@@ -26,6 +27,7 @@ class ImageDraft:
         self.known = state.images
         self.now_s = state.now_s
         self.needs: dict[int, tuple[ImageNeed, ...]] | None = None
+        self.needs_by_stay: dict[int, tuple[Stay, tuple[ImageNeed, ...]]] = {}
         self.orders: list[ImageOrder] = []
         self._planned: tuple[dict[int, tuple[ImageNeed, ...]], StagingPlan] | None = None
 

@@ -35,10 +35,20 @@ def promised_needs(draft: PlanDraft, images: ImageDraft) -> dict[int, tuple[Imag
                 continue
             vms = draft.members(lease)
             if stays[0].firm and stays[0].start_s > draft.state.now_s and len(stays[0].host_rows) == len(vms):
-                needs = needs_at(draft, lease, vms, stays[0])
+                needs = _known_needs(draft, images, lease, vms, stays[0])
                 if needs:
                     images.needs[lease.id] = needs
     return images.needs
+
+
+def _known_needs(
+    draft: PlanDraft, images: ImageDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay
+) -> tuple[ImageNeed, ...]:
+    """As `needs_at`, found once for each stay: whenever somebody is promised something, all are asked for again."""
+    known = images.needs_by_stay.get(lease.id)
+    if known is None or known[0] is not stay:
+        known = images.needs_by_stay[lease.id] = stay, needs_at(draft, lease, vms, stay)
+    return known[1]
 
 
 def needs_at(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], stay: Stay) -> tuple[ImageNeed, ...]:
