@@ -141,6 +141,7 @@ def open_gateway(
             seed=gateway.seed,
             patience_s=gateway.patience_s,
             requests_in_hand=gateway.requests_in_hand,
+            requests_an_hour=gateway.requests_an_hour,
         )
         desk = GatewayDesk(ledger, clock, rules, lambda: secrets.token_hex(16), wake)
         yield desk, Upkeep(

@@ -60,6 +60,7 @@ class GatewaySettings(Section, frozen=True):
     recompute_s: Annotated[int, msgspec.Meta(ge=60, le=7 * 86_400)] = 3600
     patience_s: Span = 180
     requests_in_hand: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 32
+    requests_an_hour: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 200
     external: StreamSettings = StreamSettings()
 
 

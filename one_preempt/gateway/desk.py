@@ -43,17 +43,22 @@ from one_preempt.gateway_ports import GatewayLedger
 from one_preempt.ports import Clock
 
 REQUESTS_AT_A_TIME = 40
+HOUR_S = 3600
 Reply = dict[str, object]
 
 
 class DeskRules(Struct, frozen=True):
-    """How requests are handed out. `zones` are endpoints by name, in the order of the configuration."""
+    """How requests are handed out. `zones` are endpoints by name, in the order of the configuration.
+
+    `requests_in_hand` without an outcome, and `requests_an_hour`, are what one user may have.
+    """
 
     zones: Mapping[str, str]
     dispatch: DispatchPolicy
     seed: int
     patience_s: int
     requests_in_hand: int
+    requests_an_hour: int
 
 
 class Caller(Struct, frozen=True):
@@ -127,6 +132,11 @@ class GatewayDesk:
                 f"you have {in_hand} requests without an outcome, and more are not taken: "
                 "see one-preempt gateway list, and continue or cancel them"
             )
+        if wait_s := self._too_many_for_s(caller.uid):
+            raise Declined(
+                f"you have made {self._rules.requests_an_hour} requests within an hour, and more are not taken "
+                f"(gateway.requests_an_hour): the next one in {wait_s} s"
+            )
         asked = GatewayRequest(
             number=self._ledger.last_number() + 1,
             token=self._new_token(),
@@ -139,6 +149,14 @@ class GatewayDesk:
             opened_at_s=self._clock.now_s(),
         )
         return self._next(None, asked)
+
+    def _too_many_for_s(self, uid: int) -> int:
+        """How long this user has to wait, whatever became of the requests: what users say of them may be invented."""
+        last = self._ledger.requests(limit=self._rules.requests_an_hour, uid=uid)
+        if len(last) < self._rules.requests_an_hour:
+            return 0
+        ago_s = self._clock.now_s() - last[-1].opened_at_s
+        return HOUR_S - ago_s if 0 <= ago_s < HOUR_S else 0
 
     @_answer.register
     def _continue(self, message: Continue, caller: Caller) -> Reply:

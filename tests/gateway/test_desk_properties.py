@@ -96,7 +96,7 @@ def test_the_ledger_fits_together(plan: list[tuple[str, int, str, int]], policy:
     shutil.copy(_empty_ledger(), folder / "drawn.db")
     tokens = count()
     clock = FixedClock(NOW_S)
-    rules = DeskRules(ZONES, dispatch_policies()[policy], 0, 180, 5)
+    rules = DeskRules(ZONES, dispatch_policies()[policy], 0, 180, 5, 10_000)
     with closing(SqlGatewayLedger(f"sqlite:///{folder}/drawn.db")) as ledger:
         desk = GatewayDesk(ledger, clock, rules, lambda: f"token {next(tokens)}", lambda: None)
         for kind, number, zone, more in plan:

@@ -242,6 +242,17 @@ def test_without_a_gateway_the_user_is_told_what_to_do(world: Federation) -> Non
     world.start()
 
 
+def test_nobody_makes_more_than_so_many_requests_in_an_hour_whatever_becomes_of_them() -> None:
+    with federation(requests_an_hour=2) as world:
+        assert [world.submit().exit_code for _ in range(2)] == [0, 0]
+        result = world.submit()
+        assert result.exit_code == 1
+        assert "you have made 2 requests within an hour" in result.stderr
+        assert "the next one in 3600 s" in result.stderr
+        world.clock.set(world.clock.now_s() + 3600)
+        assert world.submit().exit_code == 0
+
+
 def test_requests_in_hand_are_limited_for_each_user() -> None:
     with federation(requests_in_hand=1) as world:
         for zone in world.zones.values():
