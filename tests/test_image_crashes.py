@@ -24,17 +24,13 @@ from one_preempt.core.model.image_transfer import (
 from one_preempt.core.model.plan import Plan
 from one_preempt.image_enactment import ImageEnactment
 from one_preempt.ports import LeaseStore
+from tests.mortal import NEVER, Killed, Mortal
 
 NOW_S = 1_800_000_000
-NEVER = 1 << 30
 COPY_S = 12
 CYCLE_S = 5
 HOSTS = (1, 2)
 BRINGS, DROPS = ImageOrderKind.BRING, ImageOrderKind.DROP
-
-
-class Killed(BaseException):
-    """The process is gone; nothing of it catches this."""
 
 
 class World:
@@ -98,11 +94,11 @@ def order(kind: ImageOrderKind, image_id: int, host_id: int) -> ImageOrder:
     return ImageOrder(kind, image_id, host_id, f"node{host_id}", 1, 600, NOW_S, NOW_S, None, (), "r", "why")
 
 
-class MortalPlay:
+class MortalPlay(Mortal):
     """Dies once, at the boundary of that number before or after a write or call; then it is started again."""
 
     def __init__(self, dies_at: int, store: LeaseStore, fails_first: int = 0) -> None:
-        self.dies_at, self.passed, self.has_died = dies_at, 0, False
+        super().__init__(dies_at)
         self.world, self.store, self.clock = World(), store, FixedClock(NOW_S)
         self.left_to_fail = fails_first
         self.wanted: set[tuple[int, int]] = set()
@@ -112,28 +108,12 @@ class MortalPlay:
 
     def start_daemon(self) -> None:
         transfers = Transfers(self.world, self.fails)
-        for name in ("put", "take_reports"):
-            setattr(transfers, name, self.mortal(getattr(transfers, name)))
+        self.make_mortal(transfers, ("put", "take_reports"))
         self.daemon = ImageEnactment(MortalStore(self), transfers, self.clock, retry_delay_s=0)
 
     def fails(self, _order: ImageOrder) -> bool:
         self.left_to_fail -= 1
         return self.left_to_fail >= 0
-
-    def mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def between(*given: Any, **named: Any) -> Any:
-            self.boundary()
-            answer = call(*given, **named)
-            self.boundary()
-            return answer
-
-        return between
-
-    def boundary(self) -> None:
-        self.passed += 1
-        if self.passed == self.dies_at:
-            self.has_died = True
-            raise Killed
 
     def plan(self) -> Plan:
         """What is wanted and not known to be there, and what is known to be there and not wanted."""

@@ -13,29 +13,24 @@ from one_preempt.adapters.lease_store.sql_lease_store import SqlLeaseStore
 from one_preempt.core.model.power_sequence import PowerPhase
 from one_preempt.simulation.simulated_cloud.host_power import PowerMishap
 from one_preempt.simulation.simulated_cloud.states import HostState
+from tests.mortal import NEVER, Killed, Mortal
 from tests.power.power_play import PowerPlay
 
 PARTS = 4
-NEVER = 1 << 30
 WRITES = ("apply", "record_plan", "begin_power_step", "record_power_result", "begin_attempt", "record_result",
           "record_host_use")  # fmt: skip
 
 
-class Killed(BaseException):
-    """The process is gone; nothing of it catches this."""
-
-
-class MortalPlay(PowerPlay):
+class MortalPlay(Mortal, PowerPlay):
     """Dies once, at the boundary of that number before or after a write or call; then it is started again."""
 
     pace_s = 15
 
     def __init__(self, dies_at: int, **more: Any) -> None:
         """`dies_at` counts from the beginning, or from when `expect_death` is called."""
-        self.dies_at, self.passed, self.has_died = dies_at, 0, False
-        super().__init__(hosts=1, **more)
-        for name in WRITES:
-            setattr(self.store, name, self.mortal(getattr(self.store, name)))
+        Mortal.__init__(self, dies_at)
+        PowerPlay.__init__(self, hosts=1, **more)
+        self.make_mortal(self.store, WRITES)
         self.cloud.host_status = self.mortal(self.cloud.host_status)  # type: ignore[method-assign]
         self.control = MortalControl(self)
         self.start_daemon()
@@ -49,21 +44,6 @@ class MortalPlay(PowerPlay):
     def expect_death(self) -> None:
         """What went before is not to be died in."""
         self.dies_at += self.passed
-
-    def mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def between(*given: Any, **named: Any) -> Any:
-            self.boundary()
-            answer = call(*given, **named)
-            self.boundary()
-            return answer
-
-        return between
-
-    def boundary(self) -> None:
-        self.passed += 1
-        if self.passed == self.dies_at:
-            self.has_died = True
-            raise Killed
 
     def cycle(self) -> Any:
         try:

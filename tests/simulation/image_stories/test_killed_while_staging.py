@@ -5,7 +5,6 @@ What a process has begun goes on without it, as a program of the hosts does; the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,32 +23,27 @@ from one_preempt.simulation.simulator.simulator import Simulator
 from one_preempt.simulation.simulator.site import ImageSite, Site, build_cloud, simulation_settings
 from one_preempt.simulation.workload.workload import MachineSet, StartKind, Workload, WorkloadRequest
 from one_preempt.surroundings import Surroundings
+from tests.mortal import NEVER, Killed, Mortal
 
 PARTS = 2
-NEVER = 1 << 30
 WRITES = ("apply", "record_plan", "begin_attempt", "record_result")
 CALLS = ("put", "take_reports", "take_holdings")
 SITE = Site((MachineSet(2, 200, 4096),), images=ImageSite(100))
 
 
-class Killed(BaseException):
-    """The process is gone; nothing of it catches this."""
-
-
-class MortalDaemon:
+class MortalDaemon(Mortal):
     """A `Scheduler` that dies once, at the boundary of that number before or after a write or call, and is started
     again in the same instant."""
 
     def __init__(self, dies_at: int, policy: str) -> None:
-        self.dies_at, self.passed = dies_at, 0
+        super().__init__(dies_at)
         # What comes as soon as it can has to find its room then.
         pool_mib = 1000 if policy == "EDF/JIT" else None
         staging = ImageStagingSettings(mode="act", link_megabit_per_s=100, policy=policy, pool_mib=pool_mib)
         self.settings = msgspec.structs.replace(simulation_settings(Settings()), image_staging=staging)
         self.cloud = build_cloud(SITE, keeps_logs=True)
         self.store = MemoryLeaseStore()
-        for name in WRITES:
-            setattr(self.store, name, self.mortal(getattr(self.store, name)))
+        self.make_mortal(self.store, WRITES)
         self.orders: list[str] = []
         self.start()
 
@@ -63,8 +57,7 @@ class MortalDaemon:
             self.orders.append(order.id)
 
         transfers.put = noted  # type: ignore[method-assign]
-        for name in CALLS:
-            setattr(transfers, name, self.mortal(getattr(transfers, name)))
+        self.make_mortal(transfers, CALLS)
         around = Surroundings(
             SimulatedPoolReader(self.cloud),
             self.store,
@@ -73,20 +66,6 @@ class MortalDaemon:
             images=ImageEnactment(self.store, transfers, self.cloud.clock),
         )
         self.cycle = SchedulingCycle(around, policies(self.settings, "NOP"), admission_rules(self.settings))
-
-    def mortal(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def between(*given: Any, **named: Any) -> Any:
-            self.boundary()
-            answer = call(*given, **named)
-            self.boundary()
-            return answer
-
-        return between
-
-    def boundary(self) -> None:
-        self.passed += 1
-        if self.passed == self.dies_at:
-            raise Killed
 
     def run(self) -> CycleReport:
         try:
