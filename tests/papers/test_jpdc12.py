@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.workload_allocation.pap import POLICY as PAP
 from one_preempt.errors import OnePreemptError
-from one_preempt.simulation.experiments import jpdc12_sweeps
+from one_preempt.simulation.experiments import jpdc12_six_hours, jpdc12_sweeps
 from one_preempt.simulation.experiments.jpdc12_figures import (
     PlayedCluster,
     figures_of,
@@ -25,7 +25,6 @@ from one_preempt.simulation.experiments.jpdc12_workloads import (
     OVERHEAD_S,
     PAP_RTDP,
     POLICIES,
-    REPLICATIONS,
     SPLITTINGS,
     SWEEPS,
     played_as,
@@ -46,7 +45,8 @@ NON_PREEMPTABLE, MIGRATABLE = LeaseType.DC_NON_PREEMPTABLE, LeaseType.DC_MIGRATA
 
 def test_the_experiment_has_21_points_under_five_policies() -> None:
     assert sum(map(len, SWEEPS.values())) == 21
-    assert len(jpdc12_sweeps.EXPERIMENT.tasks(False)) == 21 * 5 * REPLICATIONS
+    assert len(jpdc12_sweeps.EXPERIMENT.tasks(False)) == 21 * 5 * 10
+    assert len(jpdc12_six_hours.EXPERIMENT.tasks(False)) == 21 * 5 * 4
     assert [played_as(Task(name, 0, "RR")).point for name in ("durations 420", "local-rate 0.106")] == [BASE] * 2
     assert played_as(Task("external-rate 0.071", 0, "RR")).point == "external-rate 0.071"
 
@@ -206,28 +206,37 @@ def as_published(task: Task) -> TaskResult:
 
 def test_claims_hold_where_figures_are_as_published_and_fail_where_policies_are_turned_round() -> None:
     tasks = jpdc12_sweeps.EXPERIMENT.tasks(False)
-    claims = jpdc12_sweeps.conclude([as_published(task) for task in tasks]).claims
+    claims = jpdc12_sweeps.EXPERIMENT.conclude([as_published(task) for task in tasks]).claims
     assert len(claims) == 4 * 10 - 1
     assert [claim.text for claim in claims if claim.holds is not True] == []
     turned = dict(zip(POLICIES, reversed(POLICIES), strict=True))
     worse = [replace(as_published(replace(task, policy=turned[task.policy])), task=task) for task in tasks]
-    failed = [claim for claim in jpdc12_sweeps.conclude(worse).claims if claim.holds is False]
+    failed = [claim for claim in jpdc12_sweeps.EXPERIMENT.conclude(worse).claims if claim.holds is False]
     assert len(failed) >= len(claims) - 4 - 4
     assert sum(claim.required for claim in failed) == 4
 
 
+def test_six_hours_are_judged_when_they_are_whole_and_nothing_is_required_of_them() -> None:
+    tasks = jpdc12_six_hours.EXPERIMENT.tasks(False)
+    claims = jpdc12_six_hours.EXPERIMENT.conclude([as_published(task) for task in tasks]).claims
+    assert {(claim.holds, claim.required) for claim in claims} == {(True, False)}
+    part = jpdc12_six_hours.EXPERIMENT.conclude([as_published(task) for task in tasks[:-5]])
+    judged = {claim.text.partition(":")[0]: claim.holds is not None for claim in part.claims}
+    assert judged == {sweep: sweep != "local-rate" for sweep in SWEEPS}
+
+
 def test_nothing_is_judged_before_a_sweep_is_whole_and_only_what_all_policies_played_is_told() -> None:
     tasks = jpdc12_sweeps.EXPERIMENT.tasks(False)
-    part = jpdc12_sweeps.conclude([as_published(task) for task in tasks[:13]])
+    part = jpdc12_sweeps.EXPERIMENT.conclude([as_published(task) for task in tasks[:13]])
     assert [(row["point"], row["policy"]) for row in part.rows] == [
         (point, policy) for point in ("vms 4.5", "vms 5") for policy in POLICIES
     ]
     assert {claim.holds for claim in part.claims} == {None}
     assert all("(2 of 50 workloads)" in claim.ours for claim in part.claims)
     assert "preemptions-vms" in part.pictures
-    one = jpdc12_sweeps.conclude([as_published(task) for task in tasks[:5]])
+    one = jpdc12_sweeps.EXPERIMENT.conclude([as_published(task) for task in tasks[:5]])
     assert not one.pictures
-    assert jpdc12_sweeps.conclude([as_published(task) for task in tasks[:4]]).rows == (
+    assert jpdc12_sweeps.EXPERIMENT.conclude([as_published(task) for task in tasks[:4]]).rows == (
         {"whole points": 0, "simulations played": 4},
     )
 

@@ -1,8 +1,8 @@
 """What JPDC12 section 5.3 says of its figures, each beside ours and with a verdict.
 
 Policies are compared over all points and replications of a sweep, in pairs that share their draws. A verdict is given
-where a sweep was played as a whole. Only what a scouting simulation had seen is required: that PAP lowers the number of
-preemptions.
+where a sweep was played as a whole. Only what a scouting simulation had seen is required, over its two days: that PAP
+lowers the number of preemptions.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from one_preempt.simulation.experiments.jpdc12_workloads import (
     PAP_RND,
     PAP_RTDP,
     POLICIES,
-    REPLICATIONS,
     ROUND_ROBIN,
     SWEEPS,
     VMS,
+    Extent,
     place_of,
 )
 from one_preempt.simulation.experiments.replicated import ResultTable
@@ -63,6 +63,7 @@ class SweepResults(Struct, frozen=True):
 
     sweep: str
     table: ResultTable
+    extent: Extent
 
     @property
     def points(self) -> list[str]:
@@ -77,7 +78,7 @@ class SweepResults(Struct, frozen=True):
     @property
     def to_play(self) -> int:
         """Points times replications, of the whole sweep."""
-        return len(SWEEPS[self.sweep]) * REPLICATIONS
+        return len(SWEEPS[self.sweep]) * self.extent.replications
 
     def values(self, policy: str, figure: str, least: float = 0) -> list[float]:
         """A figure at all points from a value of the sweep on, with all their replications."""
@@ -129,9 +130,8 @@ def _pap_fewer(results: SweepResults) -> Claim:
         f"{other} {_percent(results, PAP_RND, other, VM_PREEMPTIONS):+.0f} %{_p(test)}" for other, test in tests.items()
     )
     fewer = all(test is not None and test.difference.mean < 0 and test.p < SIGNIFICANT_P for test in tests.values())
-    return Claim(
-        "PAP-RND preempts fewer VMs than LRF-RND, BCF-RND and RR, p < 0.05", PUBLISHED_PAP[results.sweep], told, fewer
-    )
+    text = "PAP-RND preempts fewer VMs than LRF-RND, BCF-RND and RR, p < 0.05"
+    return Claim(text, PUBLISHED_PAP[results.sweep], told, fewer, results.extent.required)
 
 
 def _rtdp_fewer(results: SweepResults) -> Claim:

@@ -11,8 +11,8 @@ from one_preempt.core.model.lease import LeaseType
 from one_preempt.simulation.experiments.jpdc12_workloads import (
     CLUSTERS,
     SMALL_SPAN_S,
-    SPAN_S,
     Cluster,
+    Extent,
     point_of,
     trial,
     workloads,
@@ -41,9 +41,10 @@ class PlayedCluster(Struct, frozen=True):
         return outcomes(self.requests, self.played.result)
 
 
-def simulate(task: Task) -> Figures:
+def simulate(extent: Extent, task: Task) -> Figures:
     """One point under one policy: all clusters, one after the other."""
-    parts = workloads(point_of(task.point), task.replication, task.policy, SMALL_SPAN_S if task.small else SPAN_S)
+    span_s = SMALL_SPAN_S if task.small else extent.span_s
+    parts = workloads(point_of(task.point), task.replication, task.policy, span_s)
     return figures_of(
         [
             PlayedCluster(cluster, requests, play_whole(trial(cluster, requests)))

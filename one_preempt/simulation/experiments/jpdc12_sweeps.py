@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -25,7 +26,9 @@ from one_preempt.simulation.experiments.jpdc12_workloads import (
     LOCAL,
     POLICIES,
     SWEEPS,
+    TWO_DAYS,
     VMS,
+    Extent,
     place_of,
     played_as,
     tasks,
@@ -34,8 +37,6 @@ from one_preempt.simulation.experiments.replicated import ReplicatedExperiment, 
 from one_preempt.simulation.experiments.sweep_pictures import has_course, lines_of
 from one_preempt.simulation.plots.charts import line_chart
 from one_preempt.simulation.probes.statistics import mean
-
-NAME = "jpdc12-sweeps"
 
 
 class Shown(Struct, frozen=True):
@@ -64,16 +65,31 @@ ALONG = {
 }
 
 
-def conclude(results: Sequence[TaskResult]) -> ExperimentResult:
+def played_over(extent: Extent, name: str, description: str, choices: Mapping[str, str]) -> ReplicatedExperiment:
+    """The four sweeps, with so many workloads that are so long."""
+    return ReplicatedExperiment(
+        name=name,
+        description=description,
+        paper="Salehi, Javadi, Buyya 2012, Figures 5 to 8",
+        choices=choices,
+        tasks=partial(tasks, extent),
+        simulate=partial(simulate, extent),
+        conclude=partial(conclude, extent, name),
+        in_parts=True,
+        played_as=played_as,
+    )
+
+
+def conclude(extent: Extent, name: str, results: Sequence[TaskResult]) -> ExperimentResult:
     """A row for each point and policy, and the claims, from what was played under all policies."""
     comparable = _under_all_policies(results)
     if not comparable:
-        return ExperimentResult(NAME, ({"whole points": 0, "simulations played": len(results)},))
+        return ExperimentResult(name, ({"whole points": 0, "simulations played": len(results)},))
     table = ResultTable(comparable)
-    by_sweep = [SweepResults(sweep, table) for sweep in SWEEPS]
+    by_sweep = [SweepResults(sweep, table, extent) for sweep in SWEEPS]
     rows = tuple(row for point in table.points for row in _rows(table, point))
     claims = tuple(claim for one in by_sweep for claim in claims_of(one))
-    return ExperimentResult(NAME, rows, claims, dict(_pictures(by_sweep)))
+    return ExperimentResult(name, rows, claims, dict(_pictures(by_sweep)))
 
 
 def _under_all_policies(results: Sequence[TaskResult]) -> list[TaskResult]:
@@ -101,14 +117,9 @@ def _pictures(by_sweep: Sequence[SweepResults]) -> Iterator[tuple[str, str]]:
                 yield f"{shown.name}-{one.sweep}", line_chart(shown.title, ALONG[one.sweep], shown.unit, lines)
 
 
-EXPERIMENT = ReplicatedExperiment(
-    name=NAME,
-    description="preemptions, utilization and response times in three clusters, by how a gateway splits requests",
-    paper="Salehi, Javadi, Buyya 2012, Figures 5 to 8",
-    choices=CHOICES,
-    tasks=tasks,
-    simulate=simulate,
-    conclude=conclude,
-    in_parts=True,
-    played_as=played_as,
+EXPERIMENT = played_over(
+    TWO_DAYS,
+    "jpdc12-sweeps",
+    "preemptions, utilization and response times in three clusters, by how a gateway splits requests",
+    CHOICES,
 )

@@ -49,8 +49,7 @@ from one_preempt.simulation.workload.workload import (
 )
 
 MEMORY_MIB = 1024
-SPAN_S, SMALL_SPAN_S = 2 * SECONDS_PER_DAY, 600
-REPLICATIONS = 10
+SMALL_SPAN_S = 600
 # Putting a lease to rest and bringing it back: 160 s and 126 s, however many VMs it has.
 OVERHEAD_S = 286
 DEADLINE_FACTOR = 2
@@ -88,6 +87,17 @@ CHOICES = {
     "response times of best-effort leases": "of those that completed",
     "drawn workloads": "10 a point, where the paper has 100; all policies and all points of a seed share their draws",
 }
+
+
+class Extent(Struct, frozen=True):
+    """How much is played: for how long requests come, how many workloads a point; whether any claim is required."""
+
+    span_s: int
+    replications: int
+    required: bool = False
+
+
+TWO_DAYS = Extent(2 * SECONDS_PER_DAY, 10, required=True)
 
 
 class Cluster(Struct, frozen=True):
@@ -166,14 +176,14 @@ SPLITTINGS = {
 POLICIES = tuple(SPLITTINGS)
 
 
-def tasks(small: bool) -> list[Task]:
+def tasks(extent: Extent, small: bool) -> list[Task]:
     """Every point under every policy, replication by replication; small: the ends of one sweep, once."""
     if small:
         ends = min(SWEEPS[VMS]), max(SWEEPS[VMS])
         return [Task(point_name(VMS, value), 0, policy, small=True) for value in ends for policy in POLICIES]
     return [
         Task(point_name(sweep, value), replication, policy)
-        for replication in range(REPLICATIONS)
+        for replication in range(extent.replications)
         for sweep, points in SWEEPS.items()
         for value in points
         for policy in POLICIES
@@ -240,7 +250,7 @@ def rates_per_s(problem: AllocationProblem, policy: AllocationPolicy) -> tuple[f
     )
 
 
-def workloads(point: Point, replication: int, policy: str, span_s: int = SPAN_S) -> tuple[Workload, ...]:
+def workloads(point: Point, replication: int, policy: str, span_s: int) -> tuple[Workload, ...]:
     """What each cluster has to play: its own requests, and those that the gateway sends it."""
     seed = (len(CLUSTERS) + 1) * replication
     drawn = with_types(with_origins(point.external.draw(seed, span_s), 0, seed), TYPE_SHARES, seed)
