@@ -129,7 +129,7 @@ def open_gateway(
     import secrets
 
     from one_preempt.gateway.desk import DeskRules, GatewayDesk
-    from one_preempt.gateway.upkeep import Upkeep
+    from one_preempt.gateway.upkeep import Upkeep, UpkeepRules
     from one_preempt.policy_registry import dispatch_policy
 
     gateway = settings.gateway
@@ -144,10 +144,13 @@ def open_gateway(
             requests_an_hour=gateway.requests_an_hour,
         )
         desk = GatewayDesk(ledger, clock, rules, lambda: secrets.token_hex(16), wake)
-        yield desk, Upkeep(
-            ledger, desk, zones, clock, measuring_rules(settings), gateway.patience_s, gateway.recompute_s,
-            settings.store.keep_log_days * DAY_S, say, alive,
-        )  # fmt: skip
+        upkeep_rules = UpkeepRules(
+            measuring=measuring_rules(settings),
+            patience_s=gateway.patience_s,
+            recompute_s=gateway.recompute_s,
+            keep_s=settings.store.keep_log_days * DAY_S,
+        )
+        yield desk, Upkeep(ledger, desk, zones, clock, upkeep_rules, say, alive)
 
 
 def open_gateway_socket(settings: Settings, answer: AnswerLine) -> AbstractContextManager[Callable[[], bool]]:

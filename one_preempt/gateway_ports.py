@@ -1,6 +1,6 @@
 """What the gateway knows of the world outside: its ledger, and the zones as its administrator sees them.
 
-Adapters implement these Protocols; `composition` picks them. Times are seconds since the epoch.
+Adapters implement these Protocols; `gateway_composition` picks them. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class ZoneWatcher(Protocol):
     @property
     def endpoint(self) -> str:
         """Its URL, also for the commands of users."""
+
+    def version(self) -> str:
+        """Which OpenNebula is there: the cheapest question by which it is known that somebody answers."""
 
     def seen(self, from_s: int) -> SeenZone:
         """Hosts, and what ran since an instant."""

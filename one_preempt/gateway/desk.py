@@ -182,7 +182,7 @@ class GatewayDesk:
     @_answer.register
     def _refused(self, message: Refused, caller: Caller) -> Reply:
         request = self._at(message.request, message.zone, caller)
-        if not message.reached:
+        if not message.reached and message.zone not in self._doubted:
             self._doubted.add(message.zone)
             self._wake()
         text = plain_words(message.text, LONGEST_TEXT)

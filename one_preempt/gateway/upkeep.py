@@ -1,37 +1,47 @@
 """Looks at the zones: who is there, what became of requests, and, at intervals, what shares there are to be.
 
 It changes nothing in a zone. What it finds out is written into the ledger; what it does not get to, the next round
-does.
+does. Users give cause for looks, and a look reads all VMs of a zone: so there are only so many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.gateway.requests import (
-    LONGEST_TEXT,
-    UNSETTLED,
     Attempt,
-    AttemptOutcome,
     GatewayRequest,
     RequestState,
     changed_balances,
 )
+from one_preempt.core.gateway.settling import settled
 from one_preempt.core.gateway.shares import NoShares
 from one_preempt.core.gateway.vm_runs import VmRun, served_together
-from one_preempt.core.model.plain_words import plain_words
-from one_preempt.errors import OnePreemptError
 from one_preempt.gateway.desk import GatewayDesk
 from one_preempt.gateway.measuring import Look, MeasuringRules, looked, question, shares
+from one_preempt.gateway.said_once import SaidOnce, Say
+from one_preempt.gateway.zone_presence import ZonePresence
 from one_preempt.gateway_ports import GatewayLedger, ZoneWatcher
 from one_preempt.ports import Clock
 
-SET_ASIDE_S = 300
-"""A zone that was seen to be away has its turn after others for so long."""
+LOOK_EVERY_S = 60
+"""Between two measurements a zone is looked at no more often, whatever cause users give for it."""
 
-Say = Callable[[str], None]
+
+class UpkeepRules(Struct, frozen=True):
+    """How zones are measured, how often, and for how long what is over stays on record.
+
+    `patience_s` after the last sign of a command its VMs are looked for.
+    """
+
+    measuring: MeasuringRules
+    patience_s: int
+    recompute_s: int
+    keep_s: int
 
 
 class Upkeep:
@@ -47,62 +57,67 @@ class Upkeep:
         desk: GatewayDesk,
         zones: Mapping[str, ZoneWatcher],
         clock: Clock,
-        rules: MeasuringRules,
-        patience_s: int,
-        recompute_s: int,
-        keep_s: int,
+        rules: UpkeepRules,
         say: Say,
         alive: Callable[[], None],
     ) -> None:
         self._ledger = ledger
         self._desk = desk
-        self._zones = zones
         self._clock = clock
         self._rules = rules
-        self._patience_s = patience_s
-        self._recompute_s = recompute_s
-        self._keep_s = max(keep_s, rules.window_s)
-        self._say = say
-        self._alive = alive
-        self._away: dict[str, str] = {}
+        self._said = SaidOnce(say)
+        self._zones = ZonePresence(zones, desk, clock, self._said, alive)
         self._computed_at_s: int | None = None
-        self._said: set[str] = set()
-        self._said_of_shares = ""
+        self._doubted: set[str] = set()
+        self._answers, self._looks = _Pace(), _Pace()
+        self._looked_for: dict[int, int] = {}
 
     def round(self) -> None:
         """Whatever is due. Raises `OnePreemptError` where the ledger cannot be used; zones that fail are told only."""
         self._ledger.acquire_writer()
-        for zone in sorted(self._desk.take_doubted() & self._zones.keys()):
-            self._look_whether_there(zone)
+        self._look_whether_doubted_are_there()
         self.settle()
         now_s = self._clock.now_s()
-        if self._computed_at_s is None or not 0 <= now_s - self._computed_at_s < self._recompute_s:
+        if self._computed_at_s is None or not 0 <= now_s - self._computed_at_s < self._rules.recompute_s:
             self.recompute()
             self._computed_at_s = now_s
 
-    def settle(self) -> None:
-        """Look for requests whose commands have not said for too long what became of them."""
+    def _look_whether_doubted_are_there(self) -> None:
+        self._doubted |= {zone for zone in self._desk.take_doubted() if zone in self._zones}
         now_s = self._clock.now_s()
-        overdue: dict[str, list[GatewayRequest]] = {}
-        for request in self._ledger.unsettled():
-            last = request.attempts[-1] if request.attempts else None
-            if last is not None and last.last_sign_s > now_s:
-                self._begin_to_wait_anew(request, last, now_s)
-            elif last is not None and now_s - last.last_sign_s > self._patience_s:
-                overdue.setdefault(last.zone, []).append(request)
+        for zone in sorted(self._doubted):
+            if self._answers.lets(zone, now_s):
+                self._doubted.discard(zone)
+                self._zones.asked(zone, lambda watcher: watcher.version())
+
+    def settle(self) -> None:
+        """Look for requests whose commands have not said for too long what became of them.
+
+        Each is looked for once after its command's last sign: one of which some VMs are there is its owner's affair,
+        and is looked for again when the zones are measured.
+        """
+        now_s = self._clock.now_s()
+        overdue = self._overdue(now_s)
+        numbers = {request.number for requests in overdue.values() for request in requests}
+        self._looked_for = {number: sign_s for number, sign_s in self._looked_for.items() if number in numbers}
         for zone, requests in overdue.items():
             if zone not in self._zones:
-                self._say_once(f"zone {zone} is not configured any more: request {requests[0].number} stays as it is")
+                self._said.once(f"zone {zone} is not configured any more: request {requests[0].number} stays as it is")
                 continue
-            self._alive()
-            try:
-                found = self._zones[zone].vms_with({request.token for request in requests})
-            except OnePreemptError as error:
-                self._is_away(zone, error)
-                continue
-            self._is_there(zone)
-            for request in requests:
-                self._settle_one(request, tuple(found.get(request.token, ())), now_s)
+            anew = [one for one in requests if self._looked_for.get(one.number) != one.attempts[-1].last_sign_s]
+            if anew and self._looks.lets(zone, now_s):
+                self._look_for(zone, anew, {request.token for request in anew}, now_s)
+
+    def _overdue(self, now_s: int) -> dict[str, list[GatewayRequest]]:
+        """By their zones the requests of which something should have been heard by now."""
+        overdue: defaultdict[str, list[GatewayRequest]] = defaultdict(list)
+        for request in self._ledger.unsettled():
+            last = request.attempts[-1]
+            if last.last_sign_s > now_s:
+                self._begin_to_wait_anew(request, last, now_s)
+            elif now_s - last.last_sign_s > self._rules.patience_s:
+                overdue[last.zone].append(request)
+        return overdue
 
     def _begin_to_wait_anew(self, request: GatewayRequest, last: Attempt, now_s: int) -> None:
         """After the clock was set back: nobody could continue or cancel it until the clock is there again."""
@@ -111,116 +126,113 @@ class Upkeep:
             if self._ledger.request(request.number) == request:
                 self._ledger.record(waiting, {})
 
+    def _look_for(
+        self, zone: str, requests: Sequence[GatewayRequest], tokens: Collection[str], now_s: int
+    ) -> Mapping[str, Sequence[int]] | None:
+        """What the zone has of `tokens`, and what follows for these requests; None where it gives no answer."""
+        found = self._zones.asked(zone, lambda watcher: watcher.vms_with(tokens))
+        if found is None:
+            return None
+        for request in requests:
+            self._looked_for[request.number] = request.attempts[-1].last_sign_s
+            self._settle_one(request, tuple(found.get(request.token, ())), now_s)
+        return found
+
     def _settle_one(self, request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> None:
-        settled = _settled(request, vm_ids, now_s)
+        outcome = settled(request, vm_ids, now_s)
         with self._desk.lock:
             # Its command may have come back meanwhile; then it knows better.
-            if settled != request and self._ledger.request(request.number) == request:
-                self._ledger.record(settled, changed_balances(request, settled))
-                if settled.state is not request.state:
-                    self._say(f"request {request.number} of {request.user}: {settled.state.value}, {settled.text}")
+            if outcome != request and self._ledger.request(request.number) == request:
+                self._ledger.record(outcome, changed_balances(request, outcome))
+                if outcome.state is not request.state:
+                    self._said.say(f"request {request.number} of {request.user}: {outcome.state.value}, {outcome.text}")
 
     def recompute(self) -> None:
-        """Measure the zones, write down what external requests did, and compute shares."""
-        now_s = self._clock.now_s()
+        """Measure the zones, write down what became of external requests, and compute shares."""
+        now_s, measuring = self._clock.now_s(), self._rules.measuring
+        # Read before the tokens are: one that is placed from now on would count as ended, its token being unknown.
+        placed = self._ledger.placed()
         tokens = self._ledger.tokens()
-        looks: dict[str, Look] = {}
-        for zone, watcher in self._zones.items():
-            self._alive()
-            try:
-                looks[zone] = looked(watcher.seen(now_s - self._rules.window_s), tokens, self._rules, now_s)
-            except OnePreemptError as error:
-                self._is_away(zone, error)
-                continue
-            self._is_there(zone)
-            self._ledger.record_measure(zone, looks[zone].measure)
-            for problem in looks[zone].problems:
-                self._say_once(f"zone {zone}: {problem}")
+        looks = self._measure(tokens, now_s)
         measures = {zone: measure for zone, measure in self._ledger.measures().items() if zone in self._zones}
-        asked = question(measures, self._away, (), self._rules, now_s)
-        speeds = {zone.name: zone.speed for zone in asked.zones}
+        speeds = {zone.name: zone.speed for zone in question(measures, self._zones.away, (), measuring, now_s).zones}
         for zone, look in looks.items():
-            self._record_work(zone, look, speeds[zone], now_s)
-        requests = self._ledger.opened_since(now_s - self._rules.window_s)
+            theirs = [request for request in placed if request.zone == zone]
+            self._follow_up(zone, theirs, tokens, look, speeds[zone], now_s)
+        requests = self._ledger.opened_since(now_s - measuring.window_s)
         try:
-            allocation = shares(question(measures, self._away, requests, self._rules, now_s), self._rules, now_s)
+            allocation = shares(question(measures, self._zones.away, requests, measuring, now_s), measuring, now_s)
         except NoShares as error:
-            self._say_once(f"{error}; the former shares stay in force")
+            self._said.once(f"{error}; the former shares stay in force")
         else:
             self._ledger.record_allocation(allocation)
             if allocation.instead_of:
-                self._say_once(f"{allocation.instead_of}; {allocation.answer.policy} answers instead")
+                self._said.once(f"{allocation.instead_of}; {allocation.answer.policy} answers instead")
             told = ", ".join(f"{zone} {share:.1%}" for zone, share in allocation.answer.shares.items())
-            self._say_if_new(f"shares by {allocation.answer.policy}: {told}")
+            self._said.if_new("shares", f"shares by {allocation.answer.policy}: {told}")
         with self._desk.lock:
-            self._ledger.prune(now_s - self._keep_s)
+            self._ledger.prune(now_s - max(self._rules.keep_s, measuring.window_s))
 
-    def _record_work(self, zone: str, look: Look, speed: float, now_s: int) -> None:
-        """What placed requests have computed; those of which no VM is left have ended."""
-        placed = [request for request in self._ledger.placed() if request.zone == zone]
-        if not placed:
+    def _measure(self, tokens: Mapping[str, int], now_s: int) -> dict[str, Look]:
+        """What the zones that answer are like now; it is written down."""
+        measuring, looks = self._rules.measuring, {}
+        for zone in self._zones:
+            seen = self._zones.asked(zone, lambda watcher: watcher.seen(now_s - measuring.window_s))
+            if seen is None:
+                continue
+            looks[zone] = looked(seen, tokens, measuring, now_s)
+            self._ledger.record_measure(zone, looks[zone].measure)
+            for problem in looks[zone].problems:
+                self._said.once(f"zone {zone}: {problem}")
+        return looks
+
+    def _follow_up(
+        self,
+        zone: str,
+        placed: Sequence[GatewayRequest],
+        tokens: Mapping[str, int],
+        look: Look,
+        speed: float,
+        now_s: int,
+    ) -> None:
+        """Who of the zone's requests has ended, and who is there though nobody has said so.
+
+        All tokens on record are looked for: VMs of a request that was given up may have come after that.
+        """
+        if not tokens:
             return
-        self._alive()
-        try:
-            # VMs that never ran are in no accounting.
-            living = self._zones[zone].vms_with({request.token for request in placed})
-        except OnePreemptError as error:
-            self._is_away(zone, error)
+        overdue = self._overdue(now_s).get(zone, [])
+        living = self._look_for(zone, overdue, tokens, now_s)
+        if living is None:
             return
         for request in placed:
+            # VMs that never ran are in no accounting: only those that are nowhere have ended.
             if request.token not in living:
                 self._end(request, look.external.get(request.number, ()), speed, now_s)
+        known = {request.token for request in (*placed, *overdue)}
+        for token in sorted(living.keys() - known):
+            given_up = self._ledger.request(tokens[token])
+            if given_up is not None and given_up.state is RequestState.ABANDONED and given_up.zone == zone:
+                self._settle_one(given_up, tuple(living[token]), now_s)
 
     def _end(self, request: GatewayRequest, runs: Sequence[VmRun], speed: float, now_s: int) -> None:
-        work = served_together(runs, self._rules.counted, now_s).work * speed if runs else None
+        work = served_together(runs, self._rules.measuring.counted, now_s).work * speed if runs else None
         ended = replace(request, state=RequestState.ENDED, work=work, ended_at_s=now_s)
         with self._desk.lock:
             if self._ledger.request(request.number) == request:
                 self._ledger.record(ended, {})
 
-    def _look_whether_there(self, zone: str) -> None:
-        self._alive()
-        try:
-            self._zones[zone].vms_with(())
-        except OnePreemptError as error:
-            self._is_away(zone, error)
-        else:
-            self._is_there(zone)
 
-    def _is_away(self, zone: str, error: OnePreemptError) -> None:
-        self._away[zone] = plain_words(str(error), LONGEST_TEXT)
-        self._desk.set_aside(zone, self._clock.now_s() + SET_ASIDE_S)
-        self._say_once(f"zone {zone}: {error}")
+class _Pace:
+    """Lets a question to a zone through once in `LOOK_EVERY_S`; a clock that was set back delays none for longer."""
 
-    def _is_there(self, zone: str) -> None:
-        if self._away.pop(zone, None) is not None:
-            self._desk.set_aside(zone, 0)
-            self._said = {text for text in self._said if not text.startswith(f"zone {zone}:")}
-            self._say(f"zone {zone} answers again")
+    def __init__(self) -> None:
+        self._last_s: dict[str, int] = {}
 
-    def _say_if_new(self, shares_told: str) -> None:
-        if shares_told != self._said_of_shares:
-            self._said_of_shares = shares_told
-            self._say(shares_told)
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._say(text)
-
-
-def _settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
-    """What is to be said of a request of which these VMs were found in the zone that has it."""
-    assert request.state in UNSETTLED, "others have their outcome"
-    if len(vm_ids) >= request.size:
-        text = "its VMs were found there"
-        if len(vm_ids) > request.size:
-            text = f"{len(vm_ids)} VMs were found there, {request.size} were asked: end the others"
-        placed = request.answered(AttemptOutcome.PLACED, text, now_s)
-        return replace(placed, state=RequestState.PLACED, vm_ids=vm_ids, text=text)
-    if vm_ids:
-        text = f"{len(vm_ids)} of {request.size} VMs are there: continue it (gateway submit --continue), or cancel it"
-        return replace(request, vm_ids=vm_ids, text=text)
-    text = "its command ended, and nothing of it is there"
-    gone = request.answered(AttemptOutcome.NOTHING_THERE, text, now_s)
-    return replace(gone, state=RequestState.ABANDONED, charges={}, text=text, ended_at_s=now_s)
+    def lets(self, zone: str, now_s: int) -> bool:
+        """Whether it may be asked now; then the next question has to wait."""
+        last_s = self._last_s.get(zone)
+        if last_s is not None and 0 <= now_s - last_s < LOOK_EVERY_S:
+            return False
+        self._last_s[zone] = now_s
+        return True

@@ -33,6 +33,10 @@ class OpenNebulaZone:
         self._transport = transport
         self.endpoint = transport.endpoint
 
+    def version(self) -> str:
+        """Which OpenNebula is there."""
+        return self._document("one.system.version").decode(errors="replace")
+
     def seen(self, from_s: int) -> SeenZone:
         """Hosts, and what ran since an instant."""
         problems: list[str] = []

@@ -22,7 +22,7 @@ class RequestState(StrEnum):
     PLACED = "placed"
     REFUSED = "refused"  # by every zone
     CANCELLED = "cancelled"
-    ABANDONED = "abandoned"  # the command died, and nothing of it is in any zone
+    ABANDONED = "abandoned"  # the command died, and nothing of it was in its zone when somebody looked
     ENDED = "ended"  # all its VMs are DONE
 
 
@@ -115,6 +115,11 @@ class GatewayRequest(Struct, frozen=True):
     def tried(self) -> frozenset[str]:
         """The zones that had their turn."""
         return frozenset(attempt.zone for attempt in self.attempts)
+
+    @property
+    def may_come_to_light(self) -> bool:
+        """Whether VMs of it may be in its zone though nobody has said so yet."""
+        return self.state in UNSETTLED or self.state is RequestState.ABANDONED
 
     @property
     def is_sent(self) -> bool:

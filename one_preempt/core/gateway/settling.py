@@ -1,0 +1,42 @@
+"""What follows for a request from the VMs of it that are seen in its zone, where its own command has not said it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from one_preempt.core.gateway.requests import AttemptOutcome, GatewayRequest, RequestState
+
+
+def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
+    """The request once these VMs, and no others, were seen in the zone that has or had it.
+
+    One that was given up is taken up again where VMs of it are there after all: a call may be carried out late, and a
+    command that was stopped may go on. Others than open, unanswered and abandoned ones stay as they are.
+    """
+    if not request.may_come_to_light:
+        return request
+    if len(vm_ids) >= request.size:
+        return _placed(request, vm_ids, now_s)
+    if vm_ids:
+        return _incomplete(request, vm_ids, now_s)
+    if request.state is RequestState.ABANDONED:
+        return request
+    text = "its command ended, and nothing of it is there"
+    gone = request.answered(AttemptOutcome.NOTHING_THERE, text, now_s)
+    return replace(gone, state=RequestState.ABANDONED, vm_ids=(), charges={}, text=text, ended_at_s=now_s)
+
+
+def _placed(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
+    text = "its VMs were found there"
+    if len(vm_ids) > request.size:
+        text = f"{len(vm_ids)} VMs were found there, {request.size} were asked: end the others"
+    placed = request.answered(AttemptOutcome.PLACED, text, now_s)
+    return replace(placed, state=RequestState.PLACED, vm_ids=vm_ids, text=text, ended_at_s=None)
+
+
+def _incomplete(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
+    text = f"{len(vm_ids)} of {request.size} VMs are there: continue it (gateway submit --continue), or cancel it"
+    if request.state is RequestState.ABANDONED:
+        again = request.answered(AttemptOutcome.UNANSWERED, text, now_s)
+        request = replace(again, state=RequestState.UNANSWERED, ended_at_s=None)
+    return replace(request, vm_ids=vm_ids, text=text)
