@@ -7,7 +7,7 @@ believed as far as it concerns these alone; what a zone has is seen there by `up
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from functools import singledispatchmethod
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ from one_preempt.core.gateway.requests import (
     RequestState,
     changed_balances,
 )
+from one_preempt.core.gateway.settling import given_up
 from one_preempt.core.gateway.turns import next_turn
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
@@ -29,6 +30,7 @@ from one_preempt.errors import OnePreemptError
 from one_preempt.gateway.messages import (
     Cancelled,
     Continue,
+    GiveUp,
     List,
     Message,
     Open,
@@ -44,6 +46,7 @@ from one_preempt.ports import Clock
 
 REQUESTS_AT_A_TIME = 40
 HOUR_S = 3600
+MEND_OF_LEFT = "put it back into gateway.zones, or give them up: one-preempt gateway give-up ZONE"
 Reply = dict[str, object]
 
 
@@ -229,13 +232,30 @@ class GatewayDesk:
         if left_s := self._under_way_s(request):
             raise Declined(f"the command of request {request.number} may still be at it: cancel in {left_s} s")
         now_s = self._clock.now_s()
-        gone = request if request.state is RequestState.PLACED else _without_charges(request)
+        gone = request if request.state is RequestState.PLACED else replace(request, charges={})
         if request.attempts and request.attempts[-1].outcome in (None, AttemptOutcome.UNANSWERED):
             gone = gone.answered(AttemptOutcome.CANCELLED, "", now_s)
         text = plain_words(message.text, LONGEST_TEXT)
         gone = replace(gone, state=RequestState.CANCELLED, text=text, ended_at_s=now_s)
         self._ledger.record(gone, changed_balances(request, gone))
         return {}
+
+    @_answer.register
+    def _give_up(self, message: GiveUp, caller: Caller) -> Reply:
+        if not caller.is_trusted:
+            raise Declined("only root and the gateway's user give up what is in a zone")
+        if message.zone in self._rules.zones:
+            raise Declined(
+                f"zone {message.zone!r} is configured, and the gateway looks there itself: take it out of "
+                "gateway.zones and restart the gateway first"
+            )
+        theirs = left_in_zones(self._ledger, self._rules.zones).get(message.zone, [])
+        if not theirs:
+            raise Declined(f"no request is left in a zone named {message.zone!r}: see one-preempt gateway list --all")
+        for request in theirs:
+            gone = given_up(request, self._clock.now_s())
+            self._ledger.record(gone, changed_balances(request, gone))
+        return {"given_up": len(theirs)}
 
     @_answer.register
     def _show(self, message: Show, caller: Caller) -> Reply:
@@ -256,10 +276,12 @@ class GatewayDesk:
     @_answer.register
     def _status(self, message: Status, caller: Caller) -> Reply:
         allocation = self._ledger.allocation()
+        left = left_in_zones(self._ledger, self._rules.zones) if caller.is_trusted else {}
         return {
             "zones": list(self._rules.zones),
             "shares": None if allocation is None else allocation.answer.shares,
             "made_at_s": None if allocation is None else allocation.made_at_s,
+            "zones_taken_out": {zone: len(requests) for zone, requests in left.items()},
         }
 
     def _own(self, number: int, caller: Caller) -> GatewayRequest:
@@ -302,7 +324,7 @@ class GatewayDesk:
                 self._ledger.record(turned, changed_balances(before, turned))
                 return self._turn_of(turned)
         refused = replace(
-            _without_charges(request), state=RequestState.REFUSED, text="every zone refused", ended_at_s=now_s
+            request, state=RequestState.REFUSED, vm_ids=(), charges={}, text="every zone refused", ended_at_s=now_s
         )
         self._ledger.record(refused, changed_balances(before, refused))
         return {"number": request.number, "token": request.token, "zone": None}
@@ -320,8 +342,13 @@ class GatewayDesk:
         }
 
 
-def _without_charges(request: GatewayRequest) -> GatewayRequest:
-    return replace(request, charges={})
+def left_in_zones(ledger: GatewayLedger, configured: Collection[str]) -> dict[str, list[GatewayRequest]]:
+    """Requests of which something may be in a zone that is not configured any more, by that zone, oldest first."""
+    left: dict[str, list[GatewayRequest]] = {}
+    for request in sorted((*ledger.unsettled(), *ledger.placed()), key=lambda request: request.number):
+        if request.zone not in configured:
+            left.setdefault(request.zone, []).append(request)
+    return left
 
 
 def in_list(request: GatewayRequest) -> dict[str, object]:

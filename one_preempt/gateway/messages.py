@@ -79,6 +79,12 @@ class Cancelled(_Message, frozen=True, tag="cancelled"):
     text: _Text = ""
 
 
+class GiveUp(_Message, frozen=True, tag="give_up"):
+    """Nothing more is expected of a zone that was taken out of the configuration; for the administrator."""
+
+    zone: _Zone
+
+
 class Show(_Message, frozen=True, tag="show"):
     """All about one request."""
 
@@ -92,10 +98,13 @@ class List(_Message, frozen=True, tag="list"):
 
 
 class Status(_Message, frozen=True, tag="status"):
-    """Is it there, and since when are which shares in force?"""
+    """Is it there, and since when are which shares in force?
+
+    The administrator is told, too, which zones that were taken out have requests.
+    """
 
 
-Message = Open | Continue | Refused | Unanswered | Working | Placed | Cancelled | Show | List | Status
+Message = Open | Continue | Refused | Unanswered | Working | Placed | Cancelled | GiveUp | Show | List | Status
 _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 

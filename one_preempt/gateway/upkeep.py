@@ -21,7 +21,7 @@ from one_preempt.core.gateway.requests import (
 from one_preempt.core.gateway.settling import settled
 from one_preempt.core.gateway.shares import NoShares
 from one_preempt.core.gateway.vm_runs import VmRun, served_together
-from one_preempt.gateway.desk import GatewayDesk
+from one_preempt.gateway.desk import MEND_OF_LEFT, GatewayDesk, left_in_zones
 from one_preempt.gateway.measuring import Look, MeasuringRules, looked, question, shares
 from one_preempt.gateway.said_once import SaidOnce, Say
 from one_preempt.gateway.zone_presence import ZonePresence
@@ -101,11 +101,8 @@ class Upkeep:
         numbers = {request.number for requests in overdue.values() for request in requests}
         self._looked_for = {number: sign_s for number, sign_s in self._looked_for.items() if number in numbers}
         for zone, requests in overdue.items():
-            if zone not in self._zones:
-                self._said.once(f"zone {zone} is not configured any more: request {requests[0].number} stays as it is")
-                continue
             anew = [one for one in requests if self._looked_for.get(one.number) != one.attempts[-1].last_sign_s]
-            if anew and self._looks.lets(zone, now_s):
+            if anew and zone in self._zones and self._looks.lets(zone, now_s):
                 self._look_for(zone, anew, {request.token for request in anew}, now_s)
 
     def _overdue(self, now_s: int) -> dict[str, list[GatewayRequest]]:
@@ -159,6 +156,8 @@ class Upkeep:
         for zone, look in looks.items():
             theirs = [request for request in placed if request.zone == zone]
             self._follow_up(zone, theirs, tokens, look, speeds[zone], now_s)
+        for zone in left_in_zones(self._ledger, tuple(self._zones)):
+            self._said.once(f"zone {zone} is configured no more, and requests are left there: {MEND_OF_LEFT}")
         requests = self._ledger.opened_since(now_s - measuring.window_s)
         try:
             allocation = shares(question(measures, self._zones.away, requests, measuring, now_s), measuring, now_s)

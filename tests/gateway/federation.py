@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import yaml
 from click.testing import CliRunner, Result
-from msgspec.structs import replace
 
 from one_preempt.adapters.clock import FixedClock
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
@@ -110,13 +109,18 @@ class Federation:
             "connect_timeout_s": 10.0,
             "read_timeout_s": 30.0,
         }
-        text = yaml.safe_dump({"gateway": gateway, "opennebula": opennebula})
         self.configuration = folder / "one_preempt.conf"
-        self.configuration.write_text(text)
-        self.settings: Settings = parse_settings(text, "the configuration of the test")
-        self._all_zones = self.settings.gateway.zones
+        self._written = {"gateway": gateway, "opennebula": opennebula}
+        self.settings = self._configured()
         self.desk: GatewayDesk
         self.upkeep: Upkeep
+
+    def _configured(self, without: str = "") -> Settings:
+        """The settings, which stand in the file from now on; perhaps without one of the zones."""
+        zones = [zone for zone in self._written["gateway"]["zones"] if zone["name"] != without]
+        text = yaml.safe_dump({**self._written, "gateway": {**self._written["gateway"], "zones": zones}})
+        self.configuration.write_text(text)
+        return parse_settings(text, "the configuration of the test")
 
     def start(self) -> None:
         """Run the gateway; rounds of its upkeep are made by the test."""
@@ -132,8 +136,7 @@ class Federation:
     def restart(self, without: str = "") -> None:
         """A new process over the same ledger, perhaps without a zone that it had."""
         self.stop()
-        zones = [zone for zone in self._all_zones if zone.name != without]
-        self.settings = replace(self.settings, gateway=replace(self.settings.gateway, zones=zones))
+        self.settings = self._configured(without)
         self.start()
 
     def round(self, after_s: int = 0) -> None:

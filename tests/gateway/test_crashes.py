@@ -311,7 +311,7 @@ def test_what_may_be_in_a_zone_that_is_configured_no_more_is_not_made_elsewhere(
     result = world.submit(*GANG, "--continue", "1")
     assert result.exit_code == 1
     assert f"request 1 stays at zone {gone}" in result.stderr
-    assert "took it out of gateway.zones, and has to put it back for what is there to be found. To go on" in (
+    assert "took it out of gateway.zones, and has to put it back for what is there to be found, or to give up" in (
         result.stderr
     )
     assert sorted(world.vms().values()) == [0, 0, 2]

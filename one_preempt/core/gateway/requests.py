@@ -22,13 +22,13 @@ class RequestState(StrEnum):
     PLACED = "placed"
     REFUSED = "refused"  # by every zone
     CANCELLED = "cancelled"
-    ABANDONED = "abandoned"  # the command died, and nothing of it was in its zone when somebody looked
+    ABANDONED = "abandoned"  # nothing of it was in its zone when somebody looked, or nobody looks there any more
     ENDED = "ended"  # all its VMs are DONE
 
 
 UNSETTLED = frozenset({RequestState.OPEN, RequestState.UNANSWERED})
 SENT = frozenset({RequestState.PLACED, RequestState.ENDED, RequestState.UNANSWERED, RequestState.OPEN})
-"""States in which a request counts as one that came and went to a zone; a cancelled one counts if it was placed."""
+"""States in which a request counts as one that came and went to a zone; others count if VMs of it were there."""
 
 
 class AttemptOutcome(StrEnum):
@@ -39,6 +39,7 @@ class AttemptOutcome(StrEnum):
     UNANSWERED = "unanswered"
     NOTHING_THERE = "nothing there"
     CANCELLED = "cancelled"
+    GIVEN_UP = "given up"  # by the administrator, who has taken the zone out
 
 
 class Attempt(Struct, frozen=True):
@@ -124,7 +125,8 @@ class GatewayRequest(Struct, frozen=True):
     @property
     def is_sent(self) -> bool:
         """Whether it counts as a request that went to a zone."""
-        return self.state in SENT or (self.state is RequestState.CANCELLED and bool(self.vm_ids))
+        over = (RequestState.CANCELLED, RequestState.ABANDONED)
+        return self.state in SENT or (self.state in over and bool(self.vm_ids))
 
     def answered(self, outcome: AttemptOutcome, text: str, now_s: int) -> GatewayRequest:
         """The zone whose turn it was has said, or has been seen to say, this."""
@@ -137,6 +139,7 @@ class GatewayRequest(Struct, frozen=True):
             self,
             state=RequestState.OPEN,
             attempts=(*self.attempts, Attempt(zone, why, now_s)),
+            vm_ids=(),
             charges=charges,
             text="",
         )

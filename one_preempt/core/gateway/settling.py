@@ -1,10 +1,15 @@
-"""What follows for a request from the VMs of it that are seen in its zone, where its own command has not said it."""
+"""What becomes of a request of which its own command has not said it.
+
+Mostly that follows from the VMs of it that are seen in its zone; of a zone that was taken out, from the administrator.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from one_preempt.core.gateway.requests import AttemptOutcome, GatewayRequest, RequestState
+from one_preempt.core.gateway.requests import UNSETTLED, AttemptOutcome, GatewayRequest, RequestState
+
+SHOWN_VMS = 20
 
 
 def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
@@ -24,6 +29,22 @@ def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> Gat
     text = "its command ended, and nothing of it is there"
     gone = request.answered(AttemptOutcome.NOTHING_THERE, text, now_s)
     return replace(gone, state=RequestState.ABANDONED, vm_ids=(), charges={}, text=text, ended_at_s=now_s)
+
+
+def given_up(request: GatewayRequest, now_s: int) -> GatewayRequest:
+    """The request of a zone that was taken out and of which nothing more is expected.
+
+    What is known of its VMs stays on record: should the zone be put back, they are found there.
+    """
+    assert request.state in (*UNSETTLED, RequestState.PLACED), "others have their outcome"
+    text = "its zone was taken out of the gateway, and its administrator gave it up"
+    if request.vm_ids:
+        more = len(request.vm_ids) - SHOWN_VMS
+        ids = ", ".join(map(str, request.vm_ids[:SHOWN_VMS])) + (f" and {more} more" if more > 0 else "")
+        text += f"; VMs of it may be there: {ids}"
+    if request.state is not RequestState.PLACED:
+        request = request.answered(AttemptOutcome.GIVEN_UP, "", now_s)
+    return replace(request, state=RequestState.ABANDONED, charges={}, text=text, ended_at_s=now_s)
 
 
 def _placed(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:

@@ -1,7 +1,7 @@
-"""`gateway run|submit|list|show|cancel|rates|check`: requests for VMs in whichever zone of a federation.
+"""`gateway submit|list|show|cancel|run|rates|check|give-up`: requests for VMs in whichever zone of a federation.
 
-`run`, `rates` and `check` are the administrator's. The others are for everybody on the gateway's machine: they ask the
-gateway for a zone, and act there with the caller's own ONE_AUTH.
+The first four are for everybody on the gateway's machine: they ask the gateway for a zone, and act there with the
+caller's own ONE_AUTH. The others are the administrator's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ MODULES = {
     "run": "running",
     "rates": "rating",
     "check": "checking",
+    "give-up": "giving_up",
 }
 
 
@@ -34,7 +35,7 @@ class GatewayCommands(click.Group):
         if cmd_name not in MODULES:
             return None
         module = importlib.import_module(f"{__name__}.{MODULES[cmd_name]}")
-        command: click.Command = getattr(module, f"gateway_{cmd_name}")
+        command: click.Command = getattr(module, f"gateway_{cmd_name.replace('-', '_')}")
         return command
 
 

@@ -58,7 +58,7 @@ def account_in(zone: str, endpoint: object) -> Iterator[OwnerAccount]:
     if not isinstance(endpoint, str):
         raise OnePreemptError(
             f"the gateway does not say where zone {zone!r} is: its administrator took it out of gateway.zones, and has "
-            "to put it back for what is there to be found"
+            "to put it back for what is there to be found, or to give up what is there (gateway give-up)"
         )
     with closing(open_zone_transport(Settings(), endpoint)) as transport:
         yield OwnerAccount(transport)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -20,6 +20,7 @@ from one_preempt.entrypoints.cli.check import OWN_USER, told
 from one_preempt.entrypoints.cli.options import config_option, json_option
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
+from one_preempt.gateway.desk import MEND_OF_LEFT, left_in_zones
 from one_preempt.gateway_composition import open_gateway_ledger, open_zone_transport
 
 LATE_TIMES = 3
@@ -54,6 +55,7 @@ def _findings(config_path: Path | None) -> Iterator[Finding]:
     for zone in settings.gateway.zones:
         yield from _zone_findings(settings, zone, federation)
     yield _judge_ledger(settings)
+    yield from _judge_zones_taken_out(settings)
     yield _judge_socket(settings)
 
 
@@ -119,6 +121,14 @@ def _judge_ledger(settings: Settings) -> Finding:
     if allocation.instead_of:
         return Finding("ledger", Grade.WARN, allocation.instead_of, f"{allocation.answer.policy} answers instead")
     return Finding("ledger", Grade.OK, f"shares by {allocation.answer.policy}, {age_s} s old")
+
+
+def _judge_zones_taken_out(settings: Settings) -> Iterator[Finding]:
+    configured = [zone.name for zone in settings.gateway.zones]
+    with suppress(OnePreemptError), closing(open_gateway_ledger(settings, makes=False)) as ledger:
+        for zone, requests in left_in_zones(ledger, configured).items():
+            text = f"it is not configured any more, and {len(requests)} requests are left there"
+            yield Finding(f"zone {zone}", Grade.WARN, text, MEND_OF_LEFT)
 
 
 def _judge_socket(settings: Settings) -> Finding:
