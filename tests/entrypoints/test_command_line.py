@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from one_preempt import __version__
 from one_preempt.entrypoints.cli.command_line import COMMANDS, cli
+from one_preempt.entrypoints.cli.gateway import COMMANDS as OF_GATEWAY
 
 EXECUTABLE = Path(sys.executable).with_name("one-preempt")
 
@@ -37,7 +38,7 @@ def modules_after(*arguments: str) -> set[str]:
         "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stderr))
+    return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 def test_the_version_is_told_by_the_installed_command() -> None:
@@ -79,11 +80,17 @@ def test_a_daemon_whose_standard_input_is_closed_takes_no_steps(tmp_path: Path) 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_help_lists_every_command_and_imports_none() -> None:
-    assert all(f"\n  {name} " in run("--help").output for name in COMMANDS)
-    commands = {module for module, _text in COMMANDS.values()}
-    loaded = modules_after("--help")
-    assert not {f"one_preempt.entrypoints.cli.{command}" for command in commands} & loaded
+@pytest.mark.parametrize(
+    ("group", "package", "commands"),
+    [((), "one_preempt.entrypoints.cli", COMMANDS), (("gateway",), "one_preempt.entrypoints.cli.gateway", OF_GATEWAY)],
+)
+def test_help_lists_every_command_and_imports_none(
+    group: tuple[str, ...], package: str, commands: dict[str, tuple[str, str]]
+) -> None:
+    listed = run(*group, "--help").output
+    assert all(f"\n  {name} " in listed for name in commands)
+    loaded = modules_after(*group, "--help")
+    assert not {f"{package}.{module}" for module, _text in commands.values()} & loaded
 
 
 @pytest.mark.parametrize(
@@ -92,6 +99,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
         (("--version",), {"click", "rich", "numpy"}),
         (("--help",), {"rich", "numpy", "yaml", "sqlalchemy", "lxml", "pyone", "requests"}),
         (("policies", "--json"), {"rich", "yaml", "sqlalchemy", "lxml", "pyone", "requests"}),
+        (("gateway", "list"), {"numpy", "sqlalchemy", "lxml", "pyone", "requests"}),
         (("config", "show"), {"rich", "numpy", "sqlalchemy", "lxml", "pyone", "requests"}),
     ],
 )
@@ -100,9 +108,9 @@ def test_a_command_imports_only_what_it_uses(arguments: tuple[str, ...], unused:
     assert not unused & modules_after(*arguments)
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help(name: str) -> None:
-    result = run(name, "--help")
+@pytest.mark.parametrize("names", [(name,) for name in COMMANDS] + [("gateway", name) for name in OF_GATEWAY])
+def test_every_command_has_help(names: tuple[str, ...]) -> None:
+    result = run(*names, "--help")
     assert result.exit_code == 0
     assert result.output.startswith("Usage: ")
 

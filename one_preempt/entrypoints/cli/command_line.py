@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import importlib
 
 import click
 
 from one_preempt import __version__
+from one_preempt.entrypoints.cli.commands_on_demand import CommandsOnDemand
 from one_preempt.errors import OnePreemptError
 
 LONGEST_MISTAKE = 1000
@@ -36,25 +36,8 @@ COMMANDS = {
 }
 
 
-class CommandLine(click.Group):
-    """The commands, each imported when it is called. A command returns its exit code, None for 0."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of a newcomer's interest."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, its module imported now."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"one_preempt.entrypoints.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_module, text) in COMMANDS.items()])
+class CommandLine(CommandsOnDemand):
+    """All commands. A command returns its exit code, None for 0."""
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command; a mistake of the user becomes one line on standard error and exit code 1."""
@@ -76,7 +59,13 @@ def _mistake(text: str) -> click.ClickException:
     return click.ClickException(plain_words(text, LONGEST_MISTAKE))
 
 
-@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandLine,
+    package="one_preempt.entrypoints.cli",
+    listed=COMMANDS,
+    called="{}_command",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="one-preempt %(version)s")
 def cli() -> None:
     """A lease scheduler for OpenNebula that preempts virtual machines with known cost.

@@ -6,40 +6,25 @@ caller's own ONE_AUTH. The others are the administrator's.
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
-# In the order of a newcomer's interest; what only the administrator's commands need is not loaded for users.
-MODULES = {
-    "submit": "submitting",
-    "list": "looking",
-    "show": "looking",
-    "cancel": "cancelling",
-    "run": "running",
-    "rates": "rating",
-    "check": "checking",
-    "give-up": "giving_up",
+from one_preempt.entrypoints.cli.commands_on_demand import CommandsOnDemand
+
+# Name -> (module of this package, one line for the list of commands). What only the administrator needs is not loaded
+# for users.
+COMMANDS = {
+    "submit": ("submitting", "Create the VMs of a lease in the zone that the gateway names."),
+    "list": ("looking", "List your requests, newest first."),
+    "show": ("looking", "Show a request: zones that were tried, and its VMs."),
+    "cancel": ("cancelling", "Terminate the VMs of a request."),
+    "run": ("running", "Run the gateway (administrator)."),
+    "check": ("checking", "Look for what is wrong with the gateway (administrator)."),
+    "rates": ("rating", "Show which part of the requests each zone gets (administrator)."),
+    "give-up": ("giving_up", "Give up what is left in a zone that was taken out (administrator)."),
 }
 
 
-class GatewayCommands(click.Group):
-    """The commands, each imported when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names."""
-        return list(MODULES)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, its module imported now."""
-        if cmd_name not in MODULES:
-            return None
-        module = importlib.import_module(f"{__name__}.{MODULES[cmd_name]}")
-        command: click.Command = getattr(module, f"gateway_{cmd_name.replace('-', '_')}")
-        return command
-
-
-@click.group("gateway", cls=GatewayCommands)
+@click.group("gateway", cls=CommandsOnDemand, package=__name__, listed=COMMANDS, called="gateway_{}")
 def gateway_command() -> None:
     """Have VMs created in the zone of a federation that is best for all.
 
