@@ -10,6 +10,7 @@ import msgspec
 from one_preempt.configuration.places import endpoint_fault, store_fault
 from one_preempt.configuration.power_control_settings import AbsolutePath
 
+LEDGER_EXAMPLE = "sqlite:////var/lib/one/one_preempt/gateway.db"
 ZoneName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Rate = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Amount = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
@@ -49,7 +50,7 @@ class GatewaySettings(Section, frozen=True):
 
     zones: list[ZoneSettings] = []
     socket: AbsolutePath = "/run/one/one_preempt_gateway.sock"
-    store_url: str = "sqlite:////var/lib/one/one_preempt/gateway.db"
+    store_url: str = LEDGER_EXAMPLE
     allocation_policy: str = "pap"
     fall_back: str = "bcf"
     full_zones: Literal["leave_out", "fall_back"] = "leave_out"
@@ -77,7 +78,7 @@ def gateway_faults(gateway: GatewaySettings) -> Iterator[str]:
             yield f"gateway.zones[{number}].name {zone.name!r}: write it on one line, without blanks around"
         if zone.endpoint is not None and (why := endpoint_fault(zone.endpoint)):
             yield f"gateway.zones[{number}].endpoint {why}"
-    if why := store_fault(gateway.store_url):
+    if why := store_fault(gateway.store_url, LEDGER_EXAMPLE):
         yield f"gateway.store_url {why}"
 
 

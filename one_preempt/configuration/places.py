@@ -43,9 +43,9 @@ def endpoint_fault(endpoint: str) -> str:
     return f"{_shown(endpoint)} is no http or https URL: write one such as http://localhost:2633/RPC2"
 
 
-def store_fault(url: str) -> str:
+def store_fault(url: str, example: str = SQLITE_EXAMPLE) -> str:
     """Why this names no database, beginning with what stands there; '' where it may name one."""
-    why = _store_fault(url)
+    why = _store_fault(url, example)
     return f"{_shown(url)} {why}" if why else ""
 
 
@@ -77,18 +77,18 @@ def _is_bus(address: str) -> bool:
     return tcp is not None and 0 < int(tcp["port"]) < 1 << 16
 
 
-def _store_fault(url: str) -> str:
+def _store_fault(url: str, example: str) -> str:
     """The store itself looks closer, once it is opened; what is found here is told with the configuration's name."""
     scheme, separator, rest = url.partition("://")
     if not separator or not _SCHEME.fullmatch(scheme):
-        return f"is no database URL: write for example {SQLITE_EXAMPLE}, or postgresql+psycopg://user:password@host/database"
+        return f"is no database URL: write for example {example}, or postgresql+psycopg://user:password@host/database"
     if scheme.partition("+")[0] != "sqlite":
         return ""
     host, _, file = rest.partition("?")[0].partition("/")
     if not host and file in ("", ":memory:"):
-        return f"keeps nothing, for the database of leases must be a file: write for example {SQLITE_EXAMPLE}"
+        return f"keeps nothing, for it must be a file: write for example {example}"
     if host or not PurePosixPath(file).is_absolute():
-        return f"has no absolute path: write four slashes, for example {SQLITE_EXAMPLE}"
+        return f"has no absolute path: write four slashes, for example {example}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Opening a database of leases: its file, its transactions, and its failures in words."""
+"""Opening a database of ours: its file, its transactions, and its failures in words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import URL, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.engine import Connection
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -24,38 +25,93 @@ from one_preempt.shown_url import without_password
 BUSY_TIMEOUT_S = 10.0
 _READING = "one_preempt_reading"
 _PAUSE_S = 0.01
-_FOR_EXAMPLE = "write into store.url for example sqlite:////var/lib/one/one_preempt/leases.db"
+
+
+class Purpose(Struct, frozen=True):
+    """What a database is for, in the words of messages about it.
+
+    Attributes:
+        what: What it is called.
+        program: What has to be stopped before somebody mends it.
+        process: Who makes it and writes to it.
+        turn: After what `process` begins afresh.
+        key: Where the configuration names it.
+        example: A URL of one.
+    """
+
+    what: str
+    program: str
+    process: str
+    turn: str
+    key: str
+    example: str
+
+    @property
+    def for_example(self) -> str:
+        """How a URL of one is written."""
+        return f"write into {self.key} for example {self.example}"
+
+
+LEASES = Purpose(
+    what="database of leases",
+    program="scheduler",
+    process="daemon",
+    turn="cycle",
+    key="store.url",
+    example="sqlite:////var/lib/one/one_preempt/leases.db",
+)
+GATEWAY_LEDGER = Purpose(
+    what="ledger of the gateway",
+    program="gateway",
+    process="gateway",
+    turn="round",
+    key="gateway.store_url",
+    example="sqlite:////var/lib/one/one_preempt/gateway.db",
+)
+
+
+class NamedDatabase(Struct, frozen=True):
+    """A database as messages name it: by its path, or its URL without the password, and by its purpose."""
+
+    name: str
+    purpose: Purpose = LEASES
+
+    def __str__(self) -> str:
+        return f"{self.purpose.what} {self.name}"
 
 
 class LeaseStoreError(OnePreemptError):
-    """The database of leases cannot be used; the message says why and what to do."""
+    """A database of ours cannot be used; the message says why and what to do."""
 
 
 class DatabaseNotMade(LeaseStoreError):
-    """There is no database of leases yet, or none of its tables."""
+    """There is no such database yet, or none of its tables."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no database of leases at {name} yet: the daemon makes it when it starts")
+    def __init__(self, database: NamedDatabase) -> None:
+        what, process = database.purpose.what, database.purpose.process
+        super().__init__(f"there is no {what} at {database.name} yet: the {process} makes it when it starts")
 
 
-def parsed_url(url: str) -> URL:
+def parsed_url(url: str, purpose: Purpose = LEASES) -> URL:
     """`url` read; raises `LeaseStoreError` where it names no database that keeps anything."""
     try:
         parsed = make_url(url)
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise LeaseStoreError(
-            f"{without_password(url)[:80]!r} is no database URL: {_FOR_EXAMPLE}, "
+            f"{without_password(url)[:80]!r} is no database URL: {purpose.for_example}, "
             "or postgresql+psycopg://user:password@host/database"
         ) from None
     if not is_sqlite(parsed) and not parsed.database:
-        raise LeaseStoreError(f"{name_of(parsed)} names a server and none of its databases: write it into store.url")
+        raise LeaseStoreError(
+            f"{name_of(parsed)} names a server and none of its databases: write it into {purpose.key}"
+        )
     if is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
-        raise LeaseStoreError(f"the database of leases must be a file: {_FOR_EXAMPLE}")
+        raise LeaseStoreError(f"the {purpose.what} must be a file: {purpose.for_example}")
     if is_sqlite(parsed) and not Path(str(parsed.database)).is_absolute():
         # Where a command is called must not decide which database it looks into, or pauses.
         raise LeaseStoreError(
-            f"the database of leases {str(parsed.database)[:80]!r} has no absolute path: {_FOR_EXAMPLE}"
+            f"the {purpose.what} {str(parsed.database)[:80]!r} has no absolute path: {purpose.for_example}"
         )
     return parsed
 
@@ -70,7 +126,12 @@ def name_of(url: URL) -> str:
     return str(url.database) if is_sqlite(url) else without_password(url.render_as_string(hide_password=False))
 
 
-def prepare_file(url: URL) -> None:
+def named(url: URL, purpose: Purpose = LEASES) -> NamedDatabase:
+    """The database as messages name it."""
+    return NamedDatabase(name_of(url), purpose)
+
+
+def prepare_file(url: URL, purpose: Purpose = LEASES) -> None:
     """Create the file of a new SQLite database (0600), and its folder (0700) where only that is missing."""
     path = Path(str(url.database))
     try:
@@ -82,14 +143,14 @@ def prepare_file(url: URL) -> None:
         os.close(open_own_file(path))
     except OSError as error:
         raise LeaseStoreError(
-            f"cannot write the database of leases {path}: {error.strerror}; {writing_mend(path)}"
+            f"cannot write the {purpose.what} {path}: {error.strerror}; {writing_mend(path, purpose)}"
         ) from None
 
 
 def open_own_file(path: Path) -> int:
     """A descriptor of a file for its owner alone (0600), to read and write; it is made where there is none.
 
-    What root makes belongs to the owner of the folder: the daemon, which runs as that user, must be able to write it.
+    What root makes belongs to the owner of the folder: the service, which runs as that user, must be able to write it.
     Raises OSError.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -103,19 +164,20 @@ def open_own_file(path: Path) -> int:
     return descriptor
 
 
-def copy_file(engine: Engine, path: Path, ending: str) -> Path:
-    """A copy of the SQLite database at `path`, beside it and named by `ending`; it replaces one of that name.
+def copy_file(engine: Engine, database: NamedDatabase, ending: str) -> Path:
+    """A copy of the SQLite database, beside it and named by `ending`; it replaces one of that name.
 
-    It is whole or not there: what `path` still has in its write-ahead log is in it, and it is on disk before it gets
+    It is whole or not there: what is still in the write-ahead log is in it, and it is on disk before it gets
     its name. Raises `LeaseStoreError`.
     """
+    path = Path(database.name)
     copy = path.with_name(path.name + ending)
     unfinished = copy.with_name(copy.name + ".unfinished")
     try:
         unfinished.unlink(missing_ok=True)
         descriptor = open_own_file(unfinished)
         try:
-            with failures_in_words(str(path)), closing(engine.raw_connection()) as connection:
+            with failures_in_words(database), closing(engine.raw_connection()) as connection:
                 connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
             os.fsync(descriptor)
             unfinished.rename(copy)
@@ -123,18 +185,18 @@ def copy_file(engine: Engine, path: Path, ending: str) -> Path:
             os.close(descriptor)
             unfinished.unlink(missing_ok=True)
     except OSError as error:
-        raise LeaseStoreError(f"cannot copy the database of leases to {copy}: {error.strerror}") from None
+        raise LeaseStoreError(f"cannot copy the {database.purpose.what} to {copy}: {error.strerror}") from None
     return copy
 
 
-def writing_mend(path: Path) -> str:
+def writing_mend(path: Path, purpose: Purpose) -> str:
     """What to do where this user cannot write the file, whose owner is named where it is another one."""
     try:
         owner_uid = path.stat().st_uid
     except OSError:
         owner_uid = os.geteuid()
     if owner_uid == os.geteuid():
-        return "its folder must exist and belong to the user that runs the scheduler"
+        return f"its folder must exist and belong to the user that runs the {purpose.program}"
     owner, me = _user_name(owner_uid), _user_name(os.geteuid())
     mend = f"chown {me} {path}" if owner_uid == 0 else f"run this as {owner}"
     return f"it belongs to {owner}, and this runs as {me}: {mend}"
@@ -147,32 +209,32 @@ def _user_name(uid: int) -> str:
         return str(uid)
 
 
-def database_exists(url: str) -> bool:
+def database_exists(url: str, purpose: Purpose = LEASES) -> bool:
     """Whether there is something to open: for SQLite its file, for a server always.
 
     Raises `LeaseStoreError` where this user may not look, or where something else than a file is there.
     """
-    parsed = parsed_url(url)
+    parsed = parsed_url(url, purpose)
     path = Path(str(parsed.database))
     try:
         if not is_sqlite(parsed) or path.is_file():
             return True
         if path.exists():
-            raise LeaseStoreError(f"the database of leases must be a file, and {path} is none: {_FOR_EXAMPLE}")
+            raise LeaseStoreError(f"the {purpose.what} must be a file, and {path} is none: {purpose.for_example}")
         return False
     except OSError as error:
         raise LeaseStoreError(
-            f"cannot look for the database of leases {path}: {error.strerror}; "
-            "run this as the user that runs the scheduler, or as root"
+            f"cannot look for the {purpose.what} {path}: {error.strerror}; "
+            f"run this as the user that runs the {purpose.program}, or as root"
         ) from None
 
 
-def open_engine(url: URL, busy_timeout_s: float) -> Engine:
+def open_engine(url: URL, busy_timeout_s: float, purpose: Purpose = LEASES) -> Engine:
     """An engine whose transactions are what the store expects.
 
     SQLite: every commit synced, foreign keys enforced. A transaction takes the write lock when it begins, since one
     that starts by reading and then writes fails at once while another writes; those of `reading_engine` take none, so
-    that looking never waits for the daemon. Opening changes nothing in the file.
+    that looking never waits for who writes. Opening changes nothing in the file.
     """
     try:
         engine = create_engine(url)
@@ -181,11 +243,11 @@ def open_engine(url: URL, busy_timeout_s: float) -> Engine:
             f"the driver for {name_of(url)} is not installed: python module {error.name!r} is missing"
         ) from None
     except (TypeError, ValueError) as error:
-        raise _wrong_parameters(name_of(url), error) from None
+        raise _wrong_parameters(named(url, purpose), error) from None
     if is_sqlite(url):
         _prepare_sqlite(engine, busy_timeout_s)
     else:
-        _tell_wrong_parameters(engine, name_of(url))
+        _tell_wrong_parameters(engine, named(url, purpose))
     return engine
 
 
@@ -196,7 +258,7 @@ def reading_engine(engine: Engine) -> Engine:
     return engine.execution_options(isolation_level="REPEATABLE READ")
 
 
-def _tell_wrong_parameters(engine: Engine, name: str) -> None:
+def _tell_wrong_parameters(engine: Engine, database: NamedDatabase) -> None:
     @event.listens_for(engine, "do_connect")
     def connect(
         dialect: Dialect, _entry: ConnectionPoolEntry, arguments: Sequence[Any], parameters: Mapping[str, Any]
@@ -204,11 +266,12 @@ def _tell_wrong_parameters(engine: Engine, name: str) -> None:
         try:
             return dialect.connect(*arguments, **parameters)
         except (TypeError, ValueError) as error:  # what follows ? in the URL is handed to the driver as it is
-            raise _wrong_parameters(name, error) from None
+            raise _wrong_parameters(database, error) from None
 
 
-def _wrong_parameters(name: str, error: Exception) -> LeaseStoreError:
-    return LeaseStoreError(f"database of leases {name}: its driver takes no such parameters in store.url: {error}")
+def _wrong_parameters(database: NamedDatabase, error: Exception) -> LeaseStoreError:
+    key = database.purpose.key
+    return LeaseStoreError(f"{database}: its driver takes no such parameters in {key}: {error}")
 
 
 def _prepare_sqlite(engine: Engine, busy_timeout_s: float) -> None:
@@ -246,34 +309,35 @@ def write_ahead(execute: Callable[[str], object], patience_s: float) -> None:
 
 
 @contextmanager
-def failures_in_words(name: str) -> Iterator[None]:
-    """Turn what the driver raises, and a row that cannot be read, into one message about the database `name`."""
+def failures_in_words(database: NamedDatabase) -> Iterator[None]:
+    """Turn what the driver raises, and a row that cannot be read, into one message about the database."""
     try:
         yield
     except UnreadableRow as error:
-        raise LeaseStoreError(f"database of leases {name}: {error}") from None
+        mend = f"stop the {database.purpose.program}, then correct or delete that row, or restore the last backup"
+        raise LeaseStoreError(f"{database}: {error}; {mend}") from None
     except (DBAPIError, sqlite3.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        raise LeaseStoreError(f"database of leases {name}: {_in_words(cause)}") from error
+        raise LeaseStoreError(f"{database}: {_in_words(cause, database.purpose)}") from error
 
 
 _SQLITE_FAILURES = {
     "SQLITE_BUSY": "is locked: another process has been writing for too long; look for a hung one_preempt or backup",
     "SQLITE_LOCKED": "is locked by another transaction of this process",
     "SQLITE_FULL": "the disk is full; make room, nothing that was acknowledged is lost",
-    "SQLITE_CORRUPT": "is damaged; stop the scheduler, keep the file, and restore the last backup",
+    "SQLITE_CORRUPT": "is damaged; stop the {program}, keep the file, and restore the last backup",
     "SQLITE_NOTADB": "is not a database; the configured path names another file, or the file is damaged",
-    "SQLITE_READONLY": "is read-only; it must belong to the user that runs the scheduler",
-    "SQLITE_CANTOPEN": "cannot be opened; the folder must be writable by the user that runs the scheduler",
+    "SQLITE_READONLY": "is read-only; it must belong to the user that runs the {program}",
+    "SQLITE_CANTOPEN": "cannot be opened; the folder must be writable by the user that runs the {program}",
     "SQLITE_IOERR": "the disk failed to read or write; see the system log",
 }
 
 
-def _in_words(cause: BaseException | None) -> str:
+def _in_words(cause: BaseException | None, purpose: Purpose) -> str:
     # Extended codes continue the name of the plain one: SQLITE_IOERR_WRITE, SQLITE_READONLY_DBMOVED.
     code = getattr(cause, "sqlite_errorname", "")
     for prefix, text in _SQLITE_FAILURES.items():
         if code.startswith(prefix):
-            return text
+            return text.format(program=purpose.program)
     first_line = str(cause).strip().splitlines()[:1]
     return first_line[0] if first_line else type(cause).__name__

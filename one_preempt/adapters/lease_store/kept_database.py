@@ -12,10 +12,11 @@ from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
     DatabaseNotMade,
     LeaseStoreError,
+    Purpose,
     database_exists,
     failures_in_words,
     is_sqlite,
-    name_of,
+    named,
     open_engine,
     parsed_url,
     prepare_file,
@@ -33,20 +34,22 @@ class KeptDatabase:
     Raises `LeaseStoreError`, with one message that a person can act on, from the constructor and every method.
     """
 
-    def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True) -> None:
-        parsed = parsed_url(url)
+    def __init__(
+        self, url: str, purpose: Purpose, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True
+    ) -> None:
+        parsed = parsed_url(url, purpose)
         self._is_sqlite = is_sqlite(parsed)
-        self.name = name_of(parsed)
+        self._database = named(parsed, purpose)
         if makes and self._is_sqlite:
-            prepare_file(parsed)
-        elif not database_exists(url):
-            raise DatabaseNotMade(self.name)
-        self._engine = open_engine(parsed, busy_timeout_s)
+            prepare_file(parsed, purpose)
+        elif not database_exists(url, purpose):
+            raise DatabaseNotMade(self._database)
+        self._engine = open_engine(parsed, busy_timeout_s, purpose)
         self._reading_engine = reading_engine(self._engine)
         self._writer: WriterLock | None = None
-        self._writer_lost = False
+        self._writer_lost = self._needs_lock = False
         try:
-            (require_current if makes else require_made)(self._engine, self.name)
+            (require_current if makes else require_made)(self._engine, self._database)
         except LeaseStoreError:
             self._engine.dispose()
             raise
@@ -54,27 +57,35 @@ class KeptDatabase:
     def acquire_writer(self) -> None:
         """Become the one that writes, until `release_writer`, `close` or death; raises where another one is.
 
-        Every later write first checks that the lock still stands, and so does every later call of this. Where it was
-        lost they raise; it is taken anew by the call after that, so that whoever acts begins afresh in between.
+        From then on nothing is written without the lock. Every write first checks that it still stands, and so does
+        every later call of this. Where it was lost they raise; it is taken anew by the call after that, so that whoever
+        acts begins afresh in between.
         """
+        self._needs_lock = True
         if self._writer is not None and not self._writer_lost:
             self._check_writer()
             return
         self._open_anew()
-        self.release_writer()
-        with failures_in_words(self.name):
-            self._writer = take_writer_lock(self._engine, self.name, self._is_sqlite)
+        self._let_go()
+        with failures_in_words(self._database):
+            self._writer = take_writer_lock(self._engine, self._database, self._is_sqlite)
 
     def _open_anew(self) -> None:
         """Begin with the database that is there now: a connection of before would go on with the one that was."""
-        if self._is_sqlite and not Path(self.name).exists():
-            text = f"the database {self.name} is gone: put it back, or restart the daemon to begin with an empty one"
-            raise LeaseStoreError(text)
+        if self._is_sqlite and not Path(self._database.name).exists():
+            raise LeaseStoreError(
+                f"the database {self._database.name} is gone: put it back, or restart the "
+                f"{self._database.purpose.process} to begin with an empty one"
+            )
         self._engine.dispose()
-        require_current(self._engine, self.name)
+        require_current(self._engine, self._database)
 
     def release_writer(self) -> None:
-        """Let another one write."""
+        """Let another one write; this one may write what needs no lock."""
+        self._let_go()
+        self._needs_lock = False
+
+    def _let_go(self) -> None:
         if self._writer is not None:
             self._writer.release()
             self._writer, self._writer_lost = None, False
@@ -87,18 +98,22 @@ class KeptDatabase:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that only looks, and waits for nobody."""
-        with failures_in_words(self.name), self._reading_engine.begin() as connection:
+        with failures_in_words(self._database), self._reading_engine.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that writes; whoever has been the writer must be it still."""
+        """A transaction that writes; whoever has called `acquire_writer` must be the writer."""
         self._check_writer()
-        with failures_in_words(self.name), self._engine.begin() as connection:
+        with failures_in_words(self._database), self._engine.begin() as connection:
             yield connection
 
     def _check_writer(self) -> None:
         if self._writer is None:
+            if self._needs_lock:
+                raise LeaseStoreError(
+                    f"nothing is written to {self._database.name} before this process has the writer's lock again"
+                )
             return
         try:
             self._writer.check()

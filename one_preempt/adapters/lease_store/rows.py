@@ -34,13 +34,10 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 class UnreadableRow(ValueError):
-    """A row holds what no version of this program wrote; the message names the table, the row and the way out."""
+    """A row holds what no version of this program wrote; the message names the table and the row."""
 
     def __init__(self, table: Table, of: str, column: str, value: object, expected: str) -> None:
-        super().__init__(
-            f"table {table.name}, {of}: {column} is {str(value)[:80]!r}, not {expected}; "
-            f"stop the scheduler, then correct or delete that row, or restore the last backup"
-        )
+        super().__init__(f"table {table.name}, {of}: {column} is {str(value)[:80]!r}, not {expected}")
 
 
 def lease_row(record: LeaseRecord) -> dict[str, Any]:

@@ -15,12 +15,15 @@ from sqlalchemy import Connection, Engine, event, inspect, text
 
 from one_preempt.adapters.lease_store.database import (
     BUSY_TIMEOUT_S,
+    LEASES,
     DatabaseNotMade,
     LeaseStoreError,
+    NamedDatabase,
+    Purpose,
     copy_file,
     failures_in_words,
     is_sqlite,
-    name_of,
+    named,
     open_engine,
     parsed_url,
     prepare_file,
@@ -35,29 +38,29 @@ _CREATING = re.compile(r"(^\s*CREATE (?:TABLE|INDEX|UNIQUE INDEX)|^\s*ALTER TABL
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 
 
-def upgrade(url: str, tell_copy: Callable[[Path], object] = lambda _path: None) -> str:
+def upgrade(url: str, tell_copy: Callable[[Path], object] = lambda _path: None, purpose: Purpose = LEASES) -> str:
     """Create the database or bring it up to date; returns its revision. Raises `LeaseStoreError`.
 
     Nothing is done to a database that is up to date already, nothing to one that is newer than this code, and nothing
-    while a daemon writes to it: an older one would go on with a schema that it does not know. An older SQLite database
+    while a service writes to it: an older one would go on with a schema that it does not know. An older SQLite database
     is copied first, since an older program refuses the newer one; `tell_copy` is told where the copy is.
     """
-    parsed = parsed_url(url)
+    parsed = parsed_url(url, purpose)
     if is_sqlite(parsed):
-        prepare_file(parsed)
-    engine = open_engine(parsed, BUSY_TIMEOUT_S)
+        prepare_file(parsed, purpose)
+    engine = open_engine(parsed, BUSY_TIMEOUT_S, purpose)
     try:
-        name = name_of(parsed)
-        found = stored_revision(engine, name)
-        _write_ahead(engine, name)
+        database = named(parsed, purpose)
+        found = stored_revision(engine, database)
+        _write_ahead(engine, database)
         if found is None:
-            migrate(engine, name)
+            migrate(engine, database)
         elif found != REVISIONS[-1]:
-            writer = take_writer_lock(engine, name, is_sqlite(parsed))
+            writer = take_writer_lock(engine, database, is_sqlite(parsed))
             try:
                 if is_sqlite(parsed):
-                    tell_copy(copy_file(engine, Path(name), f".schema-{found}"))
-                migrate(engine, name)
+                    tell_copy(copy_file(engine, database, f".schema-{found}"))
+                migrate(engine, database)
             finally:
                 writer.release()
     finally:
@@ -65,68 +68,68 @@ def upgrade(url: str, tell_copy: Callable[[Path], object] = lambda _path: None) 
     return REVISIONS[-1]
 
 
-def require_current(engine: Engine, name: str) -> None:
+def require_current(engine: Engine, database: NamedDatabase) -> None:
     """Create the tables of an empty database; raises `LeaseStoreError` where an older one must be upgraded."""
-    revision = stored_revision(engine, name)
+    revision = stored_revision(engine, database)
     if revision is not None:
-        _demand_newest(revision, name)
-    _write_ahead(engine, name)
+        _demand_newest(revision, database)
+    _write_ahead(engine, database)
     if revision is None:
-        migrate(engine, name)
+        migrate(engine, database)
 
 
-def require_made(engine: Engine, name: str) -> None:
+def require_made(engine: Engine, database: NamedDatabase) -> None:
     """Change nothing; raises `DatabaseNotMade` for an empty database, `LeaseStoreError` for one to be upgraded."""
-    revision = stored_revision(engine, name)
+    revision = stored_revision(engine, database)
     if revision is None:
-        raise DatabaseNotMade(name)
-    _demand_newest(revision, name)
+        raise DatabaseNotMade(database)
+    _demand_newest(revision, database)
 
 
-def _demand_newest(revision: str, name: str) -> None:
+def _demand_newest(revision: str, database: NamedDatabase) -> None:
     if revision != REVISIONS[-1]:
         raise LeaseStoreError(
-            f"database of leases {name} has schema {revision}, this program needs {REVISIONS[-1]}: "
-            f"stop the scheduler, make a backup, and run: one-preempt db upgrade"
+            f"{database} has schema {revision}, this program needs {REVISIONS[-1]}: "
+            f"stop the {database.purpose.program}, make a backup, and run: one-preempt db upgrade"
         )
 
 
-def stored_revision(engine: Engine, name: str) -> str | None:
+def stored_revision(engine: Engine, database: NamedDatabase) -> str | None:
     """The revision the database says it has; None for an empty one.
 
     Raises `LeaseStoreError` for a newer one, and for the database of another program.
     """
-    with failures_in_words(name), reading_engine(engine).begin() as connection:
+    with failures_in_words(database), reading_engine(engine).begin() as connection:
         # The table of the revision is made first: whoever makes the others meanwhile is not taken for a stranger.
         tables = inspect(connection).get_table_names()
         if not inspect(connection).has_table("alembic_version"):
             if tables:
-                raise _of_another_program(name, tables)
+                raise _of_another_program(database, tables)
             return None
         revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if revision is not None and revision not in REVISIONS:
         raise LeaseStoreError(
-            f"database of leases {name} has schema {revision}, which this program does not know (its newest is "
+            f"{database} has schema {revision}, which this program does not know (its newest is "
             f"{REVISIONS[-1]}): a newer one_preempt has written it; run that version, or restore an older backup"
         )
     return revision
 
 
-def _of_another_program(name: str, tables: list[str]) -> LeaseStoreError:
+def _of_another_program(database: NamedDatabase, tables: list[str]) -> LeaseStoreError:
     return LeaseStoreError(
-        f"the database {name} holds the tables of another program ({', '.join(sorted(tables)[:3])}): "
-        "name one for the leases alone in store.url"
+        f"the database {database.name} holds the tables of another program ({', '.join(sorted(tables)[:3])}): "
+        f"name one in {database.purpose.key} that has none but ours"
     )
 
 
-def _write_ahead(engine: Engine, name: str) -> None:
+def _write_ahead(engine: Engine, database: NamedDatabase) -> None:
     """SQLite's write-ahead log, which is set only in a database that is known to be ours."""
     if engine.dialect.name == "sqlite":
-        with failures_in_words(name), closing(engine.raw_connection()) as connection:
+        with failures_in_words(database), closing(engine.raw_connection()) as connection:
             write_ahead(connection.cursor().execute, BUSY_TIMEOUT_S)
 
 
-def migrate(engine: Engine, name: str) -> None:
+def migrate(engine: Engine, database: NamedDatabase) -> None:
     """Run the migrations that are missing, one process at a time; in one transaction, where the database has such.
 
     MariaDB commits each statement by itself. There what an interrupted run has done already is passed over.
@@ -136,8 +139,8 @@ def migrate(engine: Engine, name: str) -> None:
 
     config = Config()
     config.set_main_option("script_location", "one_preempt.adapters.lease_store:migrations")
-    with failures_in_words(name), schema_lock(engine), engine.begin() as connection:
-        _require_exact_text(connection, name)
+    with failures_in_words(database), schema_lock(engine), engine.begin() as connection:
+        _require_exact_text(connection, database)
         if getattr(connection.dialect, "is_mariadb", False):
             event.listen(connection, "before_cursor_execute", _unless_it_is_there, retval=True)
         config.attributes["connection"] = connection
@@ -150,13 +153,13 @@ def _unless_it_is_there(
     return _CREATING.sub(r"\1 IF NOT EXISTS ", statement, count=1), parameters
 
 
-def _require_exact_text(connection: Connection, name: str) -> None:
+def _require_exact_text(connection: Connection, database: NamedDatabase) -> None:
     # MariaDB takes ids that differ in case alone for one and the same, and drops what its character set has not.
     if connection.dialect.name not in ("mysql", "mariadb"):
         return
     collation = connection.execute(text("SELECT @@collation_database")).scalar()
     if collation not in ("utf8mb4_bin", "utf8mb4_nopad_bin"):
         raise LeaseStoreError(
-            f"database of leases {name} has the collation {collation}, which confuses different texts: "
+            f"{database} has the collation {collation}, which confuses different texts: "
             f"ALTER DATABASE {connection.engine.url.database} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
         )

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Row, Select, delete, func, insert, or_, select
 from sqlalchemy.engine import Connection
 
-from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, GATEWAY_LEDGER
 from one_preempt.adapters.lease_store.kept_database import KeptDatabase
 from one_preempt.adapters.lease_store.rows import UnreadableRow
 from one_preempt.adapters.lease_store.tables import gateway_balances, gateway_documents, gateway_requests
@@ -27,7 +27,7 @@ class SqlGatewayLedger:
     """A `GatewayLedger` in the database at `url`; see `KeptDatabase` for what opening does and raises."""
 
     def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True) -> None:
-        self._database = KeptDatabase(url, busy_timeout_s, makes=makes)
+        self._database = KeptDatabase(url, GATEWAY_LEDGER, busy_timeout_s, makes=makes)
 
     def acquire_writer(self) -> None:
         """Become the one gateway that writes, or keep being it; raises where another one is."""

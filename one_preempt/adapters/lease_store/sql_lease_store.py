@@ -16,7 +16,7 @@ from one_preempt.adapters.lease_store import (
 )
 from one_preempt.adapters.lease_store import ledger_queries as queries
 from one_preempt.adapters.lease_store import ledger_writes as writes
-from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S
+from one_preempt.adapters.lease_store.database import BUSY_TIMEOUT_S, LEASES
 from one_preempt.adapters.lease_store.intents import (
     RETRY_WINDOW_S,
     VICTIM_WINDOW_S,
@@ -61,7 +61,7 @@ class SqlLeaseStore:
     """
 
     def __init__(self, url: str, busy_timeout_s: float = BUSY_TIMEOUT_S, *, makes: bool = True) -> None:
-        self._database = KeptDatabase(url, busy_timeout_s, makes=makes)
+        self._database = KeptDatabase(url, LEASES, busy_timeout_s, makes=makes)
         self._orders_seen: dict[int, PowerOrder] = {}
 
     def acquire_writer(self) -> None:

@@ -1,4 +1,4 @@
-"""One daemon writes: a lock that lives exactly as long as its holder.
+"""One process writes: a lock that lives exactly as long as its holder.
 
 A row saying who writes would outlive a killed process. The lock on a file, and the advisory lock of a database
 server, are let go by the system the moment their holder dies.
@@ -17,18 +17,23 @@ from typing import Protocol
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from one_preempt.adapters.lease_store.database import LeaseStoreError, open_own_file, writing_mend
+from one_preempt.adapters.lease_store.database import (
+    LeaseStoreError,
+    NamedDatabase,
+    Purpose,
+    open_own_file,
+    writing_mend,
+)
 from one_preempt.ports import AnotherDaemonWrites
 
 LOCK_NAME = "one_preempt_writer"
 SCHEMA_LOCK_NAME = "one_preempt_schema"
 # PostgreSQL names advisory locks by a number: the ASCII letters "onepreem".
 LOCK_NUMBER = int.from_bytes(b"onepreem", "big")
-_TAKEN_ANEW = "the next cycle takes the writer's lock again, unless another daemon has it by then"
 
 
 class WriterLock(Protocol):
-    """Held by the one process that schedules."""
+    """Held by the one process that writes: the daemon, or for its own ledger the gateway."""
 
     def check(self) -> None:
         """Raise `LeaseStoreError` where the lock was lost meanwhile."""
@@ -40,13 +45,14 @@ class WriterLock(Protocol):
 class FileWriterLock:
     """A lock on a file beside the SQLite database."""
 
-    def __init__(self, database: str) -> None:
-        self._path, self._database = Path(database + ".lock"), Path(database)
+    def __init__(self, database: NamedDatabase) -> None:
+        self._path, self._database = Path(database.name + ".lock"), Path(database.name)
+        self._purpose = database.purpose
         try:
             self._descriptor = open_own_file(self._path)
         except OSError as error:
             raise LeaseStoreError(
-                f"cannot open the lock file {self._path}: {error.strerror}; {writing_mend(self._path)}"
+                f"cannot open the lock file {self._path}: {error.strerror}; {writing_mend(self._path, self._purpose)}"
             ) from None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,13 +69,15 @@ class FileWriterLock:
     def check(self) -> None:
         """Raise `LeaseStoreError` where a file was removed or replaced.
 
-        Another daemon may hold the new lock; and what others write into a new database is not in the one that is open.
+        Another process may hold the new lock; and what others write into a new database is not in the one that is open.
         """
         descriptor = os.fstat(self._descriptor)
         if _file(self._path) != (descriptor.st_dev, descriptor.st_ino):
-            raise LeaseStoreError(f"the lock file {self._path} was removed; {_TAKEN_ANEW}")
+            raise LeaseStoreError(f"the lock file {self._path} was removed; {_taken_anew(self._purpose)}")
         if _file(self._database) != self._seen:
-            raise LeaseStoreError(f"the database {self._database} was removed or replaced; {_TAKEN_ANEW}")
+            raise LeaseStoreError(
+                f"the database {self._database} was removed or replaced; {_taken_anew(self._purpose)}"
+            )
 
     def release(self) -> None:
         """Let another one write. The file stays: removing it could split the lock in two."""
@@ -141,14 +149,14 @@ def schema_lock(engine: Engine) -> Iterator[None]:
 class ServerWriterLock:
     """An advisory lock of the database server, held by a connection of its own."""
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, database: NamedDatabase) -> None:
         if engine.dialect.name not in _TAKE:
-            raise LeaseStoreError(f"{name}: use SQLite, PostgreSQL or MariaDB for the database of leases")
-        self._name = name
+            raise LeaseStoreError(f"{database}: use SQLite, PostgreSQL or MariaDB")
+        self._database = database
         self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         if not self._connection.execute(text(_TAKE[engine.dialect.name])).scalar():
             self._connection.close()
-            raise _held(name, "")
+            raise _held(database, "")
 
     def check(self) -> None:
         """Raise `LeaseStoreError` where the server has dropped the connection, and the lock with it."""
@@ -159,7 +167,8 @@ class ServerWriterLock:
             except DBAPIError:
                 self._connection.invalidate()
         raise LeaseStoreError(
-            f"the database server of {self._name} dropped the connection that held the writer's lock; {_TAKEN_ANEW}"
+            f"the database server of {self._database.name} dropped the connection that held the writer's lock; "
+            f"{_taken_anew(self._database.purpose)}"
         )
 
     def release(self) -> None:
@@ -171,16 +180,19 @@ class ServerWriterLock:
         self._connection.close()
 
 
-def take_writer_lock(engine: Engine, name: str, is_sqlite: bool) -> WriterLock:
-    """The lock on the database of this name. Raises `LeaseStoreError` where another process has it."""
-    return FileWriterLock(name) if is_sqlite else ServerWriterLock(engine, name)
+def take_writer_lock(engine: Engine, database: NamedDatabase, is_sqlite: bool) -> WriterLock:
+    """The lock on this database. Raises `LeaseStoreError` where another process has it."""
+    return FileWriterLock(database) if is_sqlite else ServerWriterLock(engine, database)
 
 
 class _Held(LeaseStoreError, AnotherDaemonWrites):
     """Another process has the writer's lock."""
 
 
-def _held(name: str, holder: str) -> _Held:
-    who = f" ({holder})" if holder else ""
-    text = f"another one_preempt daemon{who} writes to {name}; only one may: stop it, or wait until it ends"
-    return _Held(text)
+def _held(database: NamedDatabase, holder: str) -> _Held:
+    another = f"another one_preempt {database.purpose.process}" + (f" ({holder})" if holder else "")
+    return _Held(f"{another} writes to {database.name}; only one may: stop it, or wait until it ends")
+
+
+def _taken_anew(purpose: Purpose) -> str:
+    return f"the next {purpose.turn} takes the writer's lock again, unless another {purpose.process} has it by then"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from one_preempt.adapters.lease_store.database import GATEWAY_LEDGER
 from one_preempt.adapters.lease_store.schema import upgrade
 from one_preempt.configuration.settings import load_settings
 from one_preempt.entrypoints.cli.options import config_option
@@ -28,7 +29,7 @@ def db_upgrade(config_path: Path | None) -> None:
     revision = upgrade(settings.store.url, _tell_copy)
     click.echo(f"The database of leases has schema {revision}, the newest.")
     if settings.gateway.zones:
-        revision = upgrade(settings.gateway.store_url, _tell_copy)
+        revision = upgrade(settings.gateway.store_url, _tell_copy, GATEWAY_LEDGER)
         click.echo(f"The ledger of the gateway has schema {revision}, the newest.")
 
 

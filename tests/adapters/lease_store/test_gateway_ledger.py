@@ -121,6 +121,63 @@ def test_one_gateway_writes(open_ledger: Callable[[], SqlGatewayLedger]) -> None
     assert second.last_number() == 0
 
 
+def test_where_another_gateway_has_the_lock_by_now_nothing_more_is_written(
+    open_ledger: Callable[[], SqlGatewayLedger], database: Path
+) -> None:
+    """Its desk answers in threads of its own, and does not wait for a round that takes the lock again."""
+    first, second = open_ledger(), open_ledger()
+    first.acquire_writer()
+    Path(f"{database}.lock").unlink()
+    second.acquire_writer()
+    second.record(request(1), {})
+    for _ in range(2):
+        with pytest.raises(LeaseStoreError):
+            first.acquire_writer()
+        with pytest.raises(LeaseStoreError, match=r"lock"):
+            first.record(request(2), {})
+    second.close()
+    first.acquire_writer()
+    first.record(request(2), {})
+    assert first.last_number() == 2
+
+
+def test_its_failures_speak_of_the_gateway(
+    open_ledger: Callable[[], SqlGatewayLedger], url: str, database: Path, tmp_path: Path
+) -> None:
+    def told(fails: Callable[[], object]) -> str:
+        with pytest.raises(LeaseStoreError) as caught:
+            fails()
+        return str(caught.value)
+
+    ledger = open_ledger()
+    ledger.acquire_writer()
+    messages = [
+        told(lambda: SqlGatewayLedger(f"sqlite:///{tmp_path}/none.db", makes=False)),
+        told(lambda: SqlGatewayLedger("sqlite:///relative.db")),
+        told(lambda: SqlGatewayLedger("sqlite://")),
+        told(lambda: SqlGatewayLedger("postgresql://server")),
+        told(lambda: SqlGatewayLedger(f"{url}?timeout=soon")),
+        told(lambda: SqlGatewayLedger("sqlite:////nowhere/folder/gateway.db")),
+        told(lambda: open_ledger().acquire_writer()),
+    ]
+    ledger.record(request(1), {})
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("UPDATE gateway_requests SET document = '{}'")
+        messages.append(told(lambda: ledger.request(1)))
+        connection.execute("UPDATE alembic_version SET version_num = '0008'")
+        messages.append(told(open_ledger))
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+        messages.append(told(open_ledger))
+    Path(f"{database}.lock").unlink()
+    messages.append(told(ledger.acquire_writer))
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"no database" * 100)
+    messages.append(told(lambda: SqlGatewayLedger(f"sqlite:///{damaged}")))
+    for message in messages:
+        assert "gateway" in message, message
+        assert not any(word in message for word in ("of leases", "scheduler", "daemon", " store.url", "cycle")), message
+
+
 def test_who_only_looks_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(DatabaseNotMade):
         SqlGatewayLedger(f"sqlite:///{tmp_path}/none.db", makes=False)
@@ -145,7 +202,7 @@ def test_a_database_of_the_former_schema_gets_the_tables(url: str, database: Pat
         for table in ("requests", "balances", "documents"):
             connection.execute(f"DROP TABLE gateway_{table}")
         connection.execute("UPDATE alembic_version SET version_num = '0008'")
-    with pytest.raises(LeaseStoreError, match="one-preempt db upgrade"):
+    with pytest.raises(LeaseStoreError, match="stop the gateway, make a backup, and run: one-preempt db upgrade"):
         SqlGatewayLedger(url, makes=False)
     assert upgrade(url) == REVISIONS[-1]
     with closing(SqlGatewayLedger(url)) as ledger:

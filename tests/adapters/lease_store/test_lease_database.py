@@ -26,6 +26,7 @@ from sqlalchemy import create_engine, text
 
 from one_preempt.adapters.lease_store.database import (
     LeaseStoreError,
+    NamedDatabase,
     database_exists,
     failures_in_words,
     open_engine,
@@ -101,14 +102,14 @@ def test_upgrade_creates_a_database_once(tmp_path: Path) -> None:
 
 def test_an_older_database_is_not_upgraded_under_a_daemon_that_writes_to_it(first_release: str) -> None:
     database = first_release.removeprefix("sqlite:///")
-    daemon = FileWriterLock(database)
+    daemon = FileWriterLock(NamedDatabase(database))
     with pytest.raises(LeaseStoreError, match=f"process {os.getpid()} on .*stop it"):
         upgrade(first_release)
     assert "has schema 0001" in refusal_of(first_release)
     daemon.release()
     assert upgrade(first_release) == REVISIONS[-1]
     # What is up to date is left alone, whoever writes.
-    daemon = FileWriterLock(database)
+    daemon = FileWriterLock(NamedDatabase(database))
     assert upgrade(first_release) == REVISIONS[-1]
     daemon.release()
 
@@ -336,7 +337,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'small.db'}")
 
     def fill() -> None:
-        with failures_in_words("small.db"), engine.begin() as connection:
+        with failures_in_words(NamedDatabase("small.db")), engine.begin() as connection:
             connection.execute(text("CREATE TABLE one (text TEXT)"))
             connection.execute(text("PRAGMA max_page_count = 3"))
             connection.execute(text("INSERT INTO one VALUES (:filler)"), {"filler": "x" * 100_000})
