@@ -1,11 +1,14 @@
 """YAML without its traps: no key twice, no aliases that a small file unfolds to a huge one, no invisible characters.
 
+Numbers are finite: NaN (.nan) is beyond no bound, and nothing here is infinite (.inf, 1.0e+999).
+
 As in YAML 1.2 only `true` and `false` are truth values: `on`, `off`, `yes` and `no` are words. 1:30 and 010 are words,
 too, which YAML 1.1 takes for the numbers 90 and 8.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable
 from typing import Any
@@ -40,6 +43,7 @@ def _place(error: yaml.MarkedYAMLError) -> str:
 
 
 _MERGE = "tag:yaml.org,2002:merge"
+_BOOLEAN, _INTEGER, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -61,10 +65,24 @@ class _StrictLoader(yaml.SafeLoader):
                 if key.value in seen:
                     raise _refusal(f"the key '{key.value[:40]}' is written twice: keep one", key.start_mark)
                 seen.add(key.value)
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode):
+                self._demand_finite(value, f"{key.value[:40]} is ")
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        """As ever, for what no key tells more of: a key itself, or one of a list."""
+        self._demand_finite(node)
+        return super().construct_yaml_float(node)
 
-_BOOLEAN, _INTEGER, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+    def _demand_finite(self, node: yaml.ScalarNode, of: str = "") -> None:
+        if node.tag != _FLOAT or math.isfinite(number := super().construct_yaml_float(node)):
+            return
+        why = "no number (NaN)" if math.isnan(number) else "infinite"
+        raise _refusal(f"{of}{node.value[:40]}, which is {why}: write a finite number", node.start_mark)
+
+
+_StrictLoader.add_constructor(_FLOAT, _StrictLoader.construct_yaml_float)
 _DIGITS = list("-+0123456789.")
 _StrictLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOLEAN, _INTEGER, _FLOAT)]

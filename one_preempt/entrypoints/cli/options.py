@@ -54,14 +54,14 @@ def settings_or_shipped(config_path: Path | None) -> Settings:
 
 
 class NumberRange(click.FloatRange):
-    """Numbers between bounds. "nan" is beyond no bound, so that click lets it through; it is no number all the same."""
+    """Numbers between bounds: finite ones. "nan" is beyond no bound, so that click lets it through."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number; click tells a mistake with the option's name."""
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value!r} is no number", param, ctx)
-        return number
+        number = float(click.FLOAT.convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is {'no number (NaN)' if math.isnan(number) else 'infinite'}", param, ctx)
+        return float(super().convert(value, param, ctx))
 
 
 def write_json(document: JsonValue) -> None:
