@@ -22,6 +22,7 @@ GROUPS = [
     {"name": "apart", "public": True, "roles": [{"name": "web", "policy": "ANTI_AFFINED"}]},
     {"name": "intruders", "public": True, "roles": [{"name": "any"}]},
 ]
+NETWORKS = [{"name": "private", "size": 8}]
 
 
 def heads(tag: str, ids: Sequence[int]) -> str:
@@ -33,7 +34,7 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrontRow]:
     for module in (xml_writing, vm_document):
         monkeypatch.setattr(module, "cdata", unminded)
     hosts = [{"name": "node{}", "count": 2, "cpu": 2, "memory_mib": 8192}]
-    with front_row(tmp_path, hosts=hosts, instant=True, vm_groups=GROUPS) as found:
+    with front_row(tmp_path, hosts=hosts, instant=True, vm_groups=GROUPS, networks=NETWORKS) as found:
         yield found
 
 
@@ -110,6 +111,29 @@ def test_rules_of_a_group_that_is_not_told_are_not_dropped(row: FrontRow, is_tol
     assert sorted(on) == ([0, 1] if is_told else [])
     told = row.vm(new[-1]).user_template.get("SCHED_MESSAGE")
     assert is_told or "VM group 0 cannot be read" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("pool", "tag", "alone"),
+    [("vnpool.info", "VNET", "one.vn.info"), ("vmgrouppool.info", "VM_GROUP", "one.vmgroup.info")],
+)
+def test_a_few_that_are_not_told_for_certain_are_asked_for_alone(
+    row: FrontRow, pool: str, tag: str, alone: str
+) -> None:
+    report = row.run()
+    assert report.state is not None
+    whole = report.state.snapshot
+    row.transport.rewrite = {pool: flooded(pool, tag, range(3))}
+    asked = calls_counted(row)
+    report = row.run()
+    assert alone in asked
+    assert report.state is not None
+    told = report.state.snapshot
+    assert told.vm_groups == whole.vm_groups
+    assert told.networks.keys() == whole.networks.keys()
+    assert [(net.size_leases, net.used_leases) for net in told.networks.values()] == [
+        (net.size_leases, net.used_leases) for net in whole.networks.values()
+    ]
 
 
 class Oned(OnedTransport):

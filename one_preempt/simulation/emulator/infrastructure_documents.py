@@ -1,24 +1,19 @@
-"""Documents of clusters, datastores, images, networks, VM groups, templates and what belongs to them."""
+"""Documents of clusters, datastores, images, VM groups and templates; `network_document` has those of networks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from one_preempt.simulation.emulator.address_owners import is_vm, owner_of
 from one_preempt.simulation.emulator.permissions_document import head
 from one_preempt.simulation.emulator.xml_writing import Vector, cdata, element, ids, plain, template, vector
 from one_preempt.simulation.simulated_cloud.objects import (
-    SimAddressRange,
     SimCluster,
     SimDatastore,
     SimImage,
-    SimNetwork,
     SimRole,
     SimVmGroup,
     SimVmTemplate,
 )
-
-_ADDRESS_RANGE_OF_7 = frozenset({"NEXT_INDEX", "SHARED"})
 
 
 def cluster(group: SimCluster) -> str:
@@ -76,27 +71,6 @@ def image(picture: SimImage, version: str) -> str:
     )
 
 
-def network(net: SimNetwork, version: str) -> str:
-    """VNET."""
-    holders = {holder for addresses in net.address_ranges for holder in addresses.leases.values()}
-    return element(
-        "VNET",
-        head(net),
-        ids("CLUSTERS", net.cluster_ids),
-        cdata("BRIDGE", net.bridge),
-        cdata("BRIDGE_TYPE", net.bridge_type),
-        cdata("STATE", net.state),
-        cdata("PREV_STATE", net.state),
-        "<PARENT_NETWORK_ID/>" if version.startswith("6.") else "<PARENT_NETWORK_ID/><TEMPLATE_ID/>",
-        cdata("VN_MAD", net.vn_mad),
-        "<PHYDEV/><VLAN_ID/><OUTER_VLAN_ID/><VLAN_ID_AUTOMATIC>0</VLAN_ID_AUTOMATIC>",
-        f"<OUTER_VLAN_ID_AUTOMATIC>0</OUTER_VLAN_ID_AUTOMATIC><USED_LEASES>{net.used_leases}</USED_LEASES>",
-        f"<VROUTERS></VROUTERS>{vm_update_lists(sorted(filter(is_vm, holders)))}",
-        template("TEMPLATE", net.template),
-        element("AR_POOL", *(vector("AR", _address_range(entry, version)) for entry in net.address_ranges)),
-    )
-
-
 def vm_group(group: SimVmGroup) -> str:
     """VM_GROUP."""
     return element(
@@ -119,15 +93,6 @@ def vm_update_lists(vm_ids: Iterable[int]) -> str:
     return (
         ids("UPDATED_VMS", vm_ids) + "<OUTDATED_VMS></OUTDATED_VMS><UPDATING_VMS></UPDATING_VMS><ERROR_VMS></ERROR_VMS>"
     )
-
-
-def _address_range(addresses: SimAddressRange, version: str) -> Vector:
-    leases = sorted(addresses.leases.items())
-    allocated = "".join(f" {offset} {owner_of(holder)}" for offset, holder in leases)
-    entries = {**addresses.vector, "SIZE": str(addresses.size), "ALLOCATED": allocated}
-    if version.startswith("6."):
-        return {name: value for name, value in entries.items() if name not in _ADDRESS_RANGE_OF_7}
-    return {"NEXT_INDEX": str(max(addresses.leases, default=-1) + 1), "SHARED": "NO"} | entries
 
 
 def _role(role: SimRole) -> Vector:

@@ -13,6 +13,7 @@ from one_preempt.simulation.emulator import access_documents as access
 from one_preempt.simulation.emulator import infrastructure_documents as infrastructure
 from one_preempt.simulation.emulator import static_documents as static
 from one_preempt.simulation.emulator.host_document import host, host_monitoring
+from one_preempt.simulation.emulator.network_document import network, network_in_pool
 from one_preempt.simulation.emulator.vm_document import accounting_record, vm_full, vm_monitoring, vm_short
 from one_preempt.simulation.emulator.xml_writing import element
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
@@ -106,7 +107,17 @@ def _image_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: 
 
 def _network_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
     networks = cloud.network_pool(caller, filter_flag, start, end)
-    return _pool("VNET_POOL", (infrastructure.network(net, cloud.version) for net in networks))
+    return _pool("VNET_POOL", (network_in_pool(net, cloud.version) for net in networks))
+
+
+def _network_info(cloud: SimulatedCloud, caller: Caller, network_id: int, _decrypt: bool) -> str:
+    net = cloud.network_info(caller, network_id)
+    seen = {vm.id for vm in cloud.vm_pool(caller)}
+    return network(net, cloud.version, seen.__contains__)
+
+
+def _vm_group_info(cloud: SimulatedCloud, caller: Caller, group_id: int, _decrypt: bool) -> str:
+    return infrastructure.vm_group(cloud.vm_group_info(caller, group_id))
 
 
 def _vm_group_pool(cloud: SimulatedCloud, caller: Caller, filter_flag: int, start: int, end: int) -> str:
@@ -210,12 +221,14 @@ METHODS: dict[str, Method] = {
     "one.vm.recover": _of_cloud("vm_recover"),
     "one.vm.unlock": _of_cloud("vm_unlock"),
     "one.vm.update": _of_cloud("vm_update"),
+    "one.vmgroup.info": _vm_group_info,
     "one.vmgrouppool.info": _vm_group_pool,
     "one.vmpool.accounting": _accounting,
     "one.vmpool.info": _vm_pool(extended=False),
     "one.vmpool.infoextended": _vm_pool(extended=True),
     "one.vmpool.infoset": _vm_set,
     "one.vmpool.monitoring": _vm_monitoring,
+    "one.vn.info": _network_info,
     "one.vnpool.info": _network_pool,
     "one.zone.raftstatus": lambda cloud, caller: static.raft_status(cloud.raft_state),
     "one.zonepool.info": lambda cloud, caller: static.zone_pool(cloud.version),

@@ -54,12 +54,14 @@ SIGNATURES: dict[str, str] = {
     "one.vm.recover": "ii",
     "one.vm.unlock": "i",
     "one.vm.update": "isi",
+    "one.vmgroup.info": "i|b",
     "one.vmgrouppool.info": _POOL,
     "one.vmpool.accounting": "iii",
     "one.vmpool.info": "iiii|s",
     "one.vmpool.infoextended": "iiii|s",
     "one.vmpool.infoset": "sb",
     "one.vmpool.monitoring": "i|i",
+    "one.vn.info": "i|b",
     "one.vnpool.info": _POOL,
     "one.zone.raftstatus": "",
     "one.zonepool.info": "",
@@ -78,9 +80,11 @@ DEFAULTS: dict[str, tuple[int | str | bool, ...]] = {
     "one.vm.info": (False,),
     "one.vm.lock": (False,),
     "one.vm.migrate": (False, -1, 0),
+    "one.vmgroup.info": (False,),
     "one.vmpool.info": ("",),
     "one.vmpool.infoextended": ("",),
     "one.vmpool.monitoring": (-1,),
+    "one.vn.info": (False,),
 }
 
 # Methods that a version does not have yet.

@@ -38,6 +38,9 @@ def test_pyone_reads_every_pool(url: str) -> None:
     assert one.userpool.info().USER[1].NAME == "alice"
     assert one.grouppool.info().GROUP[0].NAME == "project-x"
     assert one.acl.info().ACL[1].STRING == "@1 HOST/* MANAGE #0"
+    net = one.vn.info(0)
+    assert (net.NAME, net.USED_LEASES, len(net.AR_POOL.AR[0].LEASES.LEASE)) == ("private", 15, 15)
+    assert one.vmgroup.info(0).NAME == "web-tier"
     assert one.vmgrouppool.info(-2, -1, -1).VM_GROUP[0].NAME == "web-tier"
     assert one.zone.raftstatus().STATE == 0
     assert one.system.version() == "7.4.0"

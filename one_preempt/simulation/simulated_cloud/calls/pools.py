@@ -89,6 +89,14 @@ class PoolCalls(CloudState):
         """Virtual networks."""
         return self._visible(caller, ObjectKind.NET, self.networks.values(), filter_flag, start, end)
 
+    def network_info(self, caller: Caller, network_id: int) -> SimNetwork:
+        """One virtual network, for who may use it."""
+        return self._one(caller, ObjectKind.NET, found(self.networks, network_id, "virtual network"))
+
+    def vm_group_info(self, caller: Caller, group_id: int) -> SimVmGroup:
+        """One VM group, for who may use it."""
+        return self._one(caller, ObjectKind.VMGROUP, found(self.vm_groups, group_id, "VM group"))
+
     def vm_group_pool(
         self, caller: Caller, filter_flag: int = _ALL, start: int = -1, end: int = -1
     ) -> list[SimVmGroup]:
@@ -148,6 +156,10 @@ class PoolCalls(CloudState):
         """All rules in oned's order: by the number of the user, then by id."""
         self.access.demand(caller, (Right.MANAGE, Subject(ObjectKind.ACL)))
         return sorted(self.acls.values(), key=lambda rule: (rule.user, rule.id))
+
+    def _one(self, caller: Caller, kind: ObjectKind, item: _Object) -> _Object:
+        self.access.demand(caller, (Right.USE, _subject(kind, item)))
+        return item
 
     def _usable(self, caller: Caller, kind: ObjectKind, objects: Iterable[_Numbered]) -> list[_Numbered]:
         seen = [item for item in objects if self.access.allows(caller, Right.USE, Subject(kind, item.id))]
