@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -19,61 +19,38 @@ from one_preempt.entrypoints.cli.lease.creation import create_all
 from one_preempt.simulation.emulator.endpoint_faults import FaultKind
 from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
 from tests.gateway.federation import PATIENCE_S, Federation, federation
+from tests.mortal import Killed, Mortal
 
 GANG = ("--name", "sweep", "--size", "3")
 MUTATING = ("one.template.instantiate", "one.vm.action", "one.vm.allocate")
 
 
-class Killed(BaseException):
-    """What SIGKILL is to a process: nobody catches it, nothing is tidied up."""
-
-
-class Death:
-    """Strikes at the step of a number, just before it or just after it."""
-
-    def __init__(self, step: int, *, before: bool) -> None:
-        self._left = step
-        self._before = before
-        self.struck = False
-
-    def step(self, do: Callable[[], Any]) -> Any:
-        """One step of who is to die."""
-        self._left -= 1
-        if self._left == -1 and self._before:
-            self.struck = True
-            raise Killed
-        done = do()
-        if self._left == -1:
-            self.struck = True
-            raise Killed
-        return done
+def death(step: int, *, before: bool) -> Mortal:
+    """Of whose steps one is the last: it dies just before it, or just after it."""
+    return Mortal(2 * step + (1 if before else 2))
 
 
 @contextmanager
-def dying_command(death: Death, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def dying_command(dies: Mortal, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every message to the gateway and every call that changes a zone is a step."""
-    ask, call = ask_gateway, OnedTransport.call
-
-    def asked(*arguments: Any) -> Any:
-        return death.step(lambda: ask(*arguments))
+    call = OnedTransport.call
+    step = dies.mortal(call)
 
     def called(transport: OnedTransport, method: str, *parameters: Any) -> Any:
-        if method not in MUTATING:
-            return call(transport, method, *parameters)
-        return death.step(lambda: call(transport, method, *parameters))
+        return (step if method in MUTATING else call)(transport, method, *parameters)
 
     with monkeypatch.context() as patched:
-        patched.setattr(asking, "ask_gateway", asked)
+        patched.setattr(asking, "ask_gateway", dies.mortal(ask_gateway))
         patched.setattr(OnedTransport, "call", called)
         yield
 
 
-def submit_and_die(world: Federation, death: Death, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
-    with dying_command(death, monkeypatch):
+def submit_and_die(world: Federation, dies: Mortal, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
+    with dying_command(dies, monkeypatch):
         try:
             world.submit(*GANG, *options)
         except Killed:
-            assert death.struck
+            assert dies.has_died
 
 
 # open, three VMs, placed: each before and after.
@@ -84,9 +61,9 @@ STEPS = [(step, before) for step in range(5) for before in (True, False)]
 def test_a_command_that_died_is_continued(
     step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    death = Death(step, before=before)
-    submit_and_die(world, death, monkeypatch)
-    assert death.struck
+    dies = death(step, before=before)
+    submit_and_die(world, dies, monkeypatch)
+    assert dies.has_died
     if (step, before) == (0, True):
         assert world.submitted(*GANG)["number"] == 1  # nobody heard of it
         return
@@ -106,7 +83,7 @@ def test_a_command_that_died_is_continued(
 def test_a_command_that_died_and_nobody_continues_is_settled_by_the_gateway(
     step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit_and_die(world, Death(step, before=before), monkeypatch)
+    submit_and_die(world, death(step, before=before), monkeypatch)
     world.round(PATIENCE_S + 1)
     request, there = world.request(1), sum(world.vms().values())
     if there == 0:
@@ -128,9 +105,9 @@ def test_a_command_that_died_and_nobody_continues_is_settled_by_the_gateway(
 def test_who_continues_may_die_as_well(
     first: int, second: int, world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit_and_die(world, Death(first, before=False), monkeypatch)
+    submit_and_die(world, death(first, before=False), monkeypatch)
     world.clock.set(world.clock.now_s() + PATIENCE_S)
-    submit_and_die(world, Death(second, before=False), monkeypatch, "--continue", "1")
+    submit_and_die(world, death(second, before=False), monkeypatch, "--continue", "1")
     world.round(PATIENCE_S + 1)
     if world.request(1).state in (RequestState.OPEN, RequestState.UNANSWERED):
         world.submitted(*GANG, "--continue", "1")
@@ -150,15 +127,11 @@ def test_a_gateway_that_died_goes_on_from_its_ledger(
 ) -> None:
     for name in ("north", "south"):
         del world.zones[name].cloud.vm_templates[0]
-    death, record = Death(step, before=before), SqlGatewayLedger.record
-
-    def recorded(*arguments: Any) -> Any:
-        return death.step(lambda: record(*arguments))
-
+    dies = death(step, before=before)
     with monkeypatch.context() as patched:
-        patched.setattr(SqlGatewayLedger, "record", recorded)
+        patched.setattr(SqlGatewayLedger, "record", dies.mortal(SqlGatewayLedger.record))
         result = world.submit(*GANG)
-    assert death.struck or result.exit_code == 0
+    assert dies.has_died or result.exit_code == 0
     world.restart()
     numbers = [request["number"] for request in _list(world)]
     there = sum(world.vms().values())
@@ -179,19 +152,15 @@ def test_a_gateway_that_died_goes_on_from_its_ledger(
 def test_a_gateway_that_died_while_it_looked_looks_again(
     step: int, before: bool, world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit_and_die(world, Death(0, before=False), monkeypatch)  # nothing is there
-    submit_and_die(world, Death(3, before=False), monkeypatch)  # all are there
-    death, record = Death(step, before=before), SqlGatewayLedger.record
-
-    def recorded(*arguments: Any) -> Any:
-        return death.step(lambda: record(*arguments))
-
+    submit_and_die(world, death(0, before=False), monkeypatch)  # nothing is there
+    submit_and_die(world, death(3, before=False), monkeypatch)  # all are there
+    dies = death(step, before=before)
     with monkeypatch.context() as patched:
-        patched.setattr(SqlGatewayLedger, "record", recorded)
+        patched.setattr(SqlGatewayLedger, "record", dies.mortal(SqlGatewayLedger.record))
         try:
             world.round(PATIENCE_S + 1)
         except Killed:
-            assert death.struck
+            assert dies.has_died
     world.restart()
     world.round(1)
     assert [world.request(number).state for number in (1, 2)] == [RequestState.ABANDONED, RequestState.PLACED]
@@ -304,7 +273,7 @@ def test_vms_that_are_there_outlive_a_ledger_that_cannot_be_written(world: Feder
 def test_what_may_be_in_a_zone_that_is_configured_no_more_is_not_made_elsewhere(
     world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit_and_die(world, Death(2, before=False), monkeypatch)
+    submit_and_die(world, death(2, before=False), monkeypatch)
     gone = world.request(1).zone
     world.restart(without=gone)
     world.clock.set(world.clock.now_s() + PATIENCE_S)
@@ -344,7 +313,7 @@ def test_a_clock_that_is_set_back_keeps_no_request_for_as_long(
 ) -> None:
     now_s = world.clock.now_s()
     world.clock.set(now_s + 400 * 86_400)
-    submit_and_die(world, Death(2, before=False), monkeypatch)
+    submit_and_die(world, death(2, before=False), monkeypatch)
     world.clock.set(now_s)
     assert world.run("eva", "cancel", "1", "--yes").exit_code == 1
     world.round()
