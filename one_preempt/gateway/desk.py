@@ -24,6 +24,7 @@ from one_preempt.core.gateway.requests import (
 )
 from one_preempt.core.gateway.settling import given_up
 from one_preempt.core.gateway.turns import next_turn
+from one_preempt.core.gateway.vm_runs import SECONDS_PER_HOUR
 from one_preempt.core.model.lease import LeaseType
 from one_preempt.core.model.plain_words import plain_words
 from one_preempt.errors import OnePreemptError
@@ -45,7 +46,6 @@ from one_preempt.gateway_ports import GatewayLedger
 from one_preempt.ports import Clock
 
 REQUESTS_AT_A_TIME = 40
-HOUR_S = 3600
 MEND_OF_LEFT = "put it back into gateway.zones, or give them up: one-preempt gateway give-up ZONE"
 Reply = dict[str, object]
 
@@ -159,7 +159,7 @@ class GatewayDesk:
         if len(last) < self._rules.requests_an_hour:
             return 0
         ago_s = self._clock.now_s() - last[-1].opened_at_s
-        return HOUR_S - ago_s if 0 <= ago_s < HOUR_S else 0
+        return SECONDS_PER_HOUR - ago_s if 0 <= ago_s < SECONDS_PER_HOUR else 0
 
     @_answer.register
     def _continue(self, message: Continue, caller: Caller) -> Reply:
@@ -235,8 +235,7 @@ class GatewayDesk:
         gone = request if request.state is RequestState.PLACED else replace(request, charges={})
         if request.attempts and request.attempts[-1].outcome in (None, AttemptOutcome.UNANSWERED):
             gone = gone.answered(AttemptOutcome.CANCELLED, "", now_s)
-        text = plain_words(message.text, LONGEST_TEXT)
-        gone = replace(gone, state=RequestState.CANCELLED, text=text, ended_at_s=now_s)
+        gone = gone.over(RequestState.CANCELLED, plain_words(message.text, LONGEST_TEXT), now_s)
         self._ledger.record(gone, changed_balances(request, gone))
         return {}
 
@@ -323,9 +322,7 @@ class GatewayDesk:
                 turned = request.turned_to(turn.zone, turn.why, turn.charges, now_s)
                 self._ledger.record(turned, changed_balances(before, turned))
                 return self._turn_of(turned)
-        refused = replace(
-            request, state=RequestState.REFUSED, vm_ids=(), charges={}, text="every zone refused", ended_at_s=now_s
-        )
+        refused = replace(request, vm_ids=(), charges={}).over(RequestState.REFUSED, "every zone refused", now_s)
         self._ledger.record(refused, changed_balances(before, refused))
         return {"number": request.number, "token": request.token, "zone": None}
 

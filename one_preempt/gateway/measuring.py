@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from one_preempt.core.gateway.external import external_stream
+from one_preempt.core.gateway.external_stream import external_stream
 from one_preempt.core.gateway.requests import GatewayRequest
 from one_preempt.core.gateway.shares import Allocation, FullZones, Question, ZoneLoad, allocated, common_speeds
 from one_preempt.core.gateway.streams import GivenStream, ZoneMeasure, measured, with_given
-from one_preempt.core.gateway.vm_runs import SECONDS_PER_HOUR, Counted, VmRun, by_token
+from one_preempt.core.gateway.vm_runs import Counted, VmRun, by_token
 from one_preempt.core.workload_allocation.policy import AllocationPolicy
 from one_preempt.gateway_ports import SeenZone
 
@@ -80,8 +80,3 @@ def question(
 def shares(asked: Question, rules: MeasuringRules, now_s: int) -> Allocation:
     """The shares that are in force from now on. Raises `NoShares`."""
     return allocated(rules.allocation, rules.fall_back, asked, rules.full_zones, now_s)
-
-
-def age_in_words(measure: ZoneMeasure, now_s: int) -> str:
-    """For how long a measure has stood."""
-    return f"measured {max(0, now_s - measure.measured_at_s) / SECONDS_PER_HOUR:.1f} h ago"

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-PROTOCOL_VERSION = 1
 LARGEST_SIZE = 4096
 """VMs of one request: their ids must fit into a message."""
 

@@ -216,7 +216,7 @@ class Upkeep:
 
     def _end(self, request: GatewayRequest, runs: Sequence[VmRun], speed: float, now_s: int) -> None:
         work = served_together(runs, self._rules.measuring.counted, now_s).work * speed if runs else None
-        ended = replace(request, state=RequestState.ENDED, work=work, ended_at_s=now_s)
+        ended = replace(request, work=work).over(RequestState.ENDED, request.text, now_s)
         with self._desk.lock:
             if self._ledger.request(request.number) == request:
                 self._ledger.record(ended, {})

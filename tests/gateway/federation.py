@@ -204,7 +204,7 @@ class Federation:
 
 
 @cache
-def _empty_ledger() -> Path:
+def empty_ledger() -> Path:
     """A ledger without requests, made once: most of a gateway's first start is making its tables."""
     file = Path(tempfile.mkdtemp()) / "gateway.db"
     SqlGatewayLedger(f"sqlite:///{file}").close()
@@ -216,7 +216,7 @@ def federation(**configured: Any) -> Iterator[Federation]:
     """Zones that run, and a gateway that has measured them once."""
     # The name of a socket must be short.
     folder = Path(tempfile.mkdtemp(prefix="gw", dir=MEMORY if MEMORY.is_dir() else None))
-    shutil.copy(_empty_ledger(), folder / "gateway.db")
+    shutil.copy(empty_ledger(), folder / "gateway.db")
     zones = {name: Zone(name, hosts) for name, hosts in ZONES.items()}
     try:
         with ExitStack() as stack:

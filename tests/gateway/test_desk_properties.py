@@ -32,7 +32,7 @@ from one_preempt.gateway.messages import (
     parse_message,
 )
 from one_preempt.policy_registry import dispatch_policies
-from tests.gateway.federation import _empty_ledger
+from tests.gateway.federation import empty_ledger
 
 NOW_S = 1_790_000_000
 ZONES = {"north": "http://north/RPC2", "south": "http://south/RPC2", "west": "http://west/RPC2"}
@@ -92,8 +92,8 @@ def judge(ledger: SqlGatewayLedger) -> None:
 @settings(max_examples=60)
 @given(st.lists(steps, max_size=40), st.sampled_from(sorted(dispatch_policies())))
 def test_the_ledger_fits_together(plan: list[tuple[str, int, str, int]], policy: str) -> None:
-    folder = Path(_empty_ledger()).parent
-    shutil.copy(_empty_ledger(), folder / "drawn.db")
+    folder = Path(empty_ledger()).parent
+    shutil.copy(empty_ledger(), folder / "drawn.db")
     tokens = count()
     clock = FixedClock(NOW_S)
     rules = DeskRules(ZONES, dispatch_policies()[policy], 0, 180, 5, 10_000)

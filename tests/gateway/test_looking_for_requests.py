@@ -123,6 +123,21 @@ def test_of_a_request_that_was_given_up_some_vms_are_its_owners_affair(world: Fe
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.CANCELLED, 0)
 
 
+def test_large_requests_that_are_invented_fill_the_ledger_for_an_hour_at_most(world: Federation) -> None:
+    """Everybody may claim 4096 VMs some hundred times an hour, and what is over stays on record for months."""
+    for number in (1, 2):
+        turn = opened(world, size=4096)
+        fields = {"request": number, "zone": turn["zone"], "vm_ids": list(range(4096))}
+        ask_gateway(str(world.socket), "placed", fields)
+    ask_gateway(str(world.socket), "cancelled", {"request": 2})
+    world.round(HOUR_S)
+    assert [(world.request(number).state, len(world.request(number).vm_ids)) for number in (1, 2)] == [
+        (RequestState.ENDED, 20),
+        (RequestState.CANCELLED, 20),
+    ]
+    assert world.request(2).is_sent
+
+
 def test_vms_that_are_still_ending_take_up_no_request_that_was_cancelled(world: Federation) -> None:
     turn = opened(world)
     created(world, turn, 1)

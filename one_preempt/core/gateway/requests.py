@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from one_preempt.core.model.lease import LeaseType
 
 LONGEST_TEXT = 400
+KEPT_VMS = 20
+"""Of what is over, the ids of so many VMs stay on record: who invents large requests fills nothing with them."""
 BALANCE_DIGITS = 9
 """Balances are rounded, so that adding and taking away the same leaves nothing."""
 
@@ -83,7 +85,7 @@ class GatewayRequest(Struct, frozen=True):
         opened_at_s: When it was asked.
         state: Where it stands.
         attempts: The zones that had their turn, in that order; the last one has or had the request.
-        vm_ids: Its VMs in the zone of the last attempt, as far as known.
+        vm_ids: Its VMs in the zone of the last attempt, as far as known; of one that is over the first `KEPT_VMS`.
         charges: What it added to the balances of zones.
         text: What there is to say of its state.
         ended_at_s: When nothing was left to come of it.
@@ -132,6 +134,10 @@ class GatewayRequest(Struct, frozen=True):
         """The zone whose turn it was has said, or has been seen to say, this."""
         last = replace(self.attempts[-1], outcome=outcome, outcome_at_s=now_s, text=text)
         return replace(self, attempts=(*self.attempts[:-1], last))
+
+    def over(self, state: RequestState, text: str, now_s: int) -> GatewayRequest:
+        """Nothing is left to come of it; its charges stay."""
+        return replace(self, state=state, text=text, vm_ids=self.vm_ids[:KEPT_VMS], ended_at_s=now_s)
 
     def turned_to(self, zone: str, why: str, charges: dict[str, float], now_s: int) -> GatewayRequest:
         """It is the turn of this zone."""

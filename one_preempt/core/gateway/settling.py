@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from one_preempt.core.gateway.requests import UNSETTLED, AttemptOutcome, GatewayRequest, RequestState
-
-SHOWN_VMS = 20
+from one_preempt.core.gateway.requests import KEPT_VMS, UNSETTLED, AttemptOutcome, GatewayRequest, RequestState
 
 
 def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:
@@ -27,8 +25,8 @@ def settled(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> Gat
     if request.state is RequestState.ABANDONED:
         return request
     text = "its command ended, and nothing of it is there"
-    gone = request.answered(AttemptOutcome.NOTHING_THERE, text, now_s)
-    return replace(gone, state=RequestState.ABANDONED, vm_ids=(), charges={}, text=text, ended_at_s=now_s)
+    gone = replace(request.answered(AttemptOutcome.NOTHING_THERE, text, now_s), vm_ids=(), charges={})
+    return gone.over(RequestState.ABANDONED, text, now_s)
 
 
 def given_up(request: GatewayRequest, now_s: int) -> GatewayRequest:
@@ -39,12 +37,12 @@ def given_up(request: GatewayRequest, now_s: int) -> GatewayRequest:
     assert request.state in (*UNSETTLED, RequestState.PLACED), "others have their outcome"
     text = "its zone was taken out of the gateway, and its administrator gave it up"
     if request.vm_ids:
-        more = len(request.vm_ids) - SHOWN_VMS
-        ids = ", ".join(map(str, request.vm_ids[:SHOWN_VMS])) + (f" and {more} more" if more > 0 else "")
+        more = len(request.vm_ids) - KEPT_VMS
+        ids = ", ".join(map(str, request.vm_ids[:KEPT_VMS])) + (f" and {more} more" if more > 0 else "")
         text += f"; VMs of it may be there: {ids}"
     if request.state is not RequestState.PLACED:
         request = request.answered(AttemptOutcome.GIVEN_UP, "", now_s)
-    return replace(request, state=RequestState.ABANDONED, charges={}, text=text, ended_at_s=now_s)
+    return replace(request, charges={}).over(RequestState.ABANDONED, text, now_s)
 
 
 def _placed(request: GatewayRequest, vm_ids: tuple[int, ...], now_s: int) -> GatewayRequest:

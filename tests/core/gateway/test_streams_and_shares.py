@@ -7,7 +7,7 @@ import math
 import numpy
 import pytest
 
-from one_preempt.core.gateway.external import external_stream
+from one_preempt.core.gateway.external_stream import external_stream
 from one_preempt.core.gateway.requests import GatewayRequest, RequestState
 from one_preempt.core.gateway.shares import (
     FullZones,
