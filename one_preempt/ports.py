@@ -33,7 +33,7 @@ class CloudUnavailable(OnePreemptError):
 
 
 class AnotherDaemonWrites(OnePreemptError):
-    """The database has another writer, which is the one that schedules; the message says which, as far as is known."""
+    """The database has another writer, which is the one that acts; the message says which, as far as is known."""
 
 
 class VmNotTold(OnePreemptError):

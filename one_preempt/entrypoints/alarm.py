@@ -1,10 +1,13 @@
-"""Sleep until something happens: the daemon's pause between two cycles."""
+"""Sleep until something happens: the pause between two cycles of the daemon, or two rounds of the gateway."""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 
@@ -52,6 +55,17 @@ class Alarm:
             return False
         os.eventfd_read(self._descriptor)
         return True
+
+    @contextmanager
+    def heeding_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop it meanwhile, SIGHUP hangs up; for the main thread."""
+        heard = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self.hang_up}
+        before = {number: signal.signal(number, lambda at, _frame: heard[signal.Signals(at)]()) for number in heard}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def __enter__(self) -> Alarm:
         return self

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -47,7 +46,7 @@ def run_daemon(settings: Settings) -> int:
     log_to(settings.log)
     with ExitStack() as stack:
         alarm = stack.enter_context(Alarm())
-        _stop_on_signals(stack, alarm)
+        stack.enter_context(alarm.heeding_signals())
         bus = open_event_bus(settings, SystemClock(), alarm.ring) if settings.events.enabled else None
         metrics = stack.enter_context(DaemonMetrics(settings))
         cycle = stack.enter_context(open_cycle(settings, SystemClock(), events=bus, on_call=metrics.on_call))
@@ -63,12 +62,6 @@ def run_daemon(settings: Settings) -> int:
         notify("STOPPING=1")
     LOGGER.info("stopped")
     return 0
-
-
-def _stop_on_signals(stack: ExitStack, alarm: Alarm) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        stack.callback(signal.signal, number, signal.signal(number, lambda _number, _frame: alarm.stop()))
-    stack.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, lambda _number, _frame: alarm.hang_up()))
 
 
 def _open_where_possible(stack: ExitStack, entrance: AbstractContextManager[None]) -> None:

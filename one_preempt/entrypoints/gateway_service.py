@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
@@ -25,6 +24,7 @@ from one_preempt.gateway.desk import Caller, GatewayDesk
 from one_preempt.gateway.messages import MessageError, parse_message
 from one_preempt.gateway.upkeep import Upkeep
 from one_preempt.gateway_composition import open_gateway, open_gateway_socket
+from one_preempt.ports import AnotherDaemonWrites
 
 LOGGER = logging.getLogger("one_preempt")
 ROUND_EVERY_S = 30.0
@@ -40,9 +40,7 @@ def run_gateway(settings: Settings) -> int:
     log_to(settings.log)
     with ExitStack() as stack:
         alarm = stack.enter_context(Alarm())
-        _hear(stack, signal.SIGTERM, alarm.stop)
-        _hear(stack, signal.SIGINT, alarm.stop)
-        _hear(stack, signal.SIGHUP, alarm.hang_up)
+        stack.enter_context(alarm.heeding_signals())
         desk, upkeep = stack.enter_context(
             open_gateway(settings, SystemClock(), LOGGER.info, alarm.ring, lambda: notify("WATCHDOG=1"))
         )
@@ -58,10 +56,6 @@ def run_gateway(settings: Settings) -> int:
         notify("STOPPING=1")
     LOGGER.info("stopped")
     return 0
-
-
-def _hear(stack: ExitStack, number: signal.Signals, heard: Callable[[], None]) -> None:
-    stack.callback(signal.signal, number, signal.signal(number, lambda _number, _frame: heard()))
 
 
 def answers_of(desk: GatewayDesk) -> Callable[[bytes, int], Mapping[str, object]]:
@@ -88,18 +82,27 @@ def _rounds(upkeep: Upkeep, kept: KeptSocket, alarm: Alarm) -> None:
         notify("WATCHDOG=1")
         if alarm.take_hang_up():
             LOGGER.warning("SIGHUP is ignored: restart the gateway to have the configuration read")
-        try:
-            upkeep.round()
-        except OnePreemptError as error:
-            if str(error) != trouble:
-                LOGGER.error("%s", error)
-            trouble = str(error)
-        except Exception:
-            LOGGER.exception("a round failed; the next one begins afresh")
-        else:
-            trouble = ""
-        kept.keep()
+        trouble = _round(upkeep, kept, trouble)
         alarm.sleep(ROUND_EVERY_S, SHORTEST_PAUSE_S)
+
+
+def _round(upkeep: Upkeep, kept: KeptSocket, trouble: str) -> str:
+    """One round; what stands against it, which is logged unless that was the `trouble` before."""
+    try:
+        upkeep.round()
+    except OnePreemptError as error:
+        if str(error) != trouble:
+            LOGGER.error("%s", error)
+        if isinstance(error, AnotherDaemonWrites):
+            # Users must not ask the one that writes nothing down.
+            kept.leave()
+        else:
+            kept.keep()
+        return str(error)
+    except Exception:
+        LOGGER.exception("a round failed; the next one begins afresh")
+    kept.keep()
+    return ""
 
 
 def _name_of(uid: int) -> str:

@@ -14,13 +14,17 @@ import pytest
 
 from one_preempt.adapters.daemon_socket.client import ask_daemon
 from one_preempt.adapters.daemon_socket.server import DaemonSocket
+from one_preempt.adapters.lease_store.database import LeaseStoreError
 from one_preempt.configuration.settings import Settings
 from one_preempt.entrypoints.cycle_log import CycleLog
 from one_preempt.entrypoints.daemon import Listeners
 from one_preempt.entrypoints.daemon import _cycle as look
 from one_preempt.entrypoints.daemon_desk import Desk
 from one_preempt.entrypoints.daemon_metrics import DaemonMetrics
+from one_preempt.entrypoints.gateway_service import _round as gateway_round
 from one_preempt.entrypoints.kept_socket import KeptSocket
+from one_preempt.errors import OnePreemptError
+from one_preempt.gateway.upkeep import Upkeep
 from one_preempt.ports import AnotherDaemonWrites
 from one_preempt.scheduling_cycle import SchedulingCycle
 
@@ -49,7 +53,7 @@ def test_a_daemon_that_takes_over_has_the_socket_once_the_first_has_ended(
         second.keep()
         assert who_answers(path) == "second"
     assert [record.message for record in caplog.records] == [
-        f"no socket at {path}: another daemon answers there; going on without it",
+        f"no socket at {path}: another process answers there; going on without it",
         "the daemon's socket is open now",
     ]
     assert not path.exists()
@@ -74,7 +78,7 @@ def test_a_socket_that_is_gone_is_opened_again(
         assert who_answers(path) == "ours"
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
         "the daemon's socket was removed or replaced: it is opened again",
-        *([f"no socket at {path}: another daemon answers there; going on without it"] if replaced else []),
+        *([f"no socket at {path}: another process answers there; going on without it"] if replaced else []),
     ]
 
 
@@ -101,6 +105,28 @@ def test_a_cycle_that_finds_another_writer_leaves_the_socket_to_it(tmp_path: Pat
         log, desk = CycleLog(logging.getLogger("of a test")), Desk(30, lambda: None)
         assert look(cycle, Listeners(log, desk, waits, DaemonMetrics(Settings()))) is None
         assert who_answers(path) is None
+
+
+def test_a_gateway_that_finds_another_writer_leaves_the_socket_to_it(tmp_path: Path) -> None:
+    class Round:
+        def __init__(self, error: OnePreemptError | None) -> None:
+            self.error = error
+
+        def round(self) -> None:
+            if self.error is not None:
+                raise self.error
+
+    def after(error: OnePreemptError | None) -> str:
+        return gateway_round(cast(Upkeep, Round(error)), kept, "")
+
+    path = tmp_path / "daemon.sock"
+    with daemon(path, "ours") as kept:
+        assert after(LeaseStoreError("the disk is full")) == "the disk is full"
+        assert who_answers(path) == "ours", "it goes on telling what there is"
+        assert after(AnotherDaemonWrites("another gateway writes")) == "another gateway writes"
+        assert who_answers(path) is None
+        assert after(None) == ""
+        assert who_answers(path) == "ours"
 
 
 def test_without_a_descriptor_left_the_daemon_goes_on_without_its_socket(

@@ -141,4 +141,4 @@ def _demand_free(path: Path, key: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(ConnectionRefusedError):
         probe.settimeout(1)
         probe.connect(str(path))
-        raise SocketUnavailable(f"no socket at {path}: another daemon answers there")
+        raise SocketUnavailable(f"no socket at {path}: another process answers there")
