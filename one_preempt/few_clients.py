@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
+
+from msgspec import Struct
 
 ACCEPT_AGAIN_S = 0.1
 
@@ -16,18 +18,37 @@ ACCEPT_AGAIN_S = 0.1
 Meet = Callable[[socket.socket], None]
 
 
+class FairShare(Struct, frozen=True):
+    """How many places one and the same has at most, so that nobody has all of them.
+
+    `whose` tells who is at the other end of a connection; `refusal` is for one too many of these.
+    """
+
+    places: int
+    whose: Callable[[socket.socket], Hashable]
+    refusal: bytes
+
+
+class _Client(Struct, frozen=True):
+    thread: threading.Thread
+    whose: Hashable
+
+
 class FewClients:
     """Lets clients in; `meet` is called in threads and must bound how long a client takes."""
 
-    def __init__(self, meet: Meet, max_clients: int, refusal: bytes, rest_s: float = 0.0) -> None:
+    def __init__(
+        self, meet: Meet, max_clients: int, refusal: bytes, rest_s: float = 0.0, share: FairShare | None = None
+    ) -> None:
         """`refusal` is sent to one too many, as far as it can be at once; after each client nobody is let in for
         `rest_s`, which bounds what those who come all the time can cost."""
         self._meet_one = meet
         self._max_clients = max_clients
         self._refusal = refusal
         self._rest_s = rest_s
+        self._share = share
         self._lock = threading.Lock()
-        self._clients: dict[socket.socket, threading.Thread] = {}
+        self._clients: dict[socket.socket, _Client] = {}
         self._stopping = threading.Event()
 
     @contextmanager
@@ -54,30 +75,36 @@ class FewClients:
             except OSError:  # the end; or no descriptor is left, which passes
                 self._stopping.wait(ACCEPT_AGAIN_S)
                 continue
-            if not self._takes(connection):
+            if refusal := self._refusal_of(connection):
                 with connection, suppress(OSError):
                     connection.setblocking(False)
-                    connection.send(self._refusal)
+                    connection.send(refusal)
             if self._rest_s:
                 self._stopping.wait(self._rest_s)
 
-    def _takes(self, connection: socket.socket) -> bool:
-        """Whether there was a place, and a thread, for one more."""
+    def _refusal_of(self, connection: socket.socket) -> bytes:
+        """What is said to one too many; b'' where there was a place, and a thread, for it."""
         thread = threading.Thread(target=self._meet, args=(connection,), daemon=True)
+        whose = None if self._share is None else self._share.whose(connection)
         with self._lock, suppress(RuntimeError):
+            if self._share is not None and self._places_of(whose) >= self._share.places:
+                return self._share.refusal
             if len(self._clients) < self._max_clients:
                 thread.start()
-                self._clients[connection] = thread
-                return True
-        return False
+                self._clients[connection] = _Client(thread, whose)
+                return b""
+        return self._refusal
+
+    def _places_of(self, whose: Hashable) -> int:
+        return sum(client.whose == whose for client in self._clients.values())
 
     def _send_away(self) -> None:
         with self._lock:
             left = dict(self._clients)
-        for connection, thread in left.items():
+        for connection, client in left.items():
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            client.thread.join()
 
     def _meet(self, connection: socket.socket) -> None:
         try:

@@ -157,6 +157,6 @@ def open_gateway_socket(settings: Settings, answer: AnswerLine) -> AbstractConte
     """The gateway's socket for all users of this machine; `answer` is called in threads of the socket's own."""
     from one_preempt.adapters.daemon_socket.line_socket import EVERYBODY, LineSocket
 
-    most, answer_within_s = 64, 10.0
-    listening = LineSocket(answer, EVERYBODY, "gateway.socket", answer_within_s, most)
+    most, most_of_one_user, answer_within_s = 64, 16, 10.0
+    listening = LineSocket(answer, EVERYBODY, "gateway.socket", answer_within_s, most, most_of_one_user)
     return listening.listening(Path(settings.gateway.socket))

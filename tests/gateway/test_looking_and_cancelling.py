@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,22 @@ def test_everybody_of_the_machine_may_open_the_socket(world: Federation) -> None
     assert world.socket.stat().st_mode & 0o777 == 0o666
     with as_unix_user(4711):
         assert world.submit().exit_code == 0
+
+
+def test_who_keeps_places_busy_keeps_nobody_else_out(world: Federation) -> None:
+    with ExitStack() as opened:
+
+        def crowd() -> None:
+            for _ in range(20):
+                one = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                one.connect(str(world.socket))
+            with pytest.raises(gateway_client.GatewayUnavailable, match="16 others of the same user are being"):
+                gateway_client.ask_gateway(str(world.socket), "status", {})
+
+        for uid in (4711, 4712, 4713):
+            with as_unix_user(uid):
+                assert world.told("eva", "list") == []
+                crowd()
 
 
 WRONG: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from one_preempt.adapters.daemon_socket.client import ANSWER_WITHIN_S, read_line
 from one_preempt.errors import OnePreemptError
-from one_preempt.few_clients import FewClients
+from one_preempt.few_clients import FairShare, FewClients
 
 MAX_CLIENTS = 16
 # Hooks ring all at once: who waits here is answered, or refused in words, a moment later.
@@ -43,13 +43,19 @@ class LineSocket:
         key: str,
         timeout_s: float = ANSWER_WITHIN_S,
         max_clients: int = MAX_CLIENTS,
+        max_of_one_user: int | None = None,
     ) -> None:
         """`mode` says who may open the socket, `key` where the configuration says its place."""
         self._answer = answer
         self._mode = mode
         self._key = key
         self._timeout_s = timeout_s
-        self._clients = FewClients(self._meet, max_clients, _line(refusal(f"{max_clients} others are being answered")))
+        too_many = _line(refusal(f"{max_clients} others are being answered"))
+        share = None
+        if max_of_one_user is not None:
+            of_one = _line(refusal(f"{max_of_one_user} others of the same user are being answered"))
+            share = FairShare(max_of_one_user, _whose, of_one)
+        self._clients = FewClients(self._meet, max_clients, too_many, share=share)
 
     @contextmanager
     def listening(self, path: Path) -> Iterator[Callable[[], bool]]:
@@ -85,6 +91,10 @@ def peer_user(connection: socket.socket) -> int:
     """The user id of the process at the other end, as the kernel knows it."""
     _pid, uid, _gid = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return int(uid)
+
+
+def _whose(connection: socket.socket) -> int:
+    return peer_user(connection)
 
 
 def _remove(path: Path, mine: tuple[int, int] | None) -> None:

@@ -193,7 +193,7 @@ def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
 
 def test_a_second_daemon_is_refused_and_does_not_disturb_the_first(tmp_path: Path) -> None:
     with listening(tmp_path) as (path, _heard):
-        with pytest.raises(SocketUnavailable, match="another daemon"), listening(tmp_path):
+        with pytest.raises(SocketUnavailable, match="another process"), listening(tmp_path):
             pass
         assert ask_daemon("wake", {}, path)
 
