@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from one_preempt.adapters.daemon_socket import gateway_client
 from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
 from one_preempt.adapters.lease_store.database import LeaseStoreError
 from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
@@ -240,6 +241,7 @@ def test_vms_that_are_there_outlive_a_gateway_that_has_no_time_to_hear_of_them(w
             return vm_ids
 
         patched.setattr(dispatching, "create_all", created)
+        patched.setattr(gateway_client, "ASK_AGAIN_S", 3600)
         result = world.submit(*GANG)
     assert result.exit_code == 0, result.output
     assert "16 others of the same user are being answered" in result.stderr

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,20 +159,33 @@ def test_everybody_of_the_machine_may_open_the_socket(world: Federation) -> None
         assert world.submit().exit_code == 0
 
 
+@contextmanager
+def crowd(world: Federation, count: int = 20) -> Iterator[ExitStack]:
+    """Half-open connections of one user, as long as nobody closes them; all have found a place, or none."""
+    with ExitStack() as opened, pytest.MonkeyPatch.context() as patched:
+        for _ in range(count):
+            one = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            one.connect(str(world.socket))
+        patched.setattr(gateway_client, "ASK_AGAIN_S", 3600)
+        with pytest.raises(gateway_client.GatewayUnavailable, match="16 others of the same user are being answered"):
+            gateway_client.ask_gateway(str(world.socket), "status", {})
+        patched.undo()
+        yield opened
+
+
 def test_who_keeps_places_busy_keeps_nobody_else_out(world: Federation) -> None:
-    with ExitStack() as opened:
-
-        def crowd() -> None:
-            for _ in range(20):
-                one = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                one.connect(str(world.socket))
-            with pytest.raises(gateway_client.GatewayUnavailable, match="16 others of the same user are being"):
-                gateway_client.ask_gateway(str(world.socket), "status", {})
-
+    with ExitStack() as crowds:
         for uid in (4711, 4712, 4713):
             with as_unix_user(uid):
                 assert world.told("eva", "list") == []
-                crowd()
+                crowds.enter_context(crowd(world))
+
+
+def test_who_finds_no_place_asks_again(world: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    with crowd(world) as opened:
+        one_leaves = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _seconds: opened.close())
+        monkeypatch.setattr(gateway_client, "time", one_leaves)
+        assert gateway_client.ask_gateway(str(world.socket), "status", {})["zones"] == list(world.zones)
 
 
 WRONG: list[dict[str, Any]] = [

@@ -15,6 +15,7 @@ from one_preempt.adapters.daemon_socket.line_socket import peer_user
 from one_preempt.errors import OnePreemptError
 
 ANSWER_WITHIN_S = 15.0
+ASK_AGAIN_S = 0.1
 MAX_ANSWER_BYTES = 1 << 20
 """A list has words of many users, in whichever script, and who listens is trusted."""
 OPENNEBULA_USER = "oneadmin"
@@ -34,6 +35,7 @@ def ask_gateway(
 ) -> dict[str, object]:
     """The gateway's answer. Raises `GatewayUnavailable` and `GatewayDeclined`.
 
+    Who finds all places taken asks again, for `timeout_s` in all: who submits much at once is not to fail for it.
     The answer names an endpoint to which the caller will log in. So who listens there must be root, oneadmin, or the
     caller: anybody else could be after passwords.
     """
@@ -41,6 +43,22 @@ def ask_gateway(
     if len(message) > MAX_MESSAGE_BYTES:
         raise GatewayUnavailable(f"{len(message)} bytes are too much for one message to the gateway")
     deadline_s = time.monotonic() + timeout_s
+    while True:
+        answer = _asked_once(path, message, timeout_s, deadline_s)
+        if answer.get("busy") is not True or time.monotonic() + ASK_AGAIN_S >= deadline_s:
+            break
+        time.sleep(ASK_AGAIN_S)
+    if answer["ok"]:
+        return answer
+    why = answer.get("error", "it does not say why")
+    if answer.get("declined") is True:
+        raise GatewayDeclined(f"the gateway declines: {why}")
+    # It is busy, is of another version, or cannot write its ledger: nothing was decided about the request.
+    raise GatewayUnavailable(f"the gateway at {path} does not do this: {why}")
+
+
+def _asked_once(path: str, message: bytes, timeout_s: float, deadline_s: float) -> dict[str, object]:
+    """An answer, which has ``ok``. Raises `GatewayUnavailable`."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
@@ -62,13 +80,7 @@ def ask_gateway(
         raise GatewayUnavailable(f"the gateway at {path}: {_without_answer(error, timeout_s)}; {_MEND}") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
         raise GatewayUnavailable(f"the gateway at {path}: {_NOT_READ}; {_MEND}")
-    if answer["ok"]:
-        return answer
-    why = answer.get("error", "it does not say why")
-    if answer.get("declined") is True:
-        raise GatewayDeclined(f"the gateway declines: {why}")
-    # It is busy, is of another version, or cannot write its ledger: nothing was decided about the request.
-    raise GatewayUnavailable(f"the gateway at {path} does not do this: {why}")
+    return answer
 
 
 def _without_answer(error: Exception, timeout_s: float) -> str:

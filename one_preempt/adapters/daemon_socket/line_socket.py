@@ -50,10 +50,10 @@ class LineSocket:
         self._mode = mode
         self._key = key
         self._timeout_s = timeout_s
-        too_many = _line(refusal(f"{max_clients} others are being answered"))
+        too_many = _line(_busy(f"{max_clients} others are being answered"))
         share = None
         if max_of_one_user is not None:
-            of_one = _line(refusal(f"{max_of_one_user} others of the same user are being answered"))
+            of_one = _line(_busy(f"{max_of_one_user} others of the same user are being answered"))
             share = FairShare(max_of_one_user, _whose, of_one)
         self._clients = FewClients(self._meet, max_clients, too_many, share=share)
 
@@ -85,6 +85,11 @@ class LineSocket:
 def refusal(why: str) -> dict[str, object]:
     """The answer to who is not answered otherwise."""
     return {"ok": False, "error": why}
+
+
+def _busy(why: str) -> dict[str, object]:
+    """The answer to one too many, who was not even heard and may ask again."""
+    return refusal(why) | {"busy": True}
 
 
 def peer_user(connection: socket.socket) -> int:

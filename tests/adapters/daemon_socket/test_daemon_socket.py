@@ -299,7 +299,7 @@ def test_who_finds_others_waiting_waits_as_well_and_is_answered(tmp_path: Path) 
 def test_who_is_refused_before_it_has_asked_is_told_why(tmp_path: Path) -> None:
     with listening(tmp_path, max_clients=0) as (path, heard):
         for _ in range(100):
-            assert ask_daemon("place", {}, path) == {"ok": False, "error": "0 others are being answered"}
+            assert ask_daemon("place", {}, path) == {"ok": False, "busy": True, "error": "0 others are being answered"}
     assert heard == []
 
 
