@@ -14,6 +14,7 @@ import yaml
 from click.testing import CliRunner
 from msgspec import inspect
 
+from one_preempt.adapters.lease_store.database import GATEWAY_LEDGER, LEASES, Purpose
 from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.configuration.settings import Settings, SettingsError, parse_settings
 from one_preempt.configuration.strict_yaml import load_strict_yaml
@@ -262,9 +263,14 @@ STANDS_FOR = re.compile(r"\.\.\.|'[^']*'|[\d@,:;()]+")
 
 
 def texts_of_the_code() -> str:
-    """All source, with strings that go on in the next line put together."""
+    """All source, with strings that go on in the next line put together, and databases called by their purposes."""
     source = "\n".join(path.read_text() for path in sorted((ROOT / "one_preempt").rglob("*.py")))
-    return re.sub(r"[\"']\s*\n\s*f?[\"']", "", source)
+    text = re.sub(r"[\"']\s*\n\s*f?[\"']", "", source)
+    return "\n".join(in_words_about(purpose, text) for purpose in (LEASES, GATEWAY_LEDGER))
+
+
+def in_words_about(purpose: Purpose, text: str) -> str:
+    return re.sub(r"\{(?:\w+\.)*(what|program|process|turn|key)\}", lambda word: getattr(purpose, word[1]), text)
 
 
 def quoted_in_tables(path: Path) -> Iterator[str]:

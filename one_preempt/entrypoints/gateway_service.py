@@ -47,7 +47,7 @@ def run_gateway(settings: Settings) -> int:
         kept = stack.enter_context(
             KeptSocket(lambda: open_gateway_socket(settings, answers_of(desk)), "the gateway's socket")
         )
-        kept.keep()
+        kept.open()
         notify("READY=1")
         LOGGER.info("gateway between %s", ", ".join(zone.name for zone in settings.gateway.zones))
         for doubt in doubts(settings):

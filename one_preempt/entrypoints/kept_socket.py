@@ -25,6 +25,10 @@ class KeptSocket:
         self._is_in_place: Callable[[], bool] | None = None
         self._trouble = ""
 
+    def open(self) -> None:
+        """Open the socket, for who is of no use without it. Raises `OnePreemptError`."""
+        self._is_in_place = self._opened.enter_context(self._open_socket())
+
     def keep(self) -> None:
         """Open the socket unless it is open and in its place."""
         if self._is_in_place is not None:
@@ -34,7 +38,7 @@ class KeptSocket:
             self._is_in_place = None
             self._opened.close()
         try:
-            self._is_in_place = self._opened.enter_context(self._open_socket())
+            self.open()
         except OnePreemptError as error:
             if str(error) != self._trouble:
                 LOGGER.warning("%s; going on without it", error)

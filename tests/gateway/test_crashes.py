@@ -272,6 +272,29 @@ def test_vms_that_are_there_outlive_a_ledger_that_cannot_be_written(world: Feder
     assert (world.request(1).state, sum(world.vms().values())) == (RequestState.PLACED, 3)
 
 
+def test_a_zone_refuses_and_the_gateway_is_gone_the_user_is_told_how_to_go_on(world: Federation) -> None:
+    templates = {name: zone.cloud.vm_templates.pop(0) for name, zone in world.zones.items()}
+    record = SqlGatewayLedger.record
+
+    def opened_alone(ledger: Any, request: Any, charges: Any) -> None:
+        if request.attempts[0].outcome is not None:
+            raise LeaseStoreError("the disk is full")
+        record(ledger, request, charges)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SqlGatewayLedger, "record", opened_alone)
+        result = world.submit(*GANG)
+    assert result.exit_code == 1
+    assert "does not take request 1: no VM template that you may use is called 'worker'" in result.stderr
+    assert "the disk is full. Nothing of it is in that zone; to have the next one tried" in result.stderr
+    assert "the same command with --continue 1" in result.stderr
+    world.clock.set(world.clock.now_s() + PATIENCE_S)
+    for name, zone in world.zones.items():
+        zone.cloud.vm_templates[0] = templates[name]
+    world.submitted(*GANG, "--continue", "1")
+    assert sorted(world.vms().values()) == [0, 0, 3]
+
+
 def test_what_may_be_in_a_zone_that_is_configured_no_more_is_not_made_elsewhere(
     world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

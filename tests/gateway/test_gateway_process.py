@@ -63,6 +63,21 @@ def test_it_serves_is_killed_and_goes_on(world: Federation) -> None:
     world.start()
 
 
+def test_a_gateway_that_nobody_could_ask_does_not_start(world: Federation) -> None:
+    world.stop()
+    text = world.configuration.read_text().replace(str(world.socket), "/nowhere/gateway.sock")
+    world.configuration.write_text(text)
+    environment = {**os.environ, "ONE_PREEMPT_CONF": str(world.configuration)}
+    done = subprocess.run(
+        [EXECUTABLE, "gateway", "run"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: no socket at /nowhere/gateway.sock: No such file or directory; see gateway.socket\n",
+    )
+    world.start()
+
+
 def test_a_second_gateway_on_the_same_ledger_ends_with_a_line(world: Federation) -> None:
     environment = {**os.environ, "ONE_PREEMPT_CONF": str(world.configuration)}
     done = subprocess.run(

@@ -114,14 +114,7 @@ def dispatch(ask: Ask, made: Made, asked: AskedTerms, say: Say, continued: int |
             vm_ids = _in_zone(ask, turn, made, asked, look_first, say)
         except _NotHere as refusal:
             tried.append((turn.zone, str(refusal)))
-            answer = ask(
-                "refused",
-                request=turn.number,
-                zone=turn.zone,
-                text=str(refusal)[:LONGEST_REASON],
-                reached=refusal.reached,
-            )
-            following = _turn(answer)
+            following = _following(ask, turn, refusal)
             if following is None:
                 raise OnePreemptError(_refused_by_all(turn.number, tried)) from None
             say(f"zone {turn.zone}: {refusal}; next: {following.zone} ({following.why})")
@@ -131,6 +124,19 @@ def dispatch(ask: Ask, made: Made, asked: AskedTerms, say: Say, continued: int |
         else:
             _tell_placed(ask, turn, vm_ids, say)
             return Placed(turn, vm_ids, tuple(tried))
+
+
+def _following(ask: Ask, turn: Turn, refusal: _NotHere) -> Turn | None:
+    """The zone that is next where this one will not do; None where there is none."""
+    text, reached = str(refusal)[:LONGEST_REASON], refusal.reached
+    try:
+        return _turn(ask("refused", request=turn.number, zone=turn.zone, text=text, reached=reached))
+    except GatewayUnavailable as error:
+        why = str(refusal).rstrip(".")
+        raise OnePreemptError(
+            f"zone {turn.zone} does not take request {turn.number}: {why}. {error}. Nothing of it is in that zone; to "
+            f"have the next one tried, once the gateway answers: the same command with --continue {turn.number}"
+        ) from None
 
 
 def _opened(ask: Ask, asked: AskedTerms) -> Turn:
