@@ -9,6 +9,7 @@ import msgspec
 
 from one_preempt.configuration.places import endpoint_fault, store_fault
 from one_preempt.configuration.power_control_settings import AbsolutePath
+from one_preempt.shown_url import without_password
 
 LEDGER_EXAMPLE = "sqlite:////var/lib/one/one_preempt/gateway.db"
 ZoneName = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -93,6 +94,9 @@ def gateway_doubts(gateway: GatewaySettings, store_url: str) -> Iterator[str]:
             "gateway.store_url is the database of the daemon: only one of both can write to it, so give the gateway "
             "its own"
         )
+    for zone in gateway.zones:
+        if zone.endpoint is not None and without_password(zone.endpoint) != zone.endpoint:
+            yield f"the endpoint of zone '{zone.name}' holds a password: every user of the gateway's machine is told it"
     for zone in gateway.zones:
         if zone.speed is None and any(other.speed is not None for other in gateway.zones):
             yield (

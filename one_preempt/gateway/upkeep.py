@@ -30,6 +30,8 @@ from one_preempt.ports import Clock
 
 LOOK_EVERY_S = 60
 """Between two measurements a zone is looked at no more often, whatever cause users give for it."""
+COMPUTE_AGAIN_S = 300
+"""Measuring that failed is tried again then, if it is not due before."""
 
 
 class UpkeepRules(Struct, frozen=True):
@@ -79,6 +81,8 @@ class Upkeep:
         self.settle()
         now_s = self._clock.now_s()
         if self._computed_at_s is None or not 0 <= now_s - self._computed_at_s < self._rules.recompute_s:
+            # Where it fails, as the ledger cannot be written, say, it is not tried in every round: it reads all zones.
+            self._computed_at_s = now_s - max(0, self._rules.recompute_s - COMPUTE_AGAIN_S)
             self.recompute()
             self._computed_at_s = now_s
 

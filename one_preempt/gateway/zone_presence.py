@@ -58,7 +58,7 @@ class ZonePresence:
     def _is_away(self, zone: str, error: OnePreemptError) -> None:
         self.away[zone] = plain_words(str(error), LONGEST_TEXT)
         self._desk.set_aside(zone, self._clock.now_s() + SET_ASIDE_S)
-        self._said.once(f"zone {zone}: {error}")
+        self._said.once(f"zone {zone}: {self.away[zone]}")
 
     def _is_there(self, zone: str) -> None:
         if self.away.pop(zone, None) is not None:

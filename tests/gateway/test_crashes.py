@@ -295,6 +295,18 @@ def test_a_zone_refuses_and_the_gateway_is_gone_the_user_is_told_how_to_go_on(wo
     assert sorted(world.vms().values()) == [0, 0, 3]
 
 
+def test_who_interrupts_a_command_is_told_where_to_look(world: Federation) -> None:
+    def interrupted(*_arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dispatching, "create_all", interrupted)
+        result = world.submit(*GANG)
+    assert result.exit_code == 1
+    zone = world.request(1).zone
+    assert f"request 1 was interrupted in zone {zone}: see gateway show 1" in result.stderr
+
+
 def test_what_may_be_in_a_zone_that_is_configured_no_more_is_not_made_elsewhere(
     world: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 
+from one_preempt.adapters.lease_store.database import LeaseStoreError
+from one_preempt.adapters.lease_store.sql_gateway_ledger import SqlGatewayLedger
+from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone
+from one_preempt.configuration.doubts import doubts
 from one_preempt.configuration.settings import parse_settings
 from one_preempt.core.gateway.requests import RequestState
 from one_preempt.entrypoints.cli.gateway import rating
@@ -225,6 +230,37 @@ def test_where_requests_would_wait_without_end_the_document_is_json_all_the_same
         result = world.run("oneadmin", "rates", "--explain", "--json")
     document = json.loads(result.stdout, parse_constant=pytest.fail)
     assert document["would_be"]["answer"]["mean_response_s"] is None
+
+
+def test_a_ledger_that_cannot_be_written_has_the_zones_read_now_and_then(
+    world: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    seen = OpenNebulaZone.seen
+
+    def noted(zone: OpenNebulaZone, from_s: int) -> object:
+        read.append(zone.endpoint)
+        return seen(zone, from_s)
+
+    def full(*_written: object) -> None:
+        raise LeaseStoreError("the disk is full")
+
+    monkeypatch.setattr(OpenNebulaZone, "seen", noted)
+    pass_time(world, HOUR_S)
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlGatewayLedger, "record_measure", full)
+        for _ in range(10):
+            with suppress(LeaseStoreError):
+                world.round(30)
+        assert len(read) <= 2
+    world.round(300)
+    assert len(read) >= len(world.zones), "what failed is made up for before the next hour"
+
+
+def test_an_endpoint_with_a_password_is_doubted_for_everybody_is_told_it() -> None:
+    text = "gateway: {zones: [{name: a, endpoint: 'http://eva:secret@x:2633/RPC2'}, {name: b}]}"
+    (doubt,) = doubts(parse_settings(text, "the configuration"))
+    assert doubt == "the endpoint of zone 'a' holds a password: every user of the gateway's machine is told it"
 
 
 def test_one_place_is_no_two_zones() -> None:

@@ -121,6 +121,9 @@ def dispatch(ask: Ask, made: Made, asked: AskedTerms, say: Say, continued: int |
             turn, look_first = following, False
         except _Unknown as unknown:
             raise OnePreemptError(_left_open(ask, turn, unknown)) from None
+        except KeyboardInterrupt:
+            say(f"request {turn.number} was interrupted in zone {turn.zone}: see gateway show {turn.number}")
+            raise
         else:
             _tell_placed(ask, turn, vm_ids, say)
             return Placed(turn, vm_ids, tuple(tried))
