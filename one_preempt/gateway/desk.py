@@ -7,7 +7,7 @@ believed as far as it concerns these alone; what a zone has is seen there by `up
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from functools import singledispatchmethod
 
 from msgspec import Struct
@@ -42,11 +42,12 @@ from one_preempt.gateway.messages import (
     Unanswered,
     Working,
 )
+from one_preempt.gateway.request_documents import described, in_list, turn_document
+from one_preempt.gateway.zones_taken_out import left_in_zones
 from one_preempt.gateway_ports import GatewayLedger
 from one_preempt.ports import Clock
 
 REQUESTS_AT_A_TIME = 40
-MEND_OF_LEFT = "put it back into gateway.zones, or give them up: one-preempt gateway give-up ZONE"
 Reply = dict[str, object]
 
 
@@ -180,7 +181,7 @@ class GatewayDesk:
         anew = replace(last, heard_at_s=self._clock.now_s(), outcome=None, outcome_at_s=None)
         taken_up = replace(request, state=RequestState.OPEN, attempts=(*request.attempts[:-1], anew), text="")
         self._ledger.record(taken_up, {})
-        return self._turn_of(taken_up)
+        return self._told(taken_up)
 
     @_answer.register
     def _refused(self, message: Refused, caller: Caller) -> Reply:
@@ -321,66 +322,10 @@ class GatewayDesk:
             if turn is not None:
                 turned = request.turned_to(turn.zone, turn.why, turn.charges, now_s)
                 self._ledger.record(turned, changed_balances(before, turned))
-                return self._turn_of(turned)
+                return self._told(turned)
         refused = replace(request, vm_ids=(), charges={}).over(RequestState.REFUSED, "every zone refused", now_s)
         self._ledger.record(refused, changed_balances(before, refused))
         return {"number": request.number, "token": request.token, "zone": None}
 
-    def _turn_of(self, request: GatewayRequest) -> Reply:
-        return {
-            "number": request.number,
-            "token": request.token,
-            "zone": request.zone,
-            "endpoint": self._rules.zones.get(request.zone),
-            "why": request.attempts[-1].why,
-            "type": request.type.value,
-            "size": request.size,
-            "name": request.name,
-        }
-
-
-def left_in_zones(ledger: GatewayLedger, configured: Collection[str]) -> dict[str, list[GatewayRequest]]:
-    """Requests of which something may be in a zone that is not configured any more, by that zone, oldest first."""
-    left: dict[str, list[GatewayRequest]] = {}
-    for request in sorted((*ledger.unsettled(), *ledger.placed()), key=lambda request: request.number):
-        if request.zone not in configured:
-            left.setdefault(request.zone, []).append(request)
-    return left
-
-
-def in_list(request: GatewayRequest) -> dict[str, object]:
-    """What a list has of a request: without what may be long."""
-    return {
-        "number": request.number,
-        "user": request.user,
-        "type": request.type.value,
-        "size": request.size,
-        "name": request.name[:80],
-        "opened_at_s": request.opened_at_s,
-        "state": request.state.value,
-        "zone": request.zone,
-        "text": request.text[:200],
-    }
-
-
-def described(request: GatewayRequest) -> dict[str, object]:
-    """All of a request, as a document."""
-    return in_list(request) | {
-        "name": request.name,
-        "text": request.text,
-        "duration_s": request.duration_s,
-        "vm_ids": list(request.vm_ids),
-        "ended_at_s": request.ended_at_s,
-        "work": request.work,
-        "attempts": [
-            {
-                "zone": attempt.zone,
-                "why": attempt.why,
-                "begun_at_s": attempt.begun_at_s,
-                "outcome": None if attempt.outcome is None else attempt.outcome.value,
-                "outcome_at_s": attempt.outcome_at_s,
-                "text": attempt.text,
-            }
-            for attempt in request.attempts
-        ],
-    }
+    def _told(self, request: GatewayRequest) -> Reply:
+        return turn_document(request, self._rules.zones.get(request.zone))

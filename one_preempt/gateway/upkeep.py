@@ -21,10 +21,11 @@ from one_preempt.core.gateway.requests import (
 from one_preempt.core.gateway.settling import settled
 from one_preempt.core.gateway.shares import NoShares
 from one_preempt.core.gateway.vm_runs import VmRun, served_together
-from one_preempt.gateway.desk import MEND_OF_LEFT, GatewayDesk, left_in_zones
+from one_preempt.gateway.desk import GatewayDesk
 from one_preempt.gateway.measuring import Look, MeasuringRules, looked, question, shares
 from one_preempt.gateway.said_once import SaidOnce, Say
 from one_preempt.gateway.zone_presence import ZonePresence
+from one_preempt.gateway.zones_taken_out import MEND_OF_LEFT, left_in_zones
 from one_preempt.gateway_ports import GatewayLedger, ZoneWatcher
 from one_preempt.ports import Clock
 

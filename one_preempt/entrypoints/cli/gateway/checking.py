@@ -20,7 +20,7 @@ from one_preempt.entrypoints.cli.check import OWN_USER, told
 from one_preempt.entrypoints.cli.options import config_option, json_option
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
-from one_preempt.gateway.desk import MEND_OF_LEFT, left_in_zones
+from one_preempt.gateway.zones_taken_out import MEND_OF_LEFT, left_in_zones
 from one_preempt.gateway_composition import open_gateway_ledger, open_zone_transport
 
 LATE_TIMES = 3
