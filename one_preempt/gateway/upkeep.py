@@ -151,7 +151,7 @@ class Upkeep:
 
     def recompute(self) -> None:
         """Measure the zones, write down what became of external requests, and compute shares."""
-        now_s, measuring = self._clock.now_s(), self._rules.measuring
+        now_s, measuring, former = self._clock.now_s(), self._rules.measuring, self._ledger.allocation()
         # Read before the tokens are: one that is placed from now on would count as ended, its token being unknown.
         placed = self._ledger.placed()
         tokens = self._ledger.tokens()
@@ -174,8 +174,10 @@ class Upkeep:
                 self._said.once(f"{allocation.instead_of}; {allocation.answer.policy} answers instead")
             told = ", ".join(f"{zone} {share:.1%}" for zone, share in allocation.answer.shares.items())
             self._said.if_new("shares", f"shares by {allocation.answer.policy}: {told}")
+        # By the time of the measuring before: a clock that leaps ahead for a while lets nothing be forgotten.
+        by_s = now_s if former is None else min(now_s, former.made_at_s)
         with self._desk.lock:
-            self._ledger.prune(now_s - max(self._rules.keep_s, measuring.window_s))
+            self._ledger.prune(by_s - max(self._rules.keep_s, measuring.window_s))
 
     def _measure(self, tokens: Mapping[str, int], now_s: int) -> dict[str, Look]:
         """What the zones that answer are like now; it is written down."""

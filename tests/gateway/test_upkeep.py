@@ -150,8 +150,23 @@ def test_what_is_long_over_is_forgotten(world: Federation) -> None:
     pass_time(world, 2 * HOUR_S)
     world.round()
     world.round(91 * 24 * HOUR_S)
+    world.round(HOUR_S)
     assert [one["number"] for one in world.told("oneadmin", "list")] == [3]
     assert world.submitted()["number"] == 4
+
+
+def test_a_clock_that_leaps_ahead_for_a_while_lets_nothing_be_forgotten(world: Federation) -> None:
+    for _ in range(3):
+        world.submitted()
+    for zone in world.zones.values():
+        for vm in zone.living():
+            zone.cloud.vm_action(ONEADMIN, "terminate-hard", vm.id)
+        zone.cloud.settle()
+    world.round(HOUR_S)
+    assert {world.request(number).state for number in (1, 2, 3)} == {RequestState.ENDED}
+    world.round(400 * 24 * HOUR_S)
+    world.round(-400 * 24 * HOUR_S)
+    assert [one["number"] for one in world.told("oneadmin", "list")] == [3, 2, 1]
 
 
 def test_a_clock_that_was_set_back_does_not_stop_measuring(world: Federation) -> None:

@@ -56,6 +56,7 @@ def test_what_is_left_in_a_zone_that_was_taken_out_is_given_up_by_the_administra
     again = world.run("oneadmin", "give-up", "north", "--yes")
     assert (again.exit_code, "no request is left in a zone named 'north'" in again.stderr) == (1, True)
     world.round(91 * 24 * HOUR_S)
+    world.round(HOUR_S)
     assert [one["number"] for one in world.told("oneadmin", "list")] == [4], "nothing keeps them on record for ever"
 
 
