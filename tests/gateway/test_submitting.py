@@ -10,7 +10,8 @@ import pytest
 
 from one_preempt.core.gateway.requests import Attempt, AttemptOutcome, RequestState
 from one_preempt.simulation.emulator.endpoint_faults import FaultKind
-from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.cloud_state import ALONE
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimZone
 from tests.gateway.federation import PATIENCE_S, Federation, federation
 
 GANG = ("--name", "sweep", "--size", "3")
@@ -92,6 +93,17 @@ def test_a_zone_without_the_template_is_passed_over_and_the_reason_is_told(world
     assert "no VM template that you may use is called 'worker'" in refused[0].text
     told = "".join(result.stderr for result in results)
     assert "zone west: no VM template that you may use is called 'worker'" in told
+
+
+def test_a_zone_whose_resources_the_user_was_not_given_is_passed_over(world: Federation) -> None:
+    # Every group may create VMs in all zones: what is created there would wait for ever.
+    west = world.zones["west"]
+    west.cloud.join_federation(100, [ALONE, SimZone(100, "west", west.url)])
+    results = [world.submit("--json") for _ in range(4)]
+    assert {json.loads(result.stdout)["zone"] for result in results} == {"north", "south"}
+    assert "zone west: you may use no system datastore there" in "".join(result.stderr for result in results)
+    west.cloud.acl_add(ONEADMIN, "200000065", "100400000000", "1", "100000064")  # @101 DATASTORE/* USE #100
+    assert "west" in {world.submitted()["zone"] for _ in range(4)}
 
 
 def test_a_quota_that_stops_the_second_vm_undoes_the_first_and_the_next_zone_has_all(world: Federation) -> None:

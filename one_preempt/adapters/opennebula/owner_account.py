@@ -9,6 +9,7 @@ from pathlib import Path
 from lxml.etree import _Element
 from msgspec import Struct
 
+from one_preempt.adapters.opennebula.infrastructure_reader import read_datastore_pool
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, NoExistsError, OnedError
 from one_preempt.adapters.opennebula.owner_template import SUBMISSION, added_attributes, with_lease
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
@@ -22,6 +23,7 @@ from one_preempt.adapters.opennebula.xml_document import (
     read_objects,
     whole_number_or,
 )
+from one_preempt.core.model.infrastructure import DatastoreType
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.errors import OnePreemptError
 from one_preempt.ports import CloudUnavailable
@@ -112,6 +114,19 @@ class OwnerAccount:
         if not found:
             raise OnePreemptError(f"no VM template that you may use is called {wanted!r}; see: onetemplate list")
         return found[0].id
+
+    def may_use_a_system_datastore(self) -> bool:
+        """Whether a VM of ours could run at all, as far as we are shown what it needs: hosts are hidden from us.
+
+        Where a datastore cannot be read, that is not known, and taken for true.
+        """
+        problems: list[str] = []
+        document = self._document("datastores cannot be listed", "one.datastorepool.info")
+        try:
+            found = read_datastore_pool(document, problems)
+        except UnreadableDocument as error:
+            raise CloudUnavailable(f"{self.endpoint}: {error}") from None
+        return bool(problems) or any(store.type is DatastoreType.SYSTEM for store in found.values())
 
     def create(self, source: Source, name: str, lease: Mapping[str, str], marks: Mapping[str, str]) -> int:
         """One VM on HOLD with a LEASE attribute and marks; its id.

@@ -202,7 +202,7 @@ METHODS: dict[str, Method] = {
     "one.hostpool.monitoring": _host_monitoring,
     "one.imagepool.info": _image_pool,
     "one.secgrouppool.info": _security_group_pool,
-    "one.system.config": lambda cloud, caller: static.configuration(cloud.version),
+    "one.system.config": lambda cloud, caller: static.configuration(cloud.version, cloud.zone_id, cloud.zones),
     "one.system.version": lambda cloud, caller: cloud.version,
     "one.template.instantiate": _of_cloud("template_instantiate"),
     "one.templatepool.info": _template_pool,
@@ -231,5 +231,5 @@ METHODS: dict[str, Method] = {
     "one.vn.info": _network_info,
     "one.vnpool.info": _network_pool,
     "one.zone.raftstatus": lambda cloud, caller: static.raft_status(cloud.raft_state),
-    "one.zonepool.info": lambda cloud, caller: static.zone_pool(cloud.version),
+    "one.zonepool.info": lambda cloud, caller: static.zone_pool(cloud.version, cloud.zones),
 }

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from one_preempt.simulation.emulator.infrastructure_documents import vm_update_lists
 from one_preempt.simulation.emulator.permissions_document import permissions
 from one_preempt.simulation.emulator.xml_writing import Attributes, element, ids, plain, template
-from one_preempt.simulation.simulated_cloud.objects import SimPermissions, TemplateDict
+from one_preempt.simulation.simulated_cloud.objects import SimPermissions, SimZone, TemplateDict
 
 # What of oned.conf a scheduler may want to know; the rest of one.system.config is left out.
 _CONFIGURATION: Attributes = {
     "API_LIST_ORDER": ["DESC"],
     "DATASTORE_CAPACITY_CHECK": ["YES"],
-    "FEDERATION": [{"MASTER_ONED": "", "MODE": "STANDALONE", "SERVER_ID": "-1", "ZONE_ID": "0"}],
     "MANAGER_TIMER": ["15"],
     "PORT": ["2633"],
     "VM_RESTRICTED_ATTR": ["USER_PRIORITY"],
@@ -32,10 +31,23 @@ _CONFIGURATION_OF_7: Attributes = {
 _DEFAULT_SECURITY_GROUP = SimPermissions(owner_a=True, group_u=True, other_u=True)
 
 
-def configuration(version: str) -> str:
+def configuration(version: str, zone_id: int, zones: Sequence[SimZone]) -> str:
     """The answer of one.system.config: the entries a scheduler may want to know."""
-    entries = _CONFIGURATION if version.startswith("6.") else {**_CONFIGURATION, **_CONFIGURATION_OF_7}
-    return template("OPENNEBULA_CONFIGURATION", entries)
+    entries = {**_CONFIGURATION, "FEDERATION": [_federation(zone_id, zones)]}
+    if not version.startswith("6."):
+        entries |= _CONFIGURATION_OF_7
+    return template("OPENNEBULA_CONFIGURATION", {name: entries[name] for name in sorted(entries)})
+
+
+def _federation(zone_id: int, zones: Sequence[SimZone]) -> dict[str, str]:
+    master = next(zone for zone in zones if zone.id == 0)
+    mode = "STANDALONE" if len(zones) == 1 else "SLAVE" if zone_id else "MASTER"
+    return {
+        "MASTER_ONED": master.endpoint if mode == "SLAVE" else "",
+        "MODE": mode,
+        "SERVER_ID": "-1",
+        "ZONE_ID": str(zone_id),
+    }
 
 
 def raft_status(state: int) -> str:
@@ -59,13 +71,19 @@ def _hook(hook_id: int, entries: TemplateDict) -> str:
     return element("HOOK", plain("ID", hook_id), *heads, template("TEMPLATE", rest))
 
 
-def zone_pool(version: str) -> str:
-    """One zone, number 0."""
-    addresses: Attributes = {"ENDPOINT": ["http://localhost:2633/RPC2"]}
-    if not version.startswith("6."):
-        addresses = {**addresses, "ENDPOINT_GRPC": ["localhost:2634"]}
-    body = f"<ID>0</ID><NAME>OpenNebula</NAME><STATE>0</STATE>{template('TEMPLATE', addresses)}"
-    return element("ZONE_POOL", element("ZONE", body, "<SERVER_POOL></SERVER_POOL>"))
+def zone_pool(version: str, zones: Iterable[SimZone]) -> str:
+    """The zones of the federation, newest first."""
+    newest_first = sorted(zones, key=lambda zone: zone.id, reverse=True)
+    return element("ZONE_POOL", *(_zone(version, zone) for zone in newest_first))
+
+
+def _zone(version: str, zone: SimZone) -> str:
+    addresses: Attributes = {"ENDPOINT": [zone.endpoint]}
+    if zone.endpoint_grpc and not version.startswith("6."):
+        addresses = {**addresses, "ENDPOINT_GRPC": [zone.endpoint_grpc]}
+    state = 0 if zone.is_enabled else 1
+    head = f"<ID>{zone.id}</ID>{plain('NAME', zone.name)}<STATE>{state}</STATE>"
+    return element("ZONE", head, template("TEMPLATE", addresses), "<SERVER_POOL></SERVER_POOL>")
 
 
 def vdc_pool(group_ids: Iterable[int]) -> str:

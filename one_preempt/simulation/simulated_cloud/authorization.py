@@ -69,9 +69,10 @@ class Subject(Struct, frozen=True):
 
 
 class AccessControl(Struct):
-    """The ACL rules in force."""
+    """The ACL rules, of which those for other zones have no force."""
 
     rules: dict[int, SimAcl] = field(default_factory=dict)
+    zone_id: int = 0
 
     def demand(self, caller: Caller, *demands: tuple[Right, Subject], heed_locks: bool = True) -> None:
         """Raise AUTHORIZATION, naming all demands that are not met, unless the caller may do everything asked."""
@@ -86,7 +87,10 @@ class AccessControl(Struct):
         if caller.is_admin or _own_permission(caller, right, subject):
             return True
         return any(
-            rule.rights & right and _names_caller(rule, caller) and _names_subject(rule, subject)
+            rule.rights & right
+            and rule.zone in (EVERYTHING, INDIVIDUAL | self.zone_id)
+            and _names_caller(rule, caller)
+            and _names_subject(rule, subject)
             for rule in self.rules.values()
         )
 

@@ -29,6 +29,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimVm,
     SimVmGroup,
     SimVmTemplate,
+    SimZone,
     TemplateDict,
 )
 from one_preempt.simulation.simulated_cloud.quotas import QuotaBooks
@@ -92,6 +93,10 @@ class Overcommit(Struct, frozen=True):
     max_mem: int
 
 
+ALONE = SimZone(0, "OpenNebula", "http://localhost:2633/RPC2", "localhost:2634")
+"""As oned makes it where there is no federation."""
+
+
 @dataclass
 class CloudState:
     """What a zone is. Pools map ids to objects; `durations_of_vm` and `durations_of_host` override `durations`.
@@ -120,6 +125,8 @@ class CloudState:
     acls: dict[int, SimAcl] = field(default_factory=dict)
     hooks: dict[int, TemplateDict] = field(default_factory=dict)
     raft_state: int = 0
+    zone_id: int = 0
+    zones: list[SimZone] = field(default_factory=lambda: [ALONE])
     history_log: list[AcceptedCall] = field(default_factory=list)
     state_changes: list[StateChange] = field(default_factory=list)
     overcommits: list[Overcommit] = field(default_factory=list)
@@ -133,7 +140,7 @@ class CloudState:
         self.changes = ChangeLogs()
         self.events = EventQueue()
         self.drivers = Drivers(self.clock, self.events, self.limits)
-        self.access = AccessControl(self.acls)
+        self.access = AccessControl(self.acls, self.zone_id)
         self.quota_books = QuotaBooks(self.users, self.groups, self.changes)
         self._observers: list[Callable[[StateChange], None]] = []
         self._hears_passing = self.keeps_logs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from one_preempt.simulation.simulated_cloud import capacity
@@ -29,6 +29,7 @@ from one_preempt.simulation.simulated_cloud.objects import (
     SimUser,
     SimVmGroup,
     SimVmTemplate,
+    SimZone,
     TemplateDict,
     Vector,
 )
@@ -152,6 +153,11 @@ class Furnishing(HostCalls):
         for cluster_id in clusters:
             self.clusters[cluster_id].network_ids.append(network_id)
         return network
+
+    def join_federation(self, zone_id: int, zones: Iterable[SimZone]) -> None:
+        """From now on this is the zone `zone_id` of `zones`, and rules for other zones have no force here."""
+        self.zone_id = self.access.zone_id = zone_id
+        self.zones = list(zones)
 
     def add_group(self, name: str, may_create_vms: bool = True) -> SimGroup:
         """A group whose members may have VMs on the zone's hosts, networks and datastores, and create them."""

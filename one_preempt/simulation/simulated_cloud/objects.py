@@ -367,6 +367,16 @@ class SimAcl(Struct):
     text: str
 
 
+class SimZone(Struct, frozen=True):
+    """ZONE: a zone as every zone of its federation knows it."""
+
+    id: int
+    name: str
+    endpoint: str
+    endpoint_grpc: str = ""
+    is_enabled: bool = True
+
+
 class Caller(Struct, frozen=True):
     """Who calls: as oned knows a user after authentication."""
 

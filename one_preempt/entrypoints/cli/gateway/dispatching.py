@@ -29,6 +29,10 @@ from one_preempt.ports import CloudUnavailable
 LONGEST_REASON = 1000
 SIGN_OF_LIFE_S = 20.0
 SHOWS_PROGRESS_FROM = 10
+# Any group may create VMs in all zones of a federation; a zone's hosts and datastores are given to groups one by one.
+NO_RESOURCES = (
+    "you may use no system datastore there, so your VMs could not run: ask the administrator for resources of this zone"
+)
 
 Say = Callable[[str], None]
 
@@ -45,11 +49,10 @@ class Made(Struct, frozen=True):
             text_of_file(self.file)
 
     def source(self, account: OwnerAccount) -> Source:
-        """The same in a zone; raises `OnePreemptError` where the zone has it not, or does not answer."""
+        """The same in a zone; raises `OnePreemptError` where the zone does not have it, or does not answer."""
         if self.template is not None:
             return Source(template_id=account.template_called(self.template))
         assert self.file is not None, "one of both was given"
-        account.uid()  # a zone that is away, or does not know us, is left before anything is created
         return Source(text=text_of_file(self.file))
 
 
@@ -194,6 +197,9 @@ def _in_zone(ask: Ask, turn: Turn, made: Made, asked: AskedTerms, look_first: bo
 
 
 def _created(ask: Ask, account: OwnerAccount, turn: Turn, made: Made, asked: AskedTerms) -> list[int]:
+    # A zone that is away, or does not know us, is left by this first call: nothing has been created then.
+    if not account.may_use_a_system_datastore():
+        raise OnePreemptError(NO_RESOURCES)
     source = made.source(account)
     marks = {SUBMISSION: turn.token, GATEWAY: str(turn.number)}
     signs = _SignsOfLife(ask, turn)
