@@ -51,8 +51,13 @@ def zone_endpoints(settings: Settings) -> dict[str, str]:
     if any(zone.endpoint is None for zone in zones):
         from one_preempt.adapters.opennebula.zone_watcher import endpoints_of_zones
 
-        with closing(open_transport(settings)) as transport:
-            told = endpoints_of_zones(transport)
+        try:
+            with closing(open_transport(settings)) as transport:
+                told = endpoints_of_zones(transport)
+        except OnePreemptError as error:
+            raise OnePreemptError(
+                f"where zones are is not known: {error}. Mend that, or write endpoints in gateway.zones"
+            ) from None
     found: dict[str, str] = {}
     for zone in zones:
         endpoint = zone.endpoint or told.get(zone.name)
@@ -76,7 +81,7 @@ def open_zones(settings: Settings) -> Iterator[dict[str, ZoneWatcher]]:
         watchers: dict[str, ZoneWatcher] = {}
         for zone in settings.gateway.zones:
             transport = open_zone_transport(settings, endpoints[zone.name], zone.auth_file)
-            watchers[zone.name] = OpenNebulaZone(stack.enter_context(closing(transport)))
+            watchers[zone.name] = OpenNebulaZone(stack.enter_context(closing(transport)), zone.name)
         yield watchers
 
 

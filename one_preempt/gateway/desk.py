@@ -279,6 +279,7 @@ class GatewayDesk:
         left = left_in_zones(self._ledger, self._rules.zones) if caller.is_trusted else {}
         return {
             "zones": list(self._rules.zones),
+            "endpoints": dict(self._rules.zones),
             "shares": None if allocation is None else allocation.answer.shares,
             "made_at_s": None if allocation is None else allocation.made_at_s,
             "zones_taken_out": {zone: len(requests) for zone, requests in left.items()},

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -30,7 +30,7 @@ from one_preempt.simulation.emulator.description import Description
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, Caller, SimVm
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, Caller, SimVm, SimZone
 from tests.stories.world import MEMORY, description
 
 STARTS_AT_S = 1_790_000_000
@@ -211,9 +211,33 @@ def empty_ledger() -> Path:
     return file
 
 
+def join(zones: Collection[Zone], disabled: str = "") -> None:
+    """From now on all zones know each other; the first one is the master. Rules of tests are for that one alone."""
+    ids = (0, *range(100, 99 + len(zones)))
+    known = [
+        SimZone(zone_id, zone.name, zone.url, is_enabled=zone.name != disabled)
+        for zone_id, zone in zip(ids, zones, strict=True)
+    ]
+    for told, zone in zip(known, zones, strict=True):
+        zone.cloud.join_federation(told.id, known)
+
+
 @contextmanager
 def federation(**configured: Any) -> Iterator[Federation]:
-    """Zones that run, and a gateway that has measured them once."""
+    """Zones that have users in common and know nothing of each other, and a gateway that has measured them once."""
+    with _running(configured, know_each_other=False) as all_of_it:
+        yield all_of_it
+
+
+@contextmanager
+def true_federation() -> Iterator[Federation]:
+    """The same with zones that know each other, and are asked where they are."""
+    with _running({"zones": [{"name": name} for name in ZONES]}, know_each_other=True) as all_of_it:
+        yield all_of_it
+
+
+@contextmanager
+def _running(configured: dict[str, Any], *, know_each_other: bool) -> Iterator[Federation]:
     # The name of a socket must be short.
     folder = Path(tempfile.mkdtemp(prefix="gw", dir=MEMORY if MEMORY.is_dir() else None))
     shutil.copy(empty_ledger(), folder / "gateway.db")
@@ -222,6 +246,8 @@ def federation(**configured: Any) -> Iterator[Federation]:
         with ExitStack() as stack:
             for zone in zones.values():
                 zone.url = stack.enter_context(running_emulator(zone.cloud, faults=zone.faults, lock=zone.lock))
+            if know_each_other:
+                join(zones.values())
             all_of_it = Federation(folder, zones, configured)
             all_of_it.start()
             stack.callback(all_of_it.stop)

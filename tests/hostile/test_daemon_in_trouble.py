@@ -93,7 +93,7 @@ def daemon(tmp_path: Path) -> Iterator[TroubledDaemon]:
 
 
 def test_an_endpoint_that_comes_late_and_falls_ill_is_lived_with(daemon: TroubledDaemon) -> None:
-    daemon.wait_for("nothing listens there; does oned run, and is ONE_XMLRPC right?")
+    daemon.wait_for("nothing listens there; does oned run, and is that its endpoint?")
     faults = daemon.serve_endpoint()
     paul = daemon.cloud.caller(next(user.id for user in daemon.cloud.users.values() if user.name == "paul"))
     hostile = [daemon.cloud.vm_allocate(paul, "CPU=1\nMEMORY=64", False) for _ in range(2)]

@@ -75,7 +75,7 @@ class OnedTransport:
         """`renew` reads the credentials again, once oned does not know the present ones any more; `on_call` is told of
         each request, those that are sent again among them."""
         self._url = checked_endpoint(endpoint, "the endpoint")
-        self.endpoint = _without_secrets(endpoint)
+        self.endpoint = without_secrets(endpoint)
         self.credentials_file = credentials.file
         self._credentials = credentials
         self._limits = limits
@@ -236,7 +236,7 @@ class OnedTransport:
             case failures.ConnectionError() if "NameResolution" in repr(error):
                 return "the name of the machine is unknown", "is the endpoint spelled right, and does DNS work?"
             case failures.ConnectionError() if "NewConnectionError" in repr(error) or "refused" in str(error):
-                return "nothing listens there", "does oned run, and is ONE_XMLRPC right?"
+                return "nothing listens there", "does oned run, and is that its endpoint?"
             case failures.ConnectionError():
                 return "the connection was closed without an answer", "look at oned's log"
             case OSError(errno=None) if not isinstance(error, requests.RequestException):
@@ -269,6 +269,7 @@ def _is_loopback(endpoint: str) -> bool:
     return host in _LOOPBACK or host.startswith("127.")
 
 
-def _without_secrets(endpoint: str) -> str:
+def without_secrets(endpoint: str) -> str:
+    """The endpoint as it may be shown: without a user and password."""
     parts = urlsplit(endpoint)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from lxml.etree import _Element
+from msgspec import Struct
 
 from one_preempt.adapters.opennebula.accounting_reader import read_accounting
 from one_preempt.adapters.opennebula.credentials import CredentialsError, checked_endpoint
@@ -12,9 +13,10 @@ from one_preempt.adapters.opennebula.host_reader import read_host_pool
 from one_preempt.adapters.opennebula.oned_errors import AuthenticationError, OnedError
 from one_preempt.adapters.opennebula.owner_template import SUBMISSION
 from one_preempt.adapters.opennebula.pool_pieces import ids_named
+from one_preempt.adapters.opennebula.snapshot_assembly import zone_id_in
 from one_preempt.adapters.opennebula.transport import OnedTransport, Parameter
 from one_preempt.adapters.opennebula.virtual_machine_reader import read_vm_pool
-from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, first_texts_of, read_objects
+from one_preempt.adapters.opennebula.xml_document import UnreadableDocument, amount, first_texts_of, read_objects
 from one_preempt.core.gateway.streams import HostRoom
 from one_preempt.core.model.host import Host
 from one_preempt.gateway_ports import SeenZone
@@ -24,13 +26,31 @@ ALL, FROM_FIRST, TO_LAST, NOT_DONE, UNTIL_NOW = -2, -1, -1, -1, -1
 MHZ_PER_GHZ = 1000.0
 KIB_PER_GIB = 1 << 20
 CENTI = 100
+ENABLED = "0"
+
+
+class FederationZone(Struct, frozen=True):
+    """A zone as every oned of its federation knows it; `endpoint` is '' where none can be used."""
+
+    id: int
+    name: str
+    endpoint: str
+    is_enabled: bool
+
+
+class AnotherZone(CloudUnavailable):
+    """The endpoint is that of another zone: what is seen there, and created there, is not in the zone that is meant."""
 
 
 class OpenNebulaZone:
-    """A `ZoneWatcher` over one connection; its credentials must see all VMs and hosts."""
+    """A `ZoneWatcher` over one connection; its credentials must see all VMs and hosts, and the configuration.
 
-    def __init__(self, transport: OnedTransport) -> None:
+    `name` is the zone's in the federation.
+    """
+
+    def __init__(self, transport: OnedTransport, name: str) -> None:
         self._transport = transport
+        self._name = name
         self.endpoint = transport.endpoint
 
     def version(self) -> str:
@@ -38,18 +58,38 @@ class OpenNebulaZone:
         return self._document("one.system.version").decode(errors="replace")
 
     def seen(self, from_s: int) -> SeenZone:
-        """Hosts, and what ran since an instant."""
+        """Hosts, and what ran since an instant. Raises `AnotherZone`."""
         problems: list[str] = []
         try:
             hosts = read_host_pool(self._document("one.hostpool.info"), b"", {}, problems)
+            own_id = zone_id_in(self._document("one.system.config"))
+            zones = zones_of_federation(self._transport)
+            is_disabled = self._is_disabled(own_id, zones)
             accounting = self._document("one.vmpool.accounting", ALL, from_s, UNTIL_NOW)
             # After the accounting: what ended in between is seen as living once more, not as ended too early.
             living = ids_named(self._document("one.vmpool.info", ALL, FROM_FIRST, TO_LAST, NOT_DONE), "VM")
             runs = read_accounting(accounting, living, problems)
         except UnreadableDocument as error:
             raise CloudUnavailable(f"{self.endpoint}: {error}") from None
-        rooms = tuple(_room(host) for host in hosts.values() if host.accepts_vms)
+        if is_disabled:
+            problems.append(f"it is disabled, and takes no VMs: onezone enable {own_id}, at its own endpoint")
+        rooms = tuple(_room(host) for host in hosts.values() if host.accepts_vms and not is_disabled)
         return SeenZone(rooms, runs, tuple(problems))
+
+    def _is_disabled(self, own_id: int, zones: Sequence[FederationZone]) -> bool:
+        """Whether nothing can be created in the zone, by what its own oned knows of the federation.
+
+        Where that oned knows no zone of the name that we have for it, it is none of the federation, and may be any.
+        """
+        own = next((zone for zone in zones if zone.id == own_id), None)
+        meant = next((zone for zone in zones if zone.name == self._name), None)
+        if meant is not None and meant.id != own_id:
+            name = "a zone without a name" if own is None else f"zone {own.name}"
+            raise AnotherZone(
+                f"{self.endpoint} is {name} ({own_id}), not {self._name} ({meant.id}): correct ENDPOINT by onezone "
+                f"update {meant.id}, or the endpoint in gateway.zones, and restart the gateway"
+            )
+        return own is not None and not own.is_enabled
 
     def vms_with(self, tokens: Collection[str]) -> Mapping[str, Sequence[int]]:
         """The VMs that are not DONE and bear one of these tokens, by token; ids ascend."""
@@ -69,17 +109,21 @@ class OpenNebulaZone:
         return _asked(self._transport, method, *parameters)
 
 
+def zones_of_federation(transport: OnedTransport) -> Sequence[FederationZone]:
+    """The zones that are known where the transport goes. Raises `CloudUnavailable`."""
+    document = _asked(transport, "one.zonepool.info")
+    try:
+        return read_objects(document, "ZONE_POOL", "ZONE", _zone, [])
+    except UnreadableDocument as error:
+        raise CloudUnavailable(f"{transport.endpoint}: {error}") from None
+
+
 def endpoints_of_zones(transport: OnedTransport) -> Mapping[str, str]:
     """By the name of each zone of the federation where its oned is; zones that do not say it are left out.
 
     Raises `CloudUnavailable`.
     """
-    document = _asked(transport, "one.zonepool.info")
-    try:
-        zones = read_objects(document, "ZONE_POOL", "ZONE", _zone, [])
-    except UnreadableDocument as error:
-        raise CloudUnavailable(f"{transport.endpoint}: {error}") from None
-    return {name: endpoint for name, endpoint in zones if _is_usable(endpoint)}
+    return {zone.name: zone.endpoint for zone in zones_of_federation(transport) if zone.endpoint}
 
 
 def _asked(transport: OnedTransport, method: str, *parameters: Parameter) -> bytes:
@@ -93,8 +137,15 @@ def _asked(transport: OnedTransport, method: str, *parameters: Parameter) -> byt
         raise CloudUnavailable(f"{method} at {transport.endpoint}: {error}") from None
 
 
-def _zone(element: _Element) -> tuple[str, str]:
-    return first_texts_of(element)["NAME"], element.findtext("TEMPLATE/ENDPOINT") or ""
+def _zone(element: _Element) -> FederationZone:
+    texts = first_texts_of(element)
+    endpoint = element.findtext("TEMPLATE/ENDPOINT") or ""
+    return FederationZone(
+        id=amount(texts["ID"]),
+        name=texts["NAME"],
+        endpoint=endpoint if _is_usable(endpoint) else "",
+        is_enabled=texts.get("STATE", ENABLED) == ENABLED,
+    )
 
 
 def _is_usable(endpoint: str) -> bool:

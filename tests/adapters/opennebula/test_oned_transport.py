@@ -189,7 +189,7 @@ def test_an_endpoint_where_nothing_listens_is_named_without_the_password_in_its_
     with pytest.raises(CloudUnavailable) as caught:
         transport.call("one.system.version")
     assert str(caught.value) == (
-        "one.system.version at http://127.0.0.1:1/RPC2: nothing listens there; does oned run, and is ONE_XMLRPC right?"
+        "one.system.version at http://127.0.0.1:1/RPC2: nothing listens there; does oned run, and is that its endpoint?"
     )
     transport.close()
 

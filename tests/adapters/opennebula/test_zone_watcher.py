@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
+from lxml import etree
+from msgspec.structs import replace
 
 from one_preempt.adapters.opennebula.accounting_reader import read_accounting
 from one_preempt.adapters.opennebula.credentials import Credentials
 from one_preempt.adapters.opennebula.transport import Limits, OnedTransport
 from one_preempt.adapters.opennebula.xml_document import UnreadableDocument
-from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
+from one_preempt.adapters.opennebula.zone_watcher import AnotherZone, OpenNebulaZone, endpoints_of_zones
 from one_preempt.core.gateway.streams import HostRoom
 from one_preempt.core.gateway.vm_runs import Stay
 from one_preempt.ports import CloudUnavailable
@@ -20,7 +23,7 @@ from one_preempt.simulation.emulator.description import Description
 from one_preempt.simulation.emulator.endpoint_faults import EndpointFault, EndpointFaults, FaultKind
 from one_preempt.simulation.emulator.serving import running_emulator
 from one_preempt.simulation.simulated_cloud.cloud import SimulatedCloud
-from one_preempt.simulation.simulated_cloud.objects import ONEADMIN
+from one_preempt.simulation.simulated_cloud.objects import ONEADMIN, SimZone
 from tests.stories.world import description
 
 IMPATIENT = Limits(connect_s=1, idle_s=2, total_s=4, attempts=1)
@@ -63,7 +66,7 @@ def test_hosts_that_take_vms_and_what_ran_are_seen(cloud: SimulatedCloud, transp
     cloud.advance(600)
     cloud.vm_action(ONEADMIN, "terminate-hard", ended)
     cloud.settle()
-    seen = OpenNebulaZone(transport).seen(0)
+    seen = OpenNebulaZone(transport, "north").seen(0)
     assert seen.hosts == (HostRoom(4.0, 16.0, 2.5),) * 2
     assert seen.problems == ()
     first, second = seen.runs
@@ -72,14 +75,14 @@ def test_hosts_that_take_vms_and_what_ran_are_seen(cloud: SimulatedCloud, transp
     assert (second.vm_id, second.is_living, second.token) == (runs, True, "abc")
     assert second.ran_s(began_s + 600) == pytest.approx(600, abs=60)
     assert waits not in {run.vm_id for run in seen.runs}
-    assert OpenNebulaZone(transport).seen(cloud.clock.now_s() + 1).runs == (second,)
+    assert OpenNebulaZone(transport, "north").seen(cloud.clock.now_s() + 1).runs == (second,)
 
 
 def test_vms_are_found_by_their_tokens(cloud: SimulatedCloud, transport: OnedTransport) -> None:
     found = [allocated(cloud, f'LEASE_SUBMISSION="{token}"') for token in ("aa", "bb", "aa", "cc")]
     cloud.vm_action(ONEADMIN, "terminate-hard", found[1])
     cloud.settle()
-    zone = OpenNebulaZone(transport)
+    zone = OpenNebulaZone(transport, "north")
     assert zone.vms_with({"aa", "bb", "dd"}) == {"aa": [found[0], found[2]]}
 
 
@@ -89,19 +92,74 @@ def test_a_zone_that_fails_is_told_in_one_sentence(
 ) -> None:
     faults.add(EndpointFault(kind, "one.vmpool.accounting"))
     with pytest.raises(CloudUnavailable, match=r"one\.vmpool\.accounting at http://127"):
-        OpenNebulaZone(transport).seen(0)
+        OpenNebulaZone(transport, "north").seen(0)
 
 
 def test_credentials_that_a_zone_does_not_know_are_named(cloud: SimulatedCloud) -> None:
     with running_emulator(cloud) as url:
         connection = OnedTransport(url, Credentials("eva:wrong"), IMPATIENT)
         with pytest.raises(CloudUnavailable, match="does not know the gateway's user: "):
-            OpenNebulaZone(connection).seen(0)
+            OpenNebulaZone(connection, "north").seen(0)
         connection.close()
 
 
 def test_the_federation_says_where_zones_are(transport: OnedTransport) -> None:
     assert endpoints_of_zones(transport) == {"OpenNebula": "http://localhost:2633/RPC2"}
+
+
+# -- in a federation ---------------------------------------------------------------------------------------
+
+
+MASTER = SimZone(0, "OpenNebula", "http://master.example:2633/RPC2")
+NORTH = SimZone(100, "north", "http://north.example:2633/RPC2")
+FEDERATION = Path(__file__).parents[2] / "recordings" / "7.4.0" / "federation"
+
+
+@pytest.mark.parametrize("recorded", ["zonepool.info", "zonepool.info.north_disabled"])
+def test_the_emulator_tells_of_a_federation_as_oned_does(
+    recorded: str, cloud: SimulatedCloud, transport: OnedTransport
+) -> None:
+    cloud.join_federation(100, [MASTER, replace(NORTH, is_enabled=recorded == "zonepool.info")])
+    assert transport.document("one.zonepool.info").decode() == (FEDERATION / f"{recorded}.xml").read_text()
+    told = etree.fromstring(transport.document("one.system.config")).find("FEDERATION/MODE")
+    real = etree.fromstring((FEDERATION / "system.config.xml").read_bytes()).find("FEDERATION/MODE")
+    assert told is not None
+    assert real is not None
+    assert told.text == real.text == "SLAVE"
+
+
+def test_every_zone_tells_where_all_are(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    cloud.join_federation(100, [MASTER, NORTH, SimZone(101, "south", "")])
+    assert endpoints_of_zones(transport) == {"OpenNebula": MASTER.endpoint, "north": NORTH.endpoint}
+
+
+def test_a_zone_that_is_the_one_that_is_meant_is_looked_at(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    cloud.join_federation(100, [MASTER, NORTH])
+    assert len(OpenNebulaZone(transport, "north").seen(0).hosts) == 2
+
+
+def test_an_endpoint_of_another_zone_is_not_taken_for_the_zone(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    cloud.join_federation(0, [MASTER, NORTH])
+    with pytest.raises(AnotherZone, match=r"is zone OpenNebula \(0\), not north \(100\): correct ENDPOINT"):
+        OpenNebulaZone(transport, "north").seen(0)
+
+
+def test_a_zone_that_the_federation_does_not_know_may_have_any_name(
+    cloud: SimulatedCloud, transport: OnedTransport
+) -> None:
+    cloud.join_federation(0, [MASTER, NORTH])
+    assert len(OpenNebulaZone(transport, "the other cloud").seen(0).hosts) == 2
+
+
+def test_a_disabled_zone_has_no_hosts_that_take_vms(cloud: SimulatedCloud, transport: OnedTransport) -> None:
+    running = allocated(cloud)
+    cloud.vm_deploy(ONEADMIN, running, 0)
+    cloud.settle()
+    cloud.join_federation(100, [MASTER, replace(NORTH, is_enabled=False)])
+    seen = OpenNebulaZone(transport, "north").seen(0)
+    assert seen.hosts == ()
+    assert [run.vm_id for run in seen.runs] == [running]
+    assert seen.problems == ("it is disabled, and takes no VMs: onezone enable 100, at its own endpoint",)
 
 
 # -- accounting that is not as it should be ---------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -12,11 +12,14 @@ from one_preempt.adapters.clock import SystemClock
 from one_preempt.adapters.daemon_socket.gateway_client import ask_gateway
 from one_preempt.adapters.lease_store.database import DatabaseNotMade
 from one_preempt.adapters.opennebula.oned_errors import OnedError
-from one_preempt.adapters.opennebula.zone_watcher import OpenNebulaZone, endpoints_of_zones
+from one_preempt.adapters.opennebula.pool_reader import OpenNebulaPoolReader
+from one_preempt.adapters.opennebula.transport import without_secrets
+from one_preempt.adapters.opennebula.zone_watcher import AnotherZone, OpenNebulaZone, endpoints_of_zones
 from one_preempt.composition import open_transport
 from one_preempt.configuration.gateway_settings import ZoneSettings
 from one_preempt.configuration.settings import Settings, load_settings
 from one_preempt.entrypoints.cli.check import OWN_USER, told
+from one_preempt.entrypoints.cli.gateway.who_may_run import judge_users
 from one_preempt.entrypoints.cli.options import config_option, json_option
 from one_preempt.entrypoints.cli.set_up import Finding, Grade, judge_rights
 from one_preempt.errors import OnePreemptError
@@ -56,24 +59,27 @@ def _findings(config_path: Path | None) -> Iterator[Finding]:
         yield from _zone_findings(settings, zone, federation)
     yield _judge_ledger(settings)
     yield from _judge_zones_taken_out(settings)
-    yield _judge_socket(settings)
+    yield _judge_socket(settings, federation)
 
 
-def _federation(settings: Settings) -> tuple[dict[str, str], Finding]:
-    """The zones that the federation has, by name."""
+def _federation(settings: Settings) -> tuple[Mapping[str, str] | None, Finding]:
+    """Where the zones of the federation are, by name; None where it does not answer."""
     needed = any(zone.endpoint is None for zone in settings.gateway.zones)
     try:
         with closing(open_transport(settings)) as transport:
-            known = dict(endpoints_of_zones(transport))
+            known = endpoints_of_zones(transport)
     except OnePreemptError as error:
         mend = "mend that, or write an endpoint for every zone"
-        return {}, Finding("federation", Grade.FAIL if needed else Grade.WARN, str(error), mend)
+        return None, Finding("federation", Grade.FAIL if needed else Grade.WARN, str(error), mend)
     return known, Finding("federation", Grade.OK, f"has the zones {', '.join(sorted(known)) or 'none'}")
 
 
-def _zone_findings(settings: Settings, zone: ZoneSettings, federation: dict[str, str]) -> Iterator[Finding]:
+def _zone_findings(settings: Settings, zone: ZoneSettings, federation: Mapping[str, str] | None) -> Iterator[Finding]:
     subject = f"zone {zone.name}"
-    endpoint = zone.endpoint or federation.get(zone.name)
+    endpoint = _endpoint(zone, federation)
+    if endpoint is None and federation is None:
+        yield Finding(subject, Grade.FAIL, "where it is cannot be told, for the federation does not answer")
+        return
     if endpoint is None:
         mend = "correct its name in gateway.zones, or write its endpoint there"
         yield Finding(subject, Grade.FAIL, "the federation does not know it", mend)
@@ -89,9 +95,15 @@ def _zone_findings(settings: Settings, zone: ZoneSettings, federation: dict[str,
             rights = judge_rights(user)
             yield Finding(subject, rights.grade, rights.text, rights.mend)
             window_s = settings.gateway.window_h * 3600
-            seen = OpenNebulaZone(transport).seen(SystemClock().now_s() - window_s)
+            seen = OpenNebulaZone(transport, zone.name).seen(SystemClock().now_s() - window_s)
+            # A zone that is disabled does not tell its rules.
+            judged = bool(seen.hosts) and rights.grade is Grade.OK
+            snapshot = OpenNebulaPoolReader(transport, SystemClock()).read() if judged else None
     except OnedError as error:
         yield Finding(subject, Grade.FAIL, f"{endpoint}: {error}", "check its auth_file and that user")
+        return
+    except AnotherZone as error:
+        yield Finding(subject, Grade.FAIL, str(error))
         return
     except OnePreemptError as error:
         yield Finding(subject, Grade.FAIL, str(error), "requests pass it over meanwhile")
@@ -100,7 +112,14 @@ def _zone_findings(settings: Settings, zone: ZoneSettings, federation: dict[str,
     told = f"{len(seen.hosts)} hosts take VMs; {len(seen.runs)} VMs ran within {settings.gateway.window_h} h"
     yield Finding(subject, grade, told, "" if seen.hosts else "enable hosts there: it gets no share")
     for problem in seen.problems:
-        yield Finding(subject, Grade.WARN, problem, "it is left out of all figures")
+        yield Finding(subject, Grade.WARN, problem, "it is left out of all figures" if seen.hosts else "")
+    if snapshot is not None:
+        yield judge_users(subject, snapshot)
+
+
+def _endpoint(zone: ZoneSettings, federation: Mapping[str, str] | None) -> str | None:
+    """Where a zone is by the configuration or the federation."""
+    return zone.endpoint or (federation or {}).get(zone.name)
 
 
 def _judge_ledger(settings: Settings) -> Finding:
@@ -131,7 +150,7 @@ def _judge_zones_taken_out(settings: Settings) -> Iterator[Finding]:
             yield Finding(f"zone {zone}", Grade.WARN, text, MEND_OF_LEFT)
 
 
-def _judge_socket(settings: Settings) -> Finding:
+def _judge_socket(settings: Settings, federation: Mapping[str, str] | None) -> Finding:
     try:
         answer = ask_gateway(settings.gateway.socket, "status", {}, 2.0)
     except OnePreemptError as error:
@@ -139,4 +158,11 @@ def _judge_socket(settings: Settings) -> Finding:
     configured = [zone.name for zone in settings.gateway.zones]
     if answer.get("zones") != configured:
         return Finding("gateway", Grade.WARN, "it runs with other zones than are configured", "restart it")
+    used = answer.get("endpoints")
+    for zone in settings.gateway.zones:
+        endpoint = _endpoint(zone, federation)
+        if endpoint is None or not isinstance(used, dict) or used.get(zone.name) == without_secrets(endpoint):
+            continue
+        moved = f"requests for zone {zone.name} go to {used.get(zone.name)}, and it is at {without_secrets(endpoint)}"
+        return Finding("gateway", Grade.WARN, moved, "restart it: it asks where zones are when it starts")
     return Finding("gateway", Grade.OK, f"answers at {settings.gateway.socket}")
