@@ -23,6 +23,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_secrecy,
     judge_shares,
     judge_version,
+    judge_zone,
 )
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
@@ -100,6 +101,12 @@ def test_a_secondary_membership_of_the_administrators_is_enough() -> None:
 def test_only_a_leading_front_end_acts(state: RaftState) -> None:
     leads = state in (RaftState.SOLO, RaftState.LEADER)
     assert (judge_leadership(state).grade is Grade.OK) is leads
+
+
+def test_the_zone_of_a_federation_is_told_and_without_one_there_is_nothing_to_say() -> None:
+    (finding,) = judge_zone(recorded("7.4.0/federation", "system.config.xml"))
+    assert finding.text == "this is zone 100 of a federation (slave): its VMs and hosts are scheduled, no others"
+    assert not list(judge_zone(recorded("7.4.0", "system.config.xml")))
 
 
 def test_the_placer_that_oned_of_7_4_names_is_found() -> None:

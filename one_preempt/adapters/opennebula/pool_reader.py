@@ -34,6 +34,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.ports import Clock, CloudUnavailable, VmNotTold
 
 UNREADABLE = "UNREADABLE"
+ZONE_DISABLED = "zone disabled"
 ALL, FROM_FIRST, TO_LAST, NOT_DONE, LAST_RECORD = -2, -1, -1, -1, 0
 OURSELVES = -1
 
@@ -152,4 +153,6 @@ def refused(method: str, error: OnedError) -> CloudUnavailable:
 def _mend(error: OnedError) -> str:
     if isinstance(error, AuthenticationError):
         return "check ONE_AUTH"
+    if error.text.endswith(ZONE_DISABLED):
+        return "nothing is scheduled until onezone enable"
     return "is the user in the group oneadmin?" if isinstance(error, AuthorizationError) else "look at oned's log"

@@ -49,6 +49,7 @@ from one_preempt.entrypoints.cli.set_up import (
     judge_secrecy,
     judge_shares,
     judge_version,
+    judge_zone,
 )
 from one_preempt.errors import OnePreemptError
 from one_preempt.explanation.explain import printable
@@ -128,6 +129,7 @@ def endpoint_findings(settings: Settings, transport: OnedTransport) -> Iterator[
         return
     yield Finding("endpoint", Grade.OK, f"{transport.endpoint} answers")
     yield judge_version(version)
+    yield from judge_zone(configuration)
     yield from judge_clocks(transport.clock_ahead_s())
     rights = judge_rights(user)
     yield rights

@@ -21,6 +21,7 @@ NEWEST = (7, 4)
 PLACER_OPTION = "-p"
 IDLE_PLACERS = ("dummy", "one_preempt")
 MATCHMAKER = "mm_sched"
+FEDERATED = ("MASTER", "SLAVE")
 
 
 class Grade(StrEnum):
@@ -103,6 +104,16 @@ def judge_daemon(path: str, answer: Mapping[str, object] | None, writer: str = "
         return Finding(subject, Grade.OK, "it runs, and waits for its front-end to lead")
     why = printable(str(last.get("error") or "its last cycle was long ago"), 200)
     return Finding(subject, Grade.WARN, f"it runs and does not schedule: {why}", "see its log")
+
+
+def judge_zone(configuration: bytes) -> Iterator[Finding]:
+    """Which zone of a federation is this? Nothing is said where there is none."""
+    federation = parse_document(configuration, [], "one.system.config").find("FEDERATION")
+    if federation is None or federation.findtext("MODE", "").upper() not in FEDERATED:
+        return
+    zone_id, mode = (printable(federation.findtext(name, ""), 40) for name in ("ZONE_ID", "MODE"))
+    text = f"this is zone {zone_id} of a federation ({mode.lower()}): its VMs and hosts are scheduled, no others"
+    yield Finding("zone", Grade.OK, text)
 
 
 def judge_leadership(state: RaftState) -> Finding:

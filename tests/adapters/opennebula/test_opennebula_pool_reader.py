@@ -82,13 +82,27 @@ def test_a_vm_that_does_not_exist_is_none(endpoint: Any, reader: OpenNebulaPoolR
     assert reader.read_vm(4711) is None
 
 
-def refusal(code: int) -> bytes:
-    return dumps(([False, "[one.x] No.", code, -1, -1],), methodresponse=True).encode()
+def refusal(code: int, text: str = "[one.x] No.") -> bytes:
+    return dumps(([False, text, code, -1, -1],), methodresponse=True).encode()
 
 
-@pytest.mark.parametrize(("code", "told"), [(0x100, "check ONE_AUTH"), (0x200, "oneadmin"), (0x2000, "oned's log")])
-def test_a_refused_reading_says_what_to_mend(code: int, told: str, endpoint: Any, reader: OpenNebulaPoolReader) -> None:
-    endpoint.answers(refusal(code))
+# As a zone answers that was disabled.
+DISABLED = "[one.acl.info] Cannot process request, zone disabled"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "told"),
+    [
+        (0x100, "[one.x] No.", "check ONE_AUTH"),
+        (0x200, "[one.x] No.", "oneadmin"),
+        (0x2000, "[one.x] No.", "oned's log"),
+        (0x2000, DISABLED, "nothing is scheduled until onezone enable"),
+    ],
+)
+def test_a_refused_reading_says_what_to_mend(
+    code: int, text: str, told: str, endpoint: Any, reader: OpenNebulaPoolReader
+) -> None:
+    endpoint.answers(refusal(code, text))
     with pytest.raises(CloudUnavailable, match=rf"one\.zone\.raftstatus was refused: .*{told}"):
         reader.read()
 
