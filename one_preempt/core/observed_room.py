@@ -278,14 +278,16 @@ def _reserved_stays(
     for one in coming:
         rows = [rows_by_host.get(host_id) for host_id in hosts_of_members(state, lease, one)]
         usable = [row for row in rows if row is not None and state.hosts.accepts_vms[row]]
-        takes = amounts
+        takes, left = amounts, tuple[int, ...]()
         if (one.host_ids or one.firm) and len(usable) != len(vms):
             if not one.firm or len(rows) != len(vms):
                 return []
             is_displaced = True
             takes = tuple(amount for row, amount in zip(rows, amounts, strict=True) if row in usable)
-        stays.append(Stay(lease.id, one.start_at_s, one.end_at_s, tuple(usable), takes, one.firm, promise=not one.firm))
-    return _as_displaced(stays) if is_displaced else stays
+            left = tuple(vm_id for row, vm_id in zip(rows, lease.vm_ids, strict=True) if row in usable)
+        where = lease.id, one.start_at_s, one.end_at_s, tuple(usable), takes
+        stays.append(Stay(*where, one.firm, promise=not one.firm, vm_ids=left))
+    return _as_displaced(lease, stays) if is_displaced else stays
 
 
 def hosts_of_members(state: ClusterState, lease: Lease, one: Reservation) -> tuple[int, ...]:
@@ -297,9 +299,10 @@ def hosts_of_members(state: ClusterState, lease: Lease, one: Reservation) -> tup
     return tuple([host_id for vm_id, host_id in zip(record.vm_ids, one.host_ids, strict=True) if vm_id in left])
 
 
-def _as_displaced(stays: Iterable[Stay]) -> list[Stay]:
+def _as_displaced(lease: Lease, stays: Iterable[Stay]) -> list[Stay]:
     """A host that is lost for a moment gives nobody a claim to the rest: it is kept until others are found."""
-    return [replace(stay, displaced=True) for stay in stays if stay.firm and stay.host_rows]
+    firm = [stay for stay in stays if stay.firm and stay.host_rows]
+    return [replace(stay, displaced=True, vm_ids=stay.vm_ids or lease.vm_ids) for stay in firm]
 
 
 def left_of_promise(state: ClusterState, lease: Lease, reserved: tuple[Reservation, ...]) -> tuple[Stay, ...]:
@@ -307,7 +310,7 @@ def left_of_promise(state: ClusterState, lease: Lease, reserved: tuple[Reservati
     if not keeps_reservations(lease):
         return ()
     vms = [state.snapshot.vms[vm_id] for vm_id in lease.vm_ids]
-    return tuple(_as_displaced(_reserved_stays(state, lease, vms, reserved, ())))
+    return tuple(_as_displaced(lease, _reserved_stays(state, lease, vms, reserved, ())))
 
 
 def _runs_until_s(lease: Lease, vms: Sequence[VirtualMachine], known: Sequence[Stay]) -> int:

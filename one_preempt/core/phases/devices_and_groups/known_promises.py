@@ -12,6 +12,7 @@ from one_preempt.core.phases.devices_and_groups.matched_promises import MatchedP
 from one_preempt.core.phases.devices_and_groups.matched_then import need_matching
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way, preemptions_under_way
+from one_preempt.core.phases.reservations.stays import vms_of_stay
 
 
 def matched_promises(draft: PlanDraft) -> MatchedPromises | None:
@@ -70,12 +71,17 @@ def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
     found += [one.preemptor_lease_id for one in preemptions_under_way(draft)]
     others = {lease_id: leases[lease_id] for lease_id in found if lease_id in leases and lease_id not in known}
     for lease in (*known.values(), *others.values()):
-        stays = [one for one in draft.timeline.stays.get(lease.id, ()) if one.firm and not one.displaced]
+        stays = [one for one in draft.timeline.stays.get(lease.id, ()) if one.firm]
         if not stays:
             continue
         vms = tuple(draft.members(lease))
         if lease.id in draft.starting or any(vm.host_id is not None for vm in vms):
             stays = [one for one in stays if one.start_s > now_s]
         if stays and need_matching(vms):
-            whole = (one for one in stays if len(one.host_rows) == len(vms))
-            yield from (MatchedPromise(lease, vms, one, groups_of(vms)) for one in whole)
+            # Of a gang that has lost a host the others keep what they were promised on theirs.
+            of_each = ((one, tuple(vms_of_stay(draft, one, vms))) for one in stays)
+            yield from (
+                MatchedPromise(lease, those, one, groups_of(those))
+                for one, those in of_each
+                if len(one.host_rows) == len(those) and need_matching(those)
+            )

@@ -28,7 +28,7 @@ from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.devices_and_groups.groups_then import GroupsThen
 from one_preempt.core.phases.draft import PlanDraft
 from one_preempt.core.phases.reservations.giving_way import giving_way
-from one_preempt.core.phases.reservations.stays import rows_of
+from one_preempt.core.phases.reservations.stays import rows_of, vms_of_stay
 from one_preempt.core.victims import has_overrun
 
 # What else it lacks now, space and addresses, others may have given back by then.
@@ -138,8 +138,11 @@ def _promised_beside(draft: PlanDraft, lease: Lease, start_s: int, end_s: int | 
                 vms = _matched_vms(draft, lease_id)
                 # Who is on a host is there already, but for what he is promised behind that.
                 comes = one.start_s > now_s or all(vm.host_id is None for vm in vms)
-                if vms and comes and len(one.host_rows) == len(vms):
-                    found.append((vms, one))
+                if not vms or not comes:
+                    continue
+                those = vms_of_stay(draft, one, vms)
+                if len(one.host_rows) == len(those):
+                    found.append((those, one))
     return sorted(found, key=lambda promised: (promised[1].start_s, promised[1].lease_id))
 
 

@@ -49,6 +49,11 @@ def stay_of_placed(
     return stay_at(lease, vms, rows_of(draft, placed), draft.state.now_s, end_s, firm=firm)
 
 
+def vms_of_stay(draft: PlanDraft, stay: Stay, vms: Sequence[VirtualMachine]) -> Sequence[VirtualMachine]:
+    """Those of the VMs of its lease that have a host by a stay, in the order of its hosts."""
+    return [draft.state.snapshot.vms[vm_id] for vm_id in stay.vm_ids] if stay.displaced else vms
+
+
 def rows_of(draft: PlanDraft, placements: Iterable[Placement]) -> tuple[int, ...]:
     """By row of the table of hosts where each VM is placed, in the order of `placements`."""
     return tuple(draft.state.hosts.index_by_id[placement.host_id] for placement in placements)
