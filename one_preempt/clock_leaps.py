@@ -5,22 +5,53 @@ for that waits, and what would be dropped as too old stays, so that an administr
 goes by it at once, for it may be right now.
 
 A clock that was wrong before the daemon began leaps nowhere. oned dates its answers: where its time is another one, one
-of the two is wrong, and until they agree nobody is sent out for a START either.
+of the two is wrong, and until they agree nobody is sent out for a START either. Where both have the same clock, oned's
+own records tell when that is behind: a machine that lost its time begins in the past. Nothing is ended too early then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from one_preempt.core.model.time_rules import Overrun
+from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.policies import Policies
 
 # A clock that goes ahead by less was corrected; by more it was set, or the machine slept unnoticed.
 LEAP_S = 600
 # For so long nothing is ended that outlives its DURATION by the clock.
 DOUBTED_S = 3600
+
+
+class DatedAhead(Struct, frozen=True):
+    """A VM of which something is written down, by oned's clock, that is to come in `ahead_s` by this one."""
+
+    vm_id: int
+    ahead_s: int
+
+    @property
+    def text(self) -> str:
+        """What is wrong, for an administrator."""
+        return (
+            f"by it, what OpenNebula wrote down of VM {self.vm_id} is still to come, in {self.ahead_s} s: "
+            "it is behind, or was ahead then"
+        )
+
+
+def dated_ahead(vms: Iterable[VirtualMachine], now_s: int) -> DatedAhead | None:
+    """The VM of which something was written down last, where that is to come by a clock by which it is `now_s`."""
+    at_s, vm_id = max(((_written_at_s(vm), vm.id) for vm in vms), default=(0, -1))
+    return DatedAhead(vm_id, at_s - now_s) if at_s - now_s >= LEAP_S else None
+
+
+def _written_at_s(vm: VirtualMachine) -> int:
+    stay = vm.last_history
+    if stay is None:
+        return vm.submitted_at_s
+    return max(vm.submitted_at_s, stay.start_at_s, stay.running_start_at_s, stay.end_at_s, stay.epilog_end_at_s)
 
 
 class ClockLeaps:

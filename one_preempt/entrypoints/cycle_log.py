@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from one_preempt.clock_leaps import DOUBTED_S
+from one_preempt.clock_leaps import DOUBTED_S, dated_ahead
+from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.image_transfer import ImageOrder, ImageOrderKind, TransferPhase
 from one_preempt.core.model.outcome import Outcome
 from one_preempt.core.model.plan import Action, ActionKind, Plan, Preemption
@@ -30,6 +31,7 @@ AHEAD = (
     "the clock of this machine is {} s {} that of OpenNebula: until they agree nobody is sent out anew to make room, "
     "and nothing is stopped or ended because its DURATION is over; look which of them is wrong, and check NTP"
 )
+DATED_AHEAD = "look whether the clock of this machine is right, and check NTP: {}"
 REFUSED = "plan refused by its own check, decided again without what is at fault"
 PAUSED = "paused: no preempting, no power actions, no images brought to hosts; see: one-preempt resume"
 _AT_REST = (PowerPhase.ASLEEP, PowerPhase.AWAKE)
@@ -69,6 +71,7 @@ class CycleLog:
         if not self._leads and (self._leads is False or report.raft_state is RaftState.LEADER):
             self._say(logging.INFO, f"{front_end}: this daemon schedules")
         self._leads = True
+        self._tell_dates(report.state, report.clock_ahead_s)
         self._tell_clock(report.plan.made_at_s, report.clock_leapt_s)
         self._tell_difference(report.clock_ahead_s)
         self._tell_pause(report.state is not None and report.state.paused)
@@ -108,6 +111,14 @@ class CycleLog:
             line = "the clock was set back by {} s or more: times later than it count from now, reservations follow it"
             self._say(logging.WARNING, line.format(back_s))
         self._last_at_s = now_s
+
+    def _tell_dates(self, state: ClusterState | None, ahead_s: int) -> None:
+        """At the start; what goes wrong later is seen as it happens."""
+        if self._last_at_s or state is None or ahead_s:
+            return
+        found = dated_ahead(state.snapshot.vms.values(), state.now_s)
+        if found is not None:
+            self._say(logging.WARNING, DATED_AHEAD.format(found.text))
 
     def _tell_difference(self, ahead_s: int) -> None:
         if ahead_s and self._clocks_agree:

@@ -14,6 +14,7 @@ from one_preempt.entrypoints.cli.set_up import (
     Grade,
     judge_clocks,
     judge_daemon,
+    judge_dates,
     judge_hosts,
     judge_leadership,
     judge_mode,
@@ -72,6 +73,28 @@ def test_versions_from_6_8_to_7_4_are_supported(version: str, grade: Grade) -> N
 )
 def test_clocks_that_do_not_agree_are_told(ahead_s: int | None, told: list[str]) -> None:
     found = list(judge_clocks(ahead_s))
+    assert [one.text for one in found] == told
+    assert all(one.grade is Grade.WARN for one in found)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "now_s", "told"),
+    [
+        (0, 0, []),
+        (None, -599, []),
+        (
+            3,
+            -7200,
+            ["by it, what OpenNebula wrote down of VM 19 is still to come, in 7200 s: it is behind, or was ahead then"],
+        ),
+        (-7200, -7200, []),
+    ],
+)
+def test_what_was_written_down_in_the_future_tells_that_the_clock_is_behind(
+    snapshot: PoolSnapshot, ahead_s: int | None, now_s: int, told: list[str]
+) -> None:
+    """Where the clock of oned's machine is another one, that says more."""
+    found = list(judge_dates(snapshot, ahead_s, snapshot.vms[19].submitted_at_s + now_s))
     assert [one.text for one in found] == told
     assert all(one.grade is Grade.WARN for one in found)
 

@@ -115,6 +115,35 @@ def test_a_clock_that_is_not_oneds_from_the_start_ends_no_lease_until_they_agree
         assert "agree again" in told(row)
 
 
+@pytest.mark.parametrize("ahead_s", [None, 0])
+def test_a_clock_that_is_behind_what_oned_has_written_down_is_told_at_the_start(
+    tmp_path: Path, ahead_s: int | None
+) -> None:
+    """As on a machine that lost its time while it was off, which oned and the daemon share."""
+    with front_row(tmp_path, make_clock=WrongClock) as row:
+        assert isinstance(row.clock, WrongClock)
+        row.transport.ahead_s = ahead_s
+        row.submit("eva", more=LEASE)
+        row.cloud.advance(LEAP_S)
+        later = row.submit("eva", more=LEASE)
+        row.clock.ahead_s = -A_YEAR_S
+        row.run(3)
+        assert (
+            told(row).count(f"what OpenNebula wrote down of VM {later} is still to come, in {A_YEAR_S - CYCLE_S} s")
+            == 1
+        )
+
+
+def test_where_oneds_clock_is_another_one_that_alone_is_told(tmp_path: Path) -> None:
+    with front_row(tmp_path, make_clock=WrongClock) as row:
+        assert isinstance(row.clock, WrongClock)
+        row.submit("eva", more=LEASE)
+        row.clock.ahead_s = row.transport.ahead_s = -A_YEAR_S
+        row.run(2)
+        assert "still to come" not in told(row)
+        assert f"the clock of this machine is {A_YEAR_S} s behind that of OpenNebula" in told(row)
+
+
 def test_nobody_leaves_for_a_start_by_a_clock_that_is_not_oneds(tmp_path: Path) -> None:
     with front_row(tmp_path, make_clock=WrongClock) as row:
         leases = [row.submit("eva", cpu="4", more='LEASE=[TYPE="BE-SUSPENDABLE"]') for _ in range(2)]

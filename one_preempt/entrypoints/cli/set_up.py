@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from one_preempt.adapters.opennebula.xml_document import parse_document
-from one_preempt.clock_leaps import LEAP_S
+from one_preempt.clock_leaps import LEAP_S, dated_ahead
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.access import ADMINISTRATORS_GID
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
@@ -63,6 +63,14 @@ def judge_clocks(ahead_s: int | None) -> Iterator[Finding]:
         word = "ahead of" if ahead_s > 0 else "behind"
         text = f"this machine's is {abs(ahead_s)} s {word} that of OpenNebula: the daemon sends nobody out meanwhile"
         yield Finding("clock", Grade.WARN, text, "set the one that is wrong, and check NTP on both machines")
+
+
+def judge_dates(snapshot: PoolSnapshot, ahead_s: int | None, now_s: int) -> Iterator[Finding]:
+    """Was anything written down in what is the future by this machine's clock? `ahead_s` as above: that tells more."""
+    found = None if abs(ahead_s or 0) >= LEAP_S else dated_ahead(snapshot.vms.values(), now_s)
+    if found is not None:
+        mend = "set this machine's clock if it is wrong, and check NTP; if it is right, there is nothing to do"
+        yield Finding("clock", Grade.WARN, found.text, mend)
 
 
 def judge_secrecy(file: Path | None) -> Iterator[Finding]:
