@@ -94,8 +94,7 @@ def placed_beside(
             return placed
         draft.room.rollback(mark)
         refused = _promised_to_others(*loses)
-        rows = set(rows_of(draft, placed))
-        among[list(rows.intersection(loses[0].stay.host_rows) or rows)] = False
+        among[list(_where(draft, placed, loses[0]))] = False
         if left == 1:
             among[rows_with_promises(draft)] = False
     assert refused is not None, "it was tried at least once"
@@ -123,13 +122,19 @@ def takes_promised(
     placed: Sequence[Placement],
     end_s: int | None,
     leaving: Set[int] = frozenset(),
-) -> Unplaced | None:
-    """Why VMs that are placed now, and charged, had better not be: others would lack what was promised to them.
+) -> tuple[Unplaced, frozenset[int]] | None:
+    """Why VMs that are placed now, and charged, had better not be on which rows: others would lack what was promised.
 
     They stay until `end_s`; VMs `leaving` will have left by then. None where nobody lacks anything by it.
     """
     loses = _who_loses(draft, lease, vms, placed, end_s, leaving)
-    return None if loses is None else _promised_to_others(*loses)
+    return None if loses is None else (_promised_to_others(*loses), _where(draft, placed, loses[0]))
+
+
+def _where(draft: PlanDraft, placed: Sequence[Placement], loses: MatchedPromise) -> frozenset[int]:
+    """The rows of the hosts that these placements share with a promise; all of theirs where a VM group ties them."""
+    rows = frozenset(rows_of(draft, placed))
+    return rows.intersection(loses.stay.host_rows) or rows
 
 
 def _who_loses(

@@ -47,12 +47,15 @@ def placements_for(
         placed = draft.matchmaker.place_at(wanted.vms, planned, room)
         if isinstance(placed, Unplaced):
             placed = draft.matchmaker.place_together(wanted.vms, room)
+        lacking = frozenset[int]()
         if isinstance(placed, Unplaced):
             lacking = _lacking_rows(draft, wanted.vms, planned)
         else:
-            lacking = frozenset(choice.host_of_request)
             leaving = {vm_id for victim in chosen for vm_id in victim.lease.vm_ids}
-            placed = takes_promised(draft, wanted.lease, wanted.vms, placed, wanted.end_s, leaving) or placed
+            taken = takes_promised(draft, wanted.lease, wanted.vms, placed, wanted.end_s, leaving)
+            if taken is not None:
+                placed, where = taken
+                lacking = where.intersection(choice.host_of_request) or frozenset(choice.host_of_request)
     room.rollback(mark)
     if isinstance(placed, Unplaced):
         why = Reason(placed.reason.code, f"even after preempting: {placed.reason.text}")

@@ -95,9 +95,12 @@ def _asked_on(draft: PlanDraft, wanted: RoomWanted) -> Reason | None:
     first: Reason | None = None
     own = _on_its_own_hosts(draft, wanted)
     for asked_before in range(CHOICES_A_REQUEST - 1):
-        # Where others are cheaper to empty and will not do, those that it was promised are looked at before the rest.
-        asked = own if asked_before == 1 and lacking and own is not None else wanted
-        outcome = _preempt_for(draft, asked, staying, lacking, asked_before)
+        asked, lacks = wanted, lacking
+        if asked_before == 1 and lacking and own is not None:
+            # Where others are cheaper to empty and will not do, those that it was promised come before the rest, and
+            # all of them: one was perhaps tried together with one that would not do.
+            asked, lacks = own, frozenset()
+        outcome = _preempt_for(draft, asked, staying, lacks, asked_before)
         if not isinstance(outcome, Hindered):
             return outcome
         first = first or outcome.reason
