@@ -43,8 +43,8 @@ def lacks_by_trial(draft: PlanDraft, lease_id: int) -> str | None:
     stay = draft.timeline.stays[lease_id][0]
     near = beside_promised._with_those_near(draft, known_promises(draft), lease, stay)
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
-    codes = (lacking_at(draft, near, at_s, arrivals(draft)).get(lease_id) for at_s in instants)
-    code = next((code for code in codes if code is not None), None)
+    looks = [lacking_at(draft, near, at_s, arrivals(draft)) for at_s in instants]
+    code = next((those[vm_id] for those in looks for vm_id in lease.vm_ids if vm_id in those), None)
     return None if code is None else beside_promised._THINGS[code]
 
 

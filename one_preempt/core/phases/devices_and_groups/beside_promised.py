@@ -188,8 +188,9 @@ def _lost_by(
         if lacking and not without:
             without = dict(lacking_at_each(draft, near, instants, others, leaving))
         for one in near if lacking else ():
-            if one.lease.id in lacking and one.lease.id not in without[at_s]:
-                return one, lacking[one.lease.id]
+            code = next((lacking[vm.id] for vm in one.vms if vm.id in lacking and vm.id not in without[at_s]), None)
+            if code is not None:
+                return one, code
     return None
 
 
@@ -222,7 +223,7 @@ def _lacking_things(
     instants = sorted({one.stay.start_s for one in near if one.stay.start_s >= stay.start_s})
     own = next(place for place, one in enumerate(near) if one.lease.id == lease.id)
     lacking = lacking_at_each(draft, _who_matter(draft, near, own, arriving), instants, arriving, leaving)
-    code = next((those[lease.id] for _, those in lacking if lease.id in those), None)
+    code = next((those[vm_id] for _, those in lacking for vm_id in lease.vm_ids if vm_id in those), None)
     return None if code is None else _THINGS[code]
 
 
@@ -241,7 +242,7 @@ def who_has_its_devices(
     ended = gone_by(draft, near, stay.start_s)
     for one in holders:
         lacking = placed_in_turn(draft, active, arriving, frozenset(), ended | gone, sends_nobody=lease.id)
-        if lacking.get(lease.id) != reasons.DEVICES:
+        if reasons.DEVICES not in [lacking.get(vm_id) for vm_id in lease.vm_ids]:
             break
         gone |= {vm.id for vm in one.vms}
         found.append(one)

@@ -36,7 +36,7 @@ def lacking_at_each(
     arriving: Sequence[Arrival],
     leaving: Set[int],
 ) -> list[tuple[int, Mapping[int, str]]]:
-    """At each of these instants, ascending: which of these leases would lack something, and the code of what.
+    """At each of these instants, ascending: which of their VMs, by id, would lack something, and the code of what.
 
     Who is placed now is there then, if he does not end before, and so is everybody but those who end, are `leaving`, or
     are sent out for one who comes. `near` are ascending. Where nobody ends from one instant to the next, only those are
@@ -99,7 +99,7 @@ def placed_in_turn(
     gone: Set[int],
     sends_nobody: int | None = None,
 ) -> dict[int, str]:
-    """Who of these finds no place on its hosts beside who is there, and the code of what it lacks.
+    """Which VMs of these, by id, find no place on their hosts beside who is there, and the code of what each lacks.
 
     Of CPU, memory, space and addresses nothing is asked; each takes what it finds before the next, or what is left to
     it by those who are sent out for it, but for the lease that `sends_nobody`. Who is `there` comes once those who are
@@ -132,30 +132,32 @@ def _put(
     found = {}
     for one in promises:
         may_send = one.lease.preempts and one.lease.id != sends_nobody
-        code = _take(room, one, giving if may_send else {})
-        if code is not None:
-            found[one.lease.id] = code
+        for vm, row in zip(one.vms, one.stay.host_rows, strict=True):
+            code = _take(room, one, vm, row, giving if may_send else {})
+            if code is not None:
+                found[vm.id] = code
     return found
 
 
-def _take(room: Room, one: MatchedPromise, giving: Mapping[int, Sequence[VirtualMachine]]) -> str | None:
-    """Have its hosts give all VMs of a promise what cannot be counted, or none of them; the code of what one lacks.
+def _take(
+    room: Room, one: MatchedPromise, vm: VirtualMachine, row: int, giving: Mapping[int, Sequence[VirtualMachine]]
+) -> str | None:
+    """Have its host give a VM of a promise what cannot be counted; the code of what it lacks.
 
-    Those of `giving`, by host id, who have devices that one of them lacks there leave one after the other, and leave
-    them to those who come later as well. Nobody leaves for a promise that lacks something all the same.
+    Those of `giving`, by host id, who have devices that it lacks there leave one after the other, and leave them to
+    those who come later as well; nobody where it lacks something all the same. The other VMs of a gang keep what is
+    theirs then: what one lacks may be back in time, or is found elsewhere.
     """
-    mark = room.checkpoint()
-    for vm, row in zip(one.vms, one.stay.host_rows, strict=True):
-        host_id = int(room.hosts.ids[row])
-        code, leavers = _lacks(room, vm, host_id, row), _in_its_way(room, one, vm, giving.get(host_id, ()))
-        while code == reasons.DEVICES and (leaver := next(leavers, None)) is not None:
-            room.leave(leaver.id)
-            code = _lacks(room, vm, host_id, row)
-        if code is not None:
-            room.rollback(mark)
-            return code
+    mark, host_id = room.checkpoint(), int(room.hosts.ids[row])
+    code, leavers = _lacks(room, vm, host_id, row), _in_its_way(room, one, vm, giving.get(host_id, ()))
+    while code == reasons.DEVICES and (leaver := next(leavers, None)) is not None:
+        room.leave(leaver.id)
+        code = _lacks(room, vm, host_id, row)
+    if code is None:
         room.take(Placement(vm.id, host_id))
-    return None
+    else:
+        room.rollback(mark)
+    return code
 
 
 def _in_its_way(
