@@ -23,11 +23,14 @@ expect: {}
 """
 
 
-@pytest.mark.parametrize("bound", [("MATCHED_AN_OWNER", 2), ("PLACES_AN_OWNER", 2)])
+@pytest.mark.parametrize(
+    "bounds", [{"MATCHED_AN_OWNER": 2}, {"PLACES_AN_OWNER": 2}, {"PLACES_FOR_ALL": 2, "FEW_PLACES": 2}]
+)
 def test_whoever_is_not_judged_in_this_cycle_is_next(
-    bound: tuple[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(book_reservations, *bound)
+    for name, bound in bounds.items():
+        monkeypatch.setattr(book_reservations, name, bound)
     path = tmp_path / "story.yaml"
     path.write_text(STORY)
     decided = scenario_reader.play(scenario_reader.load(path))

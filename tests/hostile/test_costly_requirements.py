@@ -68,6 +68,23 @@ def test_many_vms_of_one_owner_take_no_longer_than_he_may(monkeypatch: pytest.Mo
     assert work(160) < 1.1 * work(80)
 
 
+def test_many_owners_who_act_as_one_take_little_more_than_all_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners_trials, "OWNER_TRIALS", 100_000)
+    monkeypatch.setattr(owners_trials, "TRIALS_FOR_ALL", 200_000)
+    monkeypatch.setattr(owners_trials, "FEW_TRIALS", 500)
+
+    def work(owners: int) -> int:
+        maker = matchmaker(cloud(CROWDED))
+        wishes = [asking(vm_id, patterns(vm_id, 8), uid=vm_id // 4) for vm_id in range(4 * owners)]
+        taken = lines_run(lambda: [maker.match(wish) for wish in wishes])
+        # Whoever writes what people write is looked at all the same.
+        assert told(maker, asking(9000, 'NAME = "node[12]"', uid=9000)) == ""
+        assert told(maker, asking(9001, 'NAME = "node[23]"', uid=9000)) == ""
+        return taken
+
+    assert work(32) < 1.5 * work(8)
+
+
 @pytest.mark.parametrize(
     "text",
     [

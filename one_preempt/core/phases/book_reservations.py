@@ -32,9 +32,12 @@ from one_preempt.core.phases.reservations.stays import end_of, stay_at, takes_s
 from one_preempt.core.phases.reservations.unknown_ends import no_overrun_giving_way, overruns_going_on
 
 # Devices, cores and VM groups are no numbers: each such wish is matched against all that were promised some. So many of
-# an owner are in a cycle, until so many VMs were put on hosts for them as they will be at instants to come.
+# an owner are in a cycle, until so many VMs were put on hosts for them as they will be at instants to come; until fewer
+# were, once so many were put for all owners: many who act as one gain nothing by it.
 MATCHED_AN_OWNER = 40
 PLACES_AN_OWNER = 10_000
+PLACES_FOR_ALL = 40_000
+FEW_PLACES = 200
 JUDGED_AGAIN_S = 10
 _LATER = Reason(
     NEXT_CYCLE, "other requests of its owner for devices, cores or by a VM group are judged first: it is next"
@@ -71,9 +74,10 @@ def book_reservations(draft: PlanDraft) -> None:
 
 
 def _has_had_its_turn(draft: PlanDraft, uid: int, matched: Mapping[int, int]) -> bool:
-    """Enough of this owner's wishes were `matched` in this cycle: others' are next, whoever came first."""
-    wishes = matched.get(uid, 0)
-    return wishes >= MATCHED_AN_OWNER or (wishes > 0 and draft.matched_by_owner.get(uid, 0) >= PLACES_AN_OWNER)
+    """Enough of this owner's wishes were `matched` in this cycle: others' are next. Each has one."""
+    wishes, put = matched.get(uid, 0), draft.matched_by_owner
+    most = PLACES_AN_OWNER if sum(put.values()) < PLACES_FOR_ALL else FEW_PLACES
+    return wishes >= MATCHED_AN_OWNER or (wishes > 0 and put.get(uid, 0) >= most)
 
 
 def _put_off(draft: PlanDraft, vms: Sequence[VirtualMachine]) -> Reason | None:

@@ -38,6 +38,13 @@ class NotThisCycle(TooExpensive):
     """It was not looked at: the expressions of its owner have taken as long as they may in this cycle."""
 
 
+def _not_this_cycle(attribute: str, whose: str) -> NotThisCycle:
+    return NotThisCycle(
+        f"{attribute} waits for a later cycle: the {whose} took as long as they may "
+        "in this one. Write fewer patterns, and the same text for many VMs."
+    )
+
+
 def speaks_of_load(expression: str) -> bool:
     """Might it have another value when VMs come or go?"""
     upper = expression.upper()
@@ -90,19 +97,19 @@ class Expressions(Struct):
             self.trials.spend(uid, reading_trials(text))
         requirement = self.requirement(attribute, text)
         self.trials.spend(uid, len(requirement.program))
-        if requirement.pattern_trials(table) > EXPRESSION_TRIALS:
+        trials = requirement.pattern_trials(table)
+        if trials > EXPRESSION_TRIALS:
             raise TooExpensive(
                 f"{attribute} takes too long: its patterns (texts with * ? or [) would be tried on too many values. "
                 "Write fewer of them, or whole values."
             )
+        if not self.trials.may_take(trials):
+            raise _not_this_cycle(attribute, "expressions of all owners' VMs")
         return requirement
 
     def _demand_trials(self, attribute: str, uid: int) -> None:
         if not self.trials.has_left(uid):
-            raise NotThisCycle(
-                f"{attribute} waits for a later cycle: the expressions of its owner's VMs took as long as they may "
-                "in this one. Write fewer patterns, and the same text for many VMs."
-            )
+            raise _not_this_cycle(attribute, "expressions of its owner's VMs")
 
     def scores(self, attribute: str, text: str, table: AttributeTable, *, uid: int) -> npt.NDArray[np.int64]:
         """Each row's rank by `text`, which a VM of the owner `uid` has as `attribute`.
