@@ -76,7 +76,9 @@ def _stays_ahead(draft: PlanDraft) -> Iterator[MatchedPromise]:
             continue
         vms = tuple(draft.members(lease))
         if lease.id in draft.starting or any(vm.host_id is not None for vm in vms):
-            stays = [one for one in stays if one.start_s > now_s]
+            # Of a gang some VMs may have been deployed by hand before its start: the others come then.
+            some_wait = lease.id not in draft.starting and any(vm.host_id is None for vm in vms)
+            stays = [one for one in stays if one.start_s > now_s - some_wait]
         if stays and need_matching(vms):
             # Of a gang that has lost a host the others keep what they were promised on theirs.
             of_each = ((one, tuple(vms_of_stay(draft, one, vms))) for one in stays)
