@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from one_preempt.core.availability.gang_demand import GangDemand
 from one_preempt.core.availability.pieces import Piece, PieceRules, plan_pieces
 from one_preempt.core.availability.slot_table import SlotTable
+from one_preempt.core.availability.steps import END_OF_TIME_S
 from one_preempt.core.availability.timeline import Stay
 from one_preempt.core.model.lease import Lease, LeaseType, PreemptionMethod
 from one_preempt.core.model.modes_and_limits import Mode
@@ -206,9 +208,7 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     if lease.terms.deadline_at_s is not None:
         stays = tuple(plan_stays(draft, lease, vms, ready_at_s, whole_s) or ())
     else:
-        slot = draft.timeline.firm_stays.earliest_fit(gang_demand(draft, vms), whole_s, ready_at_s)
-        end_s = None if slot is None else end_of(slot.start_s, whole_s)
-        stays = () if slot is None else (stay_at(lease, vms, slot.host_rows, slot.start_s, end_s, firm=True),)
+        stays = _first_stay(draft, lease, vms, ready_at_s, whole_s)
         # Where hosts have no turns to boot until then, what it had is as good.
         stays = () if before and turns_lack_s(draft, lease, stays) else stays
     if stays:
@@ -216,3 +216,24 @@ def planned_anew(draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine]) 
     elif before:
         draft.timeline.hold(before)
     return stays
+
+
+def _first_stay(
+    draft: PlanDraft, lease: Lease, vms: Sequence[VirtualMachine], ready_at_s: int, whole_s: int | None
+) -> tuple[Stay, ...]:
+    """The first stay for all of it, whenever that is, on hosts that have what cannot be counted, too; empty: none."""
+    table, demand = draft.timeline.firm_stays, gang_demand(draft, vms)
+    ready: Iterable[int] = (ready_at_s,)
+    if need_matching(vms):
+        matched = matched_from_s(draft, vms, ready_at_s, END_OF_TIME_S, np.logical_or.reduce(demand.allowed))
+        ready = islice(matched, MATCHES_TRIED)
+    tried_s = ready_at_s - 1
+    for at_s in ready:
+        slot = table.earliest_fit(demand, whole_s, at_s) if at_s > tried_s else None
+        if slot is None:
+            continue
+        there = stay_at(lease, vms, slot.host_rows, slot.start_s, end_of(slot.start_s, whole_s), firm=True)
+        found, tried_s = matched_then(draft, vms, there, demand, table), slot.start_s
+        if isinstance(found, Stay):
+            return (found,)
+    return ()
