@@ -54,7 +54,8 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, b
     """What concerns a lease that has these VMs."""
     terms, verdict = lease.terms, lease.verdict
     waits, has_deadline = lease.state in WAITING_STATES, lease.promised_deadline_at_s is not None
-    is_promised = waits and has_promised_start(lease, accepted=verdict is _ACCEPTED)
+    has_start = has_promised_start(lease, accepted=verdict is _ACCEPTED)
+    is_promised = waits and has_start
     began = lease.run_began_at_s is not None
     is_held = lease.explicit and lease.state in _HELD_STATES
     return {
@@ -62,8 +63,10 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, b
         _PREEMPTS: waits and lease.preempts,
         _TIME: terms.asks_for_time or verdict is not _UNANSWERED or is_guarded(lease),
         _PROMISED: is_promised,
-        # What was promised to be done in time may have other slots to come while it runs in one of them.
-        _PROMISED_MATCHED: (is_promised or has_deadline) and any(vm.needs_matching for vm in vms),
+        # What was promised to be done in time may have other slots to come while it runs in one of them, and of a gang
+        # some VMs wait whatever becomes of those that were deployed by hand.
+        _PROMISED_MATCHED: (is_promised or has_deadline or (has_start and _some_wait(vms)))
+        and any(vm.needs_matching for vm in vms),
         _ANY_TIME: terms.deadline_at_s is not None or terms.max_suspensions is not None,
         _HALF_STARTED: terms.size > 1 and lease.state in _HALF_STARTED_STATES,
         _TO_HOLD: is_held and bool([vm for vm in vms if vm.state is _PENDING and vm.lock_level is _UNLOCKED]),
@@ -73,6 +76,10 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, b
         _MARKED: bool([vm for vm in vms if vm.resched]),
         _SAVED: bool([vm for vm in vms if vm.is_being_saved]),
     }
+
+
+def _some_wait(vms: Sequence[VirtualMachine]) -> bool:
+    return any(vm.host_id is None for vm in vms)
 
 
 class LeaseConcerns:
