@@ -204,11 +204,11 @@ class Room:
         self._take_leases(placement)
 
     def hold_space(self, datastore_id: int, host_id: int, size_mib: int) -> None:
-        """Keep space on a system datastore: on its part on `host_id` where it is not shared."""
+        """Keep space on a system datastore: on its part on `host_id` where it is not shared, and the host is known."""
         store = self.snapshot.datastores.get(datastore_id)
         if store is not None and store.shared:
             self._put(self._datastore_free_mib, store.id, self.datastore_free_mib(store.id) - size_mib)
-        elif store is not None:
+        elif store is not None and host_id in self.snapshot.hosts:
             left_mib = self.host_disk_free_mib(host_id, store.id) - size_mib
             self._put(self._host_disk_free_mib, (host_id, store.id), left_mib)
 
