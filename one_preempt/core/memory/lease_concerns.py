@@ -33,7 +33,7 @@ class Concern(Enum):
     PREEMPTS = "it wants room, and may take that of others"
     TIME = "it asks for a time, was answered, or was suspended so often that the next start is promised"
     PROMISED = "it waits for a start that a reservation decides about"
-    PROMISED_MATCHED = "it waits for such a start, or has more slots; and asks for devices, cores or by a VM group"
+    PROMISED_MATCHED = "it was promised such a start, or has slots; and asks for devices, cores or by a VM group"
     ANY_TIME = "it has a deadline, or must not be suspended again: then its start is promised and not exact"
     HALF_STARTED = "a gang of which some have room, and some may not have been started"
     TO_HOLD = "a VM of it may have to be put on HOLD"
@@ -55,18 +55,16 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, b
     terms, verdict = lease.terms, lease.verdict
     waits, has_deadline = lease.state in WAITING_STATES, lease.promised_deadline_at_s is not None
     has_start = has_promised_start(lease, accepted=verdict is _ACCEPTED)
-    is_promised = waits and has_start
     began = lease.run_began_at_s is not None
     is_held = lease.explicit and lease.state in _HELD_STATES
     return {
         _QUEUE: waits,
         _PREEMPTS: waits and lease.preempts,
         _TIME: terms.asks_for_time or verdict is not _UNANSWERED or is_guarded(lease),
-        _PROMISED: is_promised,
-        # What was promised to be done in time may have other slots to come while it runs in one of them, and of a gang
-        # some VMs wait whatever becomes of those that were deployed by hand.
-        _PROMISED_MATCHED: (is_promised or has_deadline or (has_start and _some_wait(vms)))
-        and any(vm.needs_matching for vm in vms),
+        _PROMISED: waits and has_start,
+        # What was promised to be done in time may have other slots to come while it runs in one of them, and whoever
+        # was deployed by hand has his start to come, as have the others of his gang whatever becomes of him.
+        _PROMISED_MATCHED: (has_start or has_deadline) and any(vm.needs_matching for vm in vms),
         _ANY_TIME: terms.deadline_at_s is not None or terms.max_suspensions is not None,
         _HALF_STARTED: terms.size > 1 and lease.state in _HALF_STARTED_STATES,
         _TO_HOLD: is_held and bool([vm for vm in vms if vm.state is _PENDING and vm.lock_level is _UNLOCKED]),
@@ -76,10 +74,6 @@ def _concerns_of(lease: Lease, vms: Sequence[VirtualMachine]) -> dict[Concern, b
         _MARKED: bool([vm for vm in vms if vm.resched]),
         _SAVED: bool([vm for vm in vms if vm.is_being_saved]),
     }
-
-
-def _some_wait(vms: Sequence[VirtualMachine]) -> bool:
-    return any(vm.host_id is None for vm in vms)
 
 
 class LeaseConcerns:
