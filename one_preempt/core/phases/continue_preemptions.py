@@ -77,15 +77,15 @@ def _continue(draft: PlanDraft, open_preemption: OpenPreemption) -> None:
     if end is not None:
         draft.ended.append(end)
         if lease is not None and not any(vm.host_id is not None for vm in draft.members(lease)):
-            _give_back(draft, lease)
+            _give_back(draft, preemption, lease)
 
 
-def _give_back(draft: PlanDraft, lease: Lease) -> None:
+def _give_back(draft: PlanDraft, preemption: Preemption, lease: Lease) -> None:
     """The room that was kept for it is anybody's again, and a reservation to come is booked anew, or stays as it is
     written; what is late has nothing else, and keeps it, unless a host of it is lost."""
     late = is_promised(draft, lease) and has_exact_start(draft, lease) and _is_due(draft, lease)
     stays = draft.timeline.stays.get(lease.id, ())
-    if not late or _has_lost_a_host(draft, stays[:1]):
+    if not late or _has_lost_a_host(draft, stays[:1]) or _lost_host(draft, preemption) is not None:
         reserved = draft.state.reservations.get(lease.id, ())
         draft.timeline.replace(lease.id, left_of_promise(draft.state, lease, reserved))
     elif stays:
