@@ -53,7 +53,8 @@ class Died(Exception):
 
 
 class PowerPlay:
-    """Hosts of two CPUs each. What is said of hosts is said by their numbers, from 0."""
+    """Hosts of two CPUs each, and behind them `large` ones of four. What is said of hosts is said by their numbers,
+    from 0."""
 
     pace_s = 5
 
@@ -65,8 +66,10 @@ class PowerPlay:
         control: Callable[[SimulatedHostPower], PowerControl] | None = None,
         copy_s: float = 0,
         victims: VictimSettings | None = None,
+        large: int = 0,
     ) -> None:
-        site = Site((MachineSet(hosts, 200, 4096),), durations=replace(INSTANT, monitor_host_s=10, copy_s=copy_s))
+        machines = (MachineSet(hosts, 200, 4096), *((MachineSet(large, 400, 4096),) if large else ()))
+        site = Site(machines, durations=replace(INSTANT, monitor_host_s=10, copy_s=copy_s))
         self.cloud = build_cloud(site, keeps_logs=True)
         self.machines = SimulatedHostPower(self.cloud, HostPower(boot_s=BOOT_S, shutdown_s=20))
         self.control: PowerControl = self.machines if control is None else control(self.machines)

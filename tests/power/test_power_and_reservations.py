@@ -204,6 +204,21 @@ def test_a_preemptor_waits_for_a_boot_instead_of_preempting_where_the_policy_say
     assert all(not report.plan.preemptions for report in play.reports if report.plan is not None)
 
 
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP"])
+@pytest.mark.parametrize("may_leave", [True, False])
+def test_a_preemptor_wakes_no_host_that_is_too_small_for_it(policy: str, may_leave: bool) -> None:
+    play = PowerPlay(hosts=1, large=1, rules=replace(with_policy(policy), floor=1))
+    large = 1
+    vm = play.submit(4, 'TYPE = "BE-SUSPENDABLE", DURATION = "10:00:00"' if may_leave else "", external=may_leave)
+    play.until(lambda: play.asleep() == [0])
+    assert play.host_of(vm) == large
+    urgent = play.submit(4, 'TYPE = "DC-NON-PREEMPTABLE", DURATION = "01:00:00"')
+    play.pass_time(600)
+    assert is_running(play, urgent) is may_leave
+    assert play.asleep() == [0]
+    assert play.machines.boots == 0
+
+
 @pytest.mark.parametrize("policy", ["PEMP", "SESP", "GESP"])
 def test_a_reservation_that_is_to_preempt_wakes_nobody_instead(policy: str) -> None:
     play = PowerPlay(hosts=2, rules=replace(with_policy(policy), floor=1))

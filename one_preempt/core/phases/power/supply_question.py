@@ -159,18 +159,21 @@ def _counted(
         nodes = NodeCounts(int(awake.sum()), 0, 0, len(rows), booting=int(power.coming.sum()), unscheduled=unscheduled)
         return _Counted(0, 1, nodes, tuple(rows))
     suited = suited_hosts(draft, request.vms)
-    size = max(int(suited.places(draft.state.hosts.capacity).max(initial=1)), 1)
+    places = suited.places(draft.state.hosts.capacity)
+    size = max(int(places.max(initial=1)), 1)
+    # What is too small for any of its VMs is no node, however much of it is free.
+    suits = places > 0
     free_then, firm_then = _free_then(draft, request)
     free = suited.places(free_then)
     gives_way = request.lease.preempts and draft.policies.mode is Mode.ACT and not draft.state.paused
     firm = suited.places(firm_then) if gives_way else free
     # What a reservation needs later may come from hosts on their way up; for the queue they are counted beside.
     on = awake | power.coming if occasion in BINDING else awake
-    able = np.flatnonzero(power.asleep & suited.mask).tolist()
+    able = np.flatnonzero(power.asleep & suits).tolist()
     if power.to_come is not None and request.start_s < power.latest_up_s:
         able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
     nodes = NodeCounts(
-        on=int((awake & suited.mask).sum()),
+        on=int((awake & suits).sum()),
         free=int(free[on].sum()) // size,
         preemptable=max(int(firm[on].sum()) - int(free[on].sum()), 0) // size,
         bootable=len(able),
