@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.time_rules import Overrun
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.policies import Policies
@@ -24,6 +25,10 @@ from one_preempt.core.policies import Policies
 LEAP_S = 600
 # For so long nothing is ended that outlives its DURATION by the clock.
 DOUBTED_S = 3600
+_AT_ODDS = Reason(
+    "clock",
+    "does not fit; no room is made, because the clocks of the scheduler and of OpenNebula do not agree on the time",
+)
 
 
 class DatedAhead(Struct, frozen=True):
@@ -64,7 +69,7 @@ class ClockLeaps:
         time = policies.time
         ends = time.overrun in (Overrun.STOP, Overrun.TERMINATE)
         self._doubting = replace(policies, time=replace(time, overrun=Overrun.KEEP)) if ends else policies
-        self._at_odds = replace(self._doubting, preempts_anew=False)
+        self._at_odds = replace(self._doubting, begins_none_for=_AT_ODDS)
         self._leapt_at_s: int | None = None
         self._ahead_s = 0
         self._untold_s = 0

@@ -24,7 +24,7 @@ from one_preempt.core.model.image_transfer import ImageOrder, TransferRecord
 from one_preempt.core.model.ledger import ActionRecord, Ledger, LedgerChanges
 from one_preempt.core.model.modes_and_limits import Mode, Verification
 from one_preempt.core.model.outcome import Outcome
-from one_preempt.core.model.plan import Action, ActionKind, Plan
+from one_preempt.core.model.plan import Action, ActionKind, Plan, Reason
 from one_preempt.core.model.pool_snapshot import PoolSnapshot, RaftState
 from one_preempt.core.model.power_standing import PowerStanding
 from one_preempt.core.model.time_rules import Overrun
@@ -54,6 +54,7 @@ PRUNE_EVERY_S = 86_400
 # Of plans that neither preempt, nor promise room firmly, nor switch hosts.
 RECOUNT_EVERY = 100
 
+_CHECKED = Reason("checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check")
 _LEADING = frozenset({RaftState.SOLO, RaftState.LEADER})
 _NOTHING_DONE = frozenset({Outcome.REFUSED, Outcome.DROPPED})
 _ALL_ACCEPTED = frozenset({Outcome.ACCEPTED})
@@ -421,7 +422,7 @@ def _ever_more_cautious(policies: Policies) -> Iterator[Policies]:
     """
     cautious = replace(policies, power=replace(policies.power, mode=PowerMode.ADVISE))
     yield cautious
-    yield replace(cautious, preempts_anew=False)
+    yield replace(cautious, begins_none_for=_CHECKED)
     yield replace(cautious, mode=Mode.ADVISE)
 
 

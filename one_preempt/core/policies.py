@@ -10,6 +10,7 @@ from one_preempt.core.energy.power_rules import PowerRules
 from one_preempt.core.image_staging.image_staging_rules import ImageStagingRules
 from one_preempt.core.matching.options import MatchOptions
 from one_preempt.core.model.modes_and_limits import EnactmentLimits, Mode, PreemptionLimits, VictimRules
+from one_preempt.core.model.plan import Reason
 from one_preempt.core.model.time_rules import TimeRules
 from one_preempt.core.overhead.rates import OverheadRates
 from one_preempt.core.preemption.policy import PreemptionPolicy
@@ -20,15 +21,15 @@ from one_preempt.core.queue_order.order import QueueOrder
 class Policies(Struct, frozen=True):
     """Each field answers one question; see its type.
 
-    `preempts_anew`: may a preemption be begun? Those under way are carried on all the same. `images`: None where none
-    are brought to hosts beforehand.
+    `begins_none_for`: why no preemption is begun, None where some may be; those under way are carried on all the same.
+    `images`: None where none are brought to hosts beforehand.
     """
 
     preemption: PreemptionPolicy
     queue_order: QueueOrder
     backfilling: BackfillingPolicy = EASY
     mode: Mode = Mode.ADVISE
-    preempts_anew: bool = True
+    begins_none_for: Reason | None = None
     match: MatchOptions = field(default_factory=MatchOptions)
     overhead: OverheadRates = field(default_factory=OverheadRates)
     learns_overheads: bool = True

@@ -159,6 +159,23 @@ def test_nobody_leaves_for_a_start_by_a_clock_that_is_not_oneds(tmp_path: Path) 
         assert row.is_running(reserved), told(row)
 
 
+def test_who_waits_for_others_to_leave_reads_that_the_clocks_do_not_agree(tmp_path: Path) -> None:
+    with front_row(tmp_path, make_clock=WrongClock) as row:
+        leases = [row.submit("eva", cpu="4", more='LEASE=[TYPE="BE-SUSPENDABLE"]') for _ in range(2)]
+        row.run(3)
+        row.transport.ahead_s = A_YEAR_S
+        urgent = row.submit("lea", cpu="4", more='LEASE=[TYPE="DC-NON-PREEMPTABLE"]')
+        plan = row.run(3).plan
+        assert all(map(row.is_running, leases)), told(row)
+        assert plan is not None
+        assert [(refusal.lease_id, refusal.reason.code) for refusal in plan.refusals] == [(urgent, "clock")]
+        (status,) = row.vm(urgent).user_template["LEASE_STATUS"]
+        assert "clocks of the scheduler and of OpenNebula do not agree" in status
+        row.transport.ahead_s = 0
+        row.run(6)
+        assert row.is_running(urgent), told(row)
+
+
 def test_an_answer_is_dated_by_the_clock_of_oneds_machine(tmp_path: Path) -> None:
     with front_row(tmp_path) as row:
         transport = OnedTransport.another(row.transport)

@@ -132,10 +132,8 @@ def _why_not_now(draft: PlanDraft, lease: Lease) -> Reason | None:
         return Reason("returns", "does not fit; a lease that returns takes no room from others")
     if draft.state.paused:
         return Reason("paused", "does not fit, and preempting is paused")
-    if not draft.policies.preempts_anew:
-        return Reason(
-            "checked", "does not fit; no room is made in this cycle, because a plan was refused by its own check"
-        )
+    if draft.policies.begins_none_for is not None:
+        return draft.policies.begins_none_for
     if refused_too_often(draft, lease):
         return Reason(
             "refused-too-often", "does not fit; no room is made for it, because it was not started when it had room"
