@@ -33,6 +33,12 @@ def reserved(play: PowerPlay, in_s: int, lasts: str = "00:10:00", cpu: int = 2) 
     return play.submit(cpu, f'TYPE = "DC-NON-PREEMPTABLE", START = "{start}", DURATION = "{lasts}"')
 
 
+def a_gang(play: PowerPlay, *cpus: int) -> list[int]:
+    """A lease of VMs of so many CPUs, which may preempt."""
+    terms = f'TYPE = "DC-NON-PREEMPTABLE", NAME = "gang", SIZE = {len(cpus)}, DURATION = "01:00:00"'
+    return [play.submit(cpu, terms) for cpu in cpus]
+
+
 def verdict(play: PowerPlay, lease_id: int) -> Verdict:
     return next(record.verdict for record in play.store.leases() if record.id == lease_id)
 
@@ -217,6 +223,28 @@ def test_a_preemptor_wakes_no_host_that_is_too_small_for_it(policy: str, may_lea
     assert is_running(play, urgent) is may_leave
     assert play.asleep() == [0]
     assert play.machines.boots == 0
+
+
+@pytest.mark.parametrize("policy", ["look-ahead", "PEMP", "SESP", "GESP"])
+def test_a_gang_wakes_no_host_that_has_room_for_a_part_of_it_alone(policy: str) -> None:
+    play = PowerPlay(hosts=1, large=1, rules=replace(with_policy(policy), floor=1))
+    there = play.submit(4)
+    play.until(lambda: play.asleep() == [0])
+    gang = a_gang(play, 2, 2)
+    play.pass_time(600)
+    assert play.asleep() == [0]
+    assert play.machines.boots == 0
+    play.end(there)
+    play.until(lambda: all(is_running(play, vm) for vm in gang))
+
+
+def test_a_gang_of_unlike_vms_has_a_host_woken_that_has_room_for_its_smaller_one() -> None:
+    play = PowerPlay(hosts=1, large=1, rules=replace(RULES, floor=1))
+    before = play.submit(4)
+    play.until(lambda: play.asleep() == [0])
+    play.end(before)
+    gang = a_gang(play, 4, 2)
+    play.until(lambda: all(is_running(play, vm) for vm in gang))
 
 
 @pytest.mark.parametrize("policy", ["PEMP", "SESP", "GESP"])

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
+from one_preempt.core.availability.gang_demand import BoolArray
 from one_preempt.core.energy.policy import (
     BINDING,
     EmptiableNodes,
@@ -30,7 +31,7 @@ from one_preempt.core.model.lease import Lease, LeaseState
 from one_preempt.core.model.modes_and_limits import Mode
 from one_preempt.core.model.virtual_machine import VirtualMachine
 from one_preempt.core.phases.draft import PlanDraft
-from one_preempt.core.phases.power.needed_hosts import fits_at_all
+from one_preempt.core.phases.power.needed_hosts import are_counted, fits_at_all
 from one_preempt.core.phases.power.power_draft import PowerDraft
 from one_preempt.core.phases.power.suited_hosts import suited_hosts
 from one_preempt.core.phases.reservations.promised import is_promised, is_unanswered
@@ -161,8 +162,7 @@ def _counted(
     suited = suited_hosts(draft, request.vms)
     places = suited.places(draft.state.hosts.capacity)
     size = max(int(places.max(initial=1)), 1)
-    # What is too small for any of its VMs is no node, however much of it is free.
-    suits = places > 0
+    suits = _large_enough(draft, request.vms, suited.mask, places)
     free_then, firm_then = _free_then(draft, request)
     free = suited.places(free_then)
     gives_way = request.lease.preempts and draft.policies.mode is Mode.ACT and not draft.state.paused
@@ -172,6 +172,13 @@ def _counted(
     able = np.flatnonzero(power.asleep & suits).tolist()
     if power.to_come is not None and request.start_s < power.latest_up_s:
         able = [row for row in able if power.to_come.up_at_s[row] <= request.start_s]
+    if able and are_counted(draft, request.vms):
+        coming, needed = int(places[power.coming].sum()), len(request.vms)
+        at_most = int(firm[awake].sum()) + coming + int(places[able].sum())
+        # Who has no room even then, and would have enough on the hosts that are on once others have left, does not
+        # keep on what is woken for it: that would go to sleep, and be woken again.
+        if at_most < needed <= int(places[awake].sum()) + coming:
+            able = []
     nodes = NodeCounts(
         on=int((awake & suits).sum()),
         free=int(free[on].sum()) // size,
@@ -186,6 +193,17 @@ def _counted(
     to_wake = sorted(power.economical(able), key=lambda row: bool(free[row] < size))
     free_rows = frozenset(np.flatnonzero(on & (free >= size)).tolist())
     return _Counted(-(-len(request.vms) // size), size, nodes, tuple(to_wake), there, free_rows)
+
+
+def _large_enough(draft: PlanDraft, vms: Sequence[VirtualMachine], mask: BoolArray, places: IntArray) -> BoolArray:
+    """The hosts of a mask that one of these VMs would have room on, were nobody there: the others are no nodes.
+
+    `places` are those for the largest of them.
+    """
+    if are_counted(draft, vms):
+        return places > 0
+    least = [min(vm.cpu_centi for vm in vms), min(vm.memory_mib for vm in vms)]
+    return mask & (draft.state.hosts.capacity >= least).all(axis=1)
 
 
 def _free_then(draft: PlanDraft, request: RoomWanted) -> tuple[IntArray, IntArray]:
