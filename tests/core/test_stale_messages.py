@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from one_preempt.core.model.plan import ActionKind
+from one_preempt.core.sched_message import OUR_MARK
+from one_preempt.entrypoints.driver.plain_placement import WAITS_FOR_THE_DAEMON
 from tests import scenario_reader
 
 ONEDS = "Thu Nov  6 20:59:34 2026: Cannot dispatch VM: No host meets SCHED_REQUIREMENTS"
@@ -35,6 +37,12 @@ def test_a_rank_that_cannot_be_read_is_told_in_its_place() -> None:
 
 def test_while_it_waits_oneds_words_stand() -> None:
     assert written(ONEDS, requirements=NO_HOST) == []
+
+
+def test_what_place_said_while_the_daemon_was_away_is_replaced_for_place_says_nothing_new() -> None:
+    message = f"Fri Nov 27 06:02:58 2026: {OUR_MARK}{WAITS_FOR_THE_DAEMON}"
+    ((name, text),) = written(message, requirements=NO_HOST)
+    assert (name, text.startswith("one_preempt: No host for VM 1")) == ("SCHED_MESSAGE", True)
 
 
 def test_what_mm_sched_left_is_replaced_for_nobody_else_tells_why_it_waits() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from one_preempt.core.sched_message import OUR_MARK
 from one_preempt.entrypoints.driver import place
 from one_preempt.entrypoints.driver.plain_placement import LOCKED, ROOM_IS_FREED_FOR_IT, WAITS_FOR_THE_DAEMON
 from tests.drivers.documents import (
@@ -46,13 +47,13 @@ def test_the_recorded_document_gets_a_plan_with_all_that_oned_wants() -> None:
         assert [child.tag for child in action][:4] == ["VM_ID", "OPERATION", "HOST_ID", "DS_ID"]
         assert all(int(action.findtext(tag, "")) >= 0 for tag in ("VM_ID", "HOST_ID", "DS_ID"))
     assert "<NIC><NIC_ID>0</NIC_ID><NETWORK_ID>0</NETWORK_ID></NIC>" in plan
-    assert all(message.startswith("ERROR: 16 ") for message in said)
+    assert all(message.startswith(f"ERROR: 16 {OUR_MARK}") for message in said)
 
 
 def test_a_lease_is_never_placed_and_says_what_it_waits_for() -> None:
     plan, said = placed(line(document({1: vm(1, user_template=LEASE), 2: vm(2)}, {5: host(5)})))
     assert places(plan) == {2: ("deploy", 5)}
-    assert said == [f"ERROR: 1 {WAITS_FOR_THE_DAEMON}"]
+    assert said == [f"ERROR: 1 {OUR_MARK}{WAITS_FOR_THE_DAEMON}"]
 
 
 def test_where_the_daemon_may_not_be_asked_nothing_is_placed_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +79,7 @@ def test_a_refusal_at_the_usual_socket_is_not_that_of_the_daemon_that_is_configu
 def test_a_locked_vm_is_skipped() -> None:
     locked = vm(1, more="<LOCK><LOCKED>3</LOCKED><OWNER>2</OWNER></LOCK>")
     plan, said = placed(line(document({1: locked}, {5: host(5)})))
-    assert (plan, said) == (EMPTY_PLAN, [f"ERROR: 1 {LOCKED}"])
+    assert (plan, said) == (EMPTY_PLAN, [f"ERROR: 1 {OUR_MARK}{LOCKED}"])
 
 
 def test_a_vm_that_oned_did_not_match_is_left_alone() -> None:
@@ -103,7 +104,7 @@ def test_a_promise_that_is_kept_counts_no_longer(tmp_path: Path) -> None:
 def test_a_vm_for_which_room_is_being_made_is_left_to_the_daemon(tmp_path: Path) -> None:
     promise(tmp_path, {"host_id": 5, "vm_id": 1, "cpu_centi": 100, "memory_mib": 128})
     plan, said = placed(line(document({1: vm(1)}, {5: host(5)})))
-    assert (plan, said) == (EMPTY_PLAN, [f"ERROR: 1 {ROOM_IS_FREED_FOR_IT}"])
+    assert (plan, said) == (EMPTY_PLAN, [f"ERROR: 1 {OUR_MARK}{ROOM_IS_FREED_FOR_IT}"])
 
 
 def test_nothing_is_placed_where_the_promises_cannot_be_read(tmp_path: Path) -> None:

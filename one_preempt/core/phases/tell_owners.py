@@ -17,9 +17,8 @@ from one_preempt.core.model.plan import Action, ActionKind, Reason
 from one_preempt.core.model.reservation import Verdict
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
 from one_preempt.core.phases.draft import PlanDraft
+from one_preempt.core.sched_message import OUR_MARK, SCHED_MESSAGE
 
-SCHED_MESSAGE = "SCHED_MESSAGE"
-OUR_MARK = "one_preempt: "
 # oned heads what it writes itself with the time, as ctime has it.
 _ONEDS_HEAD = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?: ")
 LENGTH = 240

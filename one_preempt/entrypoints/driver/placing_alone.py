@@ -8,6 +8,7 @@ from typing import BinaryIO, Literal
 from one_preempt.adapters.driver.plan_document import PLACEMENT_PLAN, PlanAction, plan_document
 from one_preempt.configuration.settings import Settings
 from one_preempt.core.model.plan import Placement
+from one_preempt.core.sched_message import OUR_MARK
 from one_preempt.entrypoints.driver.driver_process import Messages
 from one_preempt.entrypoints.driver.inputs import read_inputs
 from one_preempt.entrypoints.driver.plain_placement import PlacementRound, place_waiting
@@ -31,9 +32,9 @@ def place_alone(settings: Settings, stream: BinaryIO, messages: Messages) -> str
 
 
 def _tell(found: PlacementRound, messages: Messages) -> None:
-    """Why VMs wait, each to its owner."""
+    """Why VMs wait, each to its owner: marked as ours, so that the daemon replaces it once it is back."""
     for vm_id, text in sorted(found.refusals.items()):
-        messages.error(text, vm_id)
+        messages.error(OUR_MARK + text, vm_id)
     if found.left:
         messages.error(f"time was up after {PLACE_WITHIN_S:g} s: {found.left} VMs were not looked at in this round")
 
