@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from one_preempt.configuration.chosen_policies import admission_rules, policies
 from one_preempt.core.decide import decide
 from one_preempt.core.model.plan import ActionKind, Plan
+from one_preempt.core.model.reservation import Booking
 from one_preempt.core.reconcile import Reconciliation, reconcile
 from one_preempt.core.verify import verify
 from tests import scenario_reader
@@ -60,3 +61,17 @@ def test_what_cannot_be_read_has_not_ended() -> None:
 def test_a_gang_is_not_placed_while_a_member_cannot_be_read() -> None:
     _, plan = _played_without("a_gang_that_fits_starts", 2)
     assert not [action for action in plan.actions if action.kind is ActionKind.DEPLOY]
+
+
+@pytest.mark.parametrize("is_unreadable", [True, False])
+def test_what_a_plain_vm_was_promised_stays_while_it_cannot_be_read(is_unreadable: bool) -> None:
+    document = scenario_reader.load(SCENARIOS / "what_a_plain_vm_was_promised_goes_with_it.yaml")
+    whole = scenario_reader.snapshot_of(document)
+    ledger, settings = scenario_reader.ledger_of(document, whole), scenario_reader.settings_of(document)
+    seen = replace(whole, unreadable_vm_ids=frozenset({7} if is_unreadable else ()))
+    state = reconcile(seen, ledger, admission_rules(settings), scenario_reader.NOW_S).state
+    plan = decide(state, policies(settings))
+    assert verify(state, plan) == ()
+    assert [one.lease_id for one in plan.bookings] == ([] if is_unreadable else [7])
+    dropped = verify(state, replace(plan, bookings=(Booking(7, ()),)))
+    assert [one.code for one in dropped] == (["promise-dropped"] if is_unreadable else [])

@@ -91,6 +91,15 @@ def _waits(recount: Recount, lease: Lease) -> bool:
     return all(recount.vms[vm_id].host_id is None and vm_id not in deployed for vm_id in lease.vm_ids)
 
 
+def _unknown_loses_its_promise_alone(recount: Recount, booking: Booking) -> Iterator[Violation]:
+    """What nobody knows any more is promised nothing; and what exists, and is not seen now, keeps what it was."""
+    exists = booking.lease_id in recount.state.records.keys() | recount.state.snapshot.unreadable_vm_ids
+    if booking.reservations:
+        yield Violation("unknown-lease", f"lease {booking.lease_id}, which does not exist, is booked")
+    elif exists:
+        yield Violation("promise-dropped", f"lease {booking.lease_id}, which is not seen, would lose what was booked")
+
+
 def _bookings_are_well_formed(recount: Recount) -> Iterator[Violation]:
     booked: set[int] = set()
     for booking in recount.plan.bookings:
@@ -99,7 +108,7 @@ def _bookings_are_well_formed(recount: Recount) -> Iterator[Violation]:
             yield Violation("booked-twice", f"lease {booking.lease_id} is booked twice")
         booked.add(booking.lease_id)
         if lease is None:
-            yield Violation("unknown-lease", f"lease {booking.lease_id}, which does not exist, is booked")
+            yield from _unknown_loses_its_promise_alone(recount, booking)
             continue
         for text in _faults_of_slots(booking):
             yield Violation("malformed-booking", f"the booking of lease {lease.id} {text}")

@@ -29,11 +29,20 @@ def write_promises(draft: PlanDraft, promised: Mapping[int, int]) -> None:
 def _strike_out(draft: PlanDraft, lease_id: int) -> None:
     """What runs was started before what the queue promised to it; what was booked firmly may not hold any more."""
     lease, reserved = draft.state.leases.get(lease_id), draft.state.reservations[lease_id]
-    if lease is None or lease_id in draft.busy_leases or lease_id in draft.bookings:
+    if lease is None:
+        if _is_gone(draft, lease_id):
+            draft.book(Booking(lease_id, ()))
+        return
+    if lease_id in draft.busy_leases or lease_id in draft.bookings:
         return
     is_booked = any(one.firm for one in reserved)
     if not keeps_reservations(lease) if is_booked else lease.state is LeaseState.RUNNING:
         draft.book(Booking(lease_id, ()))
+
+
+def _is_gone(draft: PlanDraft, lease_id: int) -> bool:
+    """It has no record, with the end of which its reservations would go, and its VM is not just out of sight."""
+    return lease_id not in draft.state.records and lease_id not in draft.state.snapshot.unreadable_vm_ids
 
 
 def _is_written(draft: PlanDraft, lease_id: int) -> bool:
