@@ -63,22 +63,24 @@ _size = attrgetter("cpu_centi", "memory_mib")
 
 
 def is_return_promised(lease: Lease) -> bool:
-    """It was suspended as often as it may be, and is best effort (SR11). What never had to leave does not return."""
-    return is_guarded(lease) and lease.preemptions > 0 and lease.terms.type.best_effort
+    """It was suspended as often as it may be, and is best effort (SR11). What never had to leave does not return, nor
+    is what has had its DURATION owed a return."""
+    return is_guarded(lease) and lease.preemptions > 0 and lease.terms.type.best_effort and not lease.is_served
 
 
 def has_promised_start(lease: Lease, *, accepted: bool) -> bool:
     """A reservation decides about its next start, not the queue: an accepted one, or that of its return (SR11)."""
-    # An advance reservation that has run and gave way is best effort from then on, if its type says so.
-    still_counts = lease.terms.deadline_at_s is not None or lease.preempted_by is None
+    # An advance reservation that has run and gave way is best effort from then on, if its type says so. Who has had his
+    # DURATION has had what he was promised: if his VM is resumed, nobody knows until when to keep room for it.
+    still_counts = (lease.terms.deadline_at_s is not None or lease.preempted_by is None) and not lease.is_served
     if accepted and still_counts and lease.terms.asks_for_time and not lease.terms.at_once:
         return True
     return is_return_promised(lease)
 
 
 def keeps_reservations(lease: Lease) -> bool:
-    """What was booked firmly for it holds. Its owner may have dropped since what it was booked for."""
-    return lease.verdict is Verdict.ACCEPTED or is_return_promised(lease)
+    """What was booked firmly for it holds. Its owner may have dropped since what it was booked for, or has had it."""
+    return (lease.verdict is Verdict.ACCEPTED and not lease.is_served) or is_return_promised(lease)
 
 
 def lease_room(surroundings: Surroundings, lease: Lease, reserved: tuple[Reservation, ...]) -> LeaseRoom:

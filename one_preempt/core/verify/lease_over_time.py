@@ -35,7 +35,13 @@ def was_suspended_often_enough(lease: Lease) -> bool:
 
 def has_return_promised(lease: Lease) -> bool:
     """It is best effort, had to leave, and may not be made to leave again (SR11)."""
-    return lease.terms.type.best_effort and lease.preemptions > 0 and was_suspended_often_enough(lease)
+    may_return = lease.terms.type.best_effort and lease.preemptions > 0 and was_suspended_often_enough(lease)
+    return may_return and not has_had_its_time(lease)
+
+
+def has_had_its_time(lease: Lease) -> bool:
+    """Its runs that are over took all of its DURATION: it has had what it was promised."""
+    return lease.terms.duration_s is not None and lease.served_s >= lease.terms.duration_s
 
 
 def is_accepted(recount: Recount, lease: Lease) -> bool:
@@ -45,7 +51,7 @@ def is_accepted(recount: Recount, lease: Lease) -> bool:
 
 def has_deadline_promised(recount: Recount, lease: Lease) -> bool:
     """It was accepted with a DEADLINE: its slots are its own, whatever its type."""
-    return lease.terms.deadline_at_s is not None and is_accepted(recount, lease)
+    return lease.terms.deadline_at_s is not None and is_accepted(recount, lease) and not has_had_its_time(lease)
 
 
 def has_start_promised(recount: Recount, lease: Lease) -> bool:
@@ -53,7 +59,7 @@ def has_start_promised(recount: Recount, lease: Lease) -> bool:
     terms = lease.terms
     exact = terms.start_at_s is not None and terms.deadline_at_s is None and not terms.at_once
     gave_way = lease.preempted_by is not None or lease.id in recount.victim_lease_ids
-    return exact and not gave_way and is_accepted(recount, lease)
+    return exact and not gave_way and is_accepted(recount, lease) and not has_had_its_time(lease)
 
 
 def may_give_way(recount: Recount, lease: Lease) -> bool:

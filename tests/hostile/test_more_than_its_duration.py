@@ -1,0 +1,55 @@
+"""Who has had his DURATION has had what he was promised: no room is kept for him, however often he resumes his VM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from one_preempt.core.model.written_time import utc_text
+from tests.hostile.front_row import FrontRow, front_row
+
+SETTINGS: dict[str, Any] = {"time": {"overrun": "stop", "overrun_grace_s": 0}}
+ONE_HOST = [{"name": "node{}", "count": 1, "cpu": 4, "memory_mib": 16384}]
+DEADLINE = 'LEASE=[TYPE="DC-MIGRATABLE", DURATION="00:02:00", DEADLINE="{}"]'
+START = 'LEASE=[TYPE="DC-NON-PREEMPTABLE", DURATION="00:02:00", START="+00:01:00"]'
+LATER = 'LEASE=[TYPE="DC-NON-PREEMPTABLE", DURATION="01:00:00", START="+00:05:00"]'
+
+
+def served(row: FrontRow, user: str, lease: str) -> int:
+    """A VM that has run for its DURATION, and was stopped."""
+    vm = row.submit(user, cpu="3", more=lease.format(utc_text(int(row.cloud.now_s) + 72_000)))
+    for _ in range(12):
+        row.run()
+        if row.is_running(vm):
+            break
+    row.cloud.advance(150)
+    row.run(3)
+    assert not row.is_running(vm), row.log
+    return vm
+
+
+@pytest.mark.parametrize(("user", "lease"), [("eva", DEADLINE), ("lea", START)])
+def test_no_room_is_kept_for_who_resumes_what_has_had_its_time(tmp_path: Path, user: str, lease: str) -> None:
+    with front_row(tmp_path, SETTINGS, ONE_HOST) as row:
+        vm = served(row, user, lease)
+        row.cloud.vm_action(row.caller(user), "resume", vm)
+        report = row.run(8)
+        assert not row.is_running(vm), row.log
+        assert report.state is not None
+        assert report.state.reservations == {}, row.log
+        other = row.submit("lea", cpu="4", more=LATER)
+        row.run(2)
+        assert "reserved" in row.vm(other).user_template["LEASE_STATUS"][0], row.log
+
+
+def test_who_resumes_it_waits_in_the_queue_and_is_not_late(tmp_path: Path) -> None:
+    with front_row(tmp_path, SETTINGS, ONE_HOST) as row:
+        vm = served(row, "lea", START)
+        row.submit("paul", cpu="4")
+        row.run(2)
+        row.cloud.vm_action(row.caller("lea"), "resume", vm)
+        row.run(2)
+        (status,) = row.vm(vm).user_template["LEASE_STATUS"]
+        assert "does not fit" in status, status
