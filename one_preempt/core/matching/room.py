@@ -39,6 +39,8 @@ class Room:
         self.free: IntArray = self.hosts.free.copy()
         self.dispatched: IntArray = np.zeros(len(self.hosts.ids), dtype=np.int64)
         self.placed: dict[int, Placement] = {}
+        # The hosts on which room is kept for VMs that are to come.
+        self.expected_on: dict[int, int] = {}
         self.gone: dict[int, int] = {}
         self.waking: set[int] = set()
         self._scale = memory_system_ds_scale
@@ -196,6 +198,7 @@ class Room:
         """
         vm = self.snapshot.vms[placement.vm_id]
         self.hold(placement.host_id, vm.resources, device_addresses)
+        self._put(self.expected_on, vm.id, placement.host_id)
         if vm.topology is not None:
             numa = self.numa_room(placement.host_id).copy()
             numa.expect(vm, leaving)

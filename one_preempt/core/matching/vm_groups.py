@@ -1,6 +1,7 @@
 """VM groups: which hosts the rules of a VM's role leave.
 
-The rules hold against members that are on a host, and against those placed earlier in the same decision. Where
+The rules hold against members that are on a host, against those placed earlier in the same decision, and against those
+for whom room is being made on a host. Where
 VMs must share a host and none of them runs, the oldest that waits leads: it goes where there is room for all, and
 the others follow once it has started. So do members that are to be rescheduled, where no other member stays.
 """
@@ -41,20 +42,22 @@ def group_rules(vm: VirtualMachine, room: Room) -> GroupRules | None:
         return None
     rules = rules_of_role(*found, room)
     mask = rules.mask
-    mask[[row for vm_id in rules.apart - {vm.id} for row in room.rows_of(vm_id)]] = False
+    others = rules.apart - {vm.id}
+    mask[[row for vm_id in others for row in room.rows_of(vm_id)]] = False
+    mask[[room.hosts.index_by_id[room.expected_on[vm_id]] for vm_id in others & room.expected_on.keys()]] = False
     waiting: set[int] = set()
     for together in rules.together:
         moving = _moving(vm, room, together)
         hosts = _active_hosts(room, together - moving)
         if not hosts:
             waiting.update(moving or _waiting(room, together))
-            hosts = {room.placed[vm_id].host_id for vm_id in together if vm_id in room.placed}
+            hosts = _hosts_to_come_to(vm, room, together)
         if hosts:
             mask &= np.isin(room.hosts.ids, sorted(hosts))
     leader = min(waiting, default=vm.id)
     if leader < vm.id:
         return GroupRules(mask, follows=leader)
-    companions = sorted(vm_id for vm_id in waiting if vm_id != vm.id and vm_id not in room.placed)
+    companions = sorted(waiting - {vm.id} - room.placed.keys() - room.expected_on.keys())
     return GroupRules(mask, tuple(room.snapshot.vms[vm_id] for vm_id in companions))
 
 
@@ -145,6 +148,13 @@ def _active_hosts(room: Room, vm_ids: Iterable[int]) -> set[int]:
         if vm is not None and runs and vm.host_id is not None and vm_id not in room.gone:
             found.add(room.placed[vm_id].host_id if vm_id in room.placed else vm.host_id)
     return found
+
+
+def _hosts_to_come_to(vm: VirtualMachine, room: Room, vm_ids: frozenset[int]) -> set[int]:
+    """Where members were placed in this decision, and where room is kept until others than `vm` come."""
+    expected = vm_ids & room.expected_on.keys() - room.placed.keys() - {vm.id}
+    placed = {room.placed[vm_id].host_id for vm_id in vm_ids if vm_id in room.placed}
+    return placed | {room.expected_on[vm_id] for vm_id in expected}
 
 
 def _moving(vm: VirtualMachine, room: Room, vm_ids: Iterable[int]) -> frozenset[int]:
