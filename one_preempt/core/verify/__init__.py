@@ -20,6 +20,7 @@ from one_preempt.core.verify import (
     power_rules,
     promise_rules,
     room_over_time,
+    suited_host_rules,
     vm_group_rules,
 )
 from one_preempt.core.verify.books import Books
@@ -31,9 +32,13 @@ _DEPLOY = ActionKind.DEPLOY
 
 # What a plan has to have for rules to be about it; most plans change nothing, or start VMs and do nothing else.
 _RULES: tuple[tuple[Callable[[Plan], object], tuple[Rule, ...]], ...] = (
-    (lambda plan: plan.actions, (*action_rules.RULES, *capacity_rules.RULES, *vm_group_rules.RULES)),
+    (
+        lambda plan: plan.actions,
+        (*action_rules.RULES, *capacity_rules.RULES, *suited_host_rules.RULES, *vm_group_rules.RULES),
+    ),
     (lambda plan: plan.preemptions or [one for one in plan.actions if one.kind is not _DEPLOY], departure_rules.RULES),
-    (lambda plan: plan.preemptions, memory_image_rules.RULES),
+    (lambda plan: plan.preemptions, (*memory_image_rules.RULES, *suited_host_rules.RULES_OF_PREEMPTIONS)),
+    (lambda plan: plan.bookings, suited_host_rules.RULES_OF_PROMISES),
     (lambda plan: plan.actions, promise_rules.RULES_OF_STARTS),
     (lambda plan: plan.bookings or plan.verdicts, promise_rules.RULES),
     (lambda plan: plan.actions or plan.bookings or plan.preemptions, (*room_over_time.RULES, *devices_over_time.RULES)),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from one_preempt.core.model.cluster_state import ClusterState
 from one_preempt.core.model.virtual_machine import LcmState, LockLevel, VirtualMachine, VmState
+from one_preempt.core.verify.suiting_hosts import SuitingHosts
 
 _ACTIVE, _SUSPENDED = VmState.ACTIVE, VmState.SUSPENDED
 _SAVING = frozenset({LcmState.SAVE_STOP, LcmState.SAVE_SUSPEND})
@@ -20,7 +21,7 @@ class Books:
 
     `resting_ids` are VMs that take no part of the host that is charged for them: suspended, and nobody but us can
     resume them. Of `saving_ids` the memory is being written. `firm_lease_ids` have a firm reservation. `sources`, by
-    VM id, are hosts that migrating VMs leave.
+    VM id, are hosts that migrating VMs leave. `suiting` are hosts that were found to suit those who came or will come.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -32,6 +33,7 @@ class Books:
         self.saving_ids = {vm.id for vm in vms.values() if is_saved(vm)}
         self.firm_lease_ids = {one for one, slots in reservations.items() if any(slot.firm for slot in slots)}
         self.sources = {vm.id: vm.source_host_id for vm in vms.values() if vm.source_host_id is not None}
+        self.suiting = SuitingHosts()
         self._hosts_of: dict[int, tuple[int, ...]] | None = None
         self._guests: dict[int, set[int]] = {}
 

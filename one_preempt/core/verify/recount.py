@@ -89,6 +89,14 @@ class Recount:
         """The leases that are sent out: by this plan, or by a preemption that is not over."""
         return {lease_id for one in self.preemptions.values() for lease_id in one.victim_lease_ids}
 
+    @cached_property
+    def moving_vm_ids(self) -> Set[int]:
+        """The VMs that something is done about by this plan, or that take part in a preemption that is not over."""
+        found = {action.vm_id for action in self.plan.actions}
+        for one in self.preemptions.values():
+            found |= {victim.vm_id for victim in one.victims} | {placement.vm_id for placement in one.placements}
+        return found
+
     def guests_of(self, host: Host) -> Set[int]:
         """All VMs that a host lists, or that say they are there, are coming, or are not all gone from there."""
         copied = {vm_id for vm_id, source in self.books.sources.items() if source == host.id}
